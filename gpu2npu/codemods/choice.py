@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class CodemodError(ValueError):
     """A codemod cannot do what the user asked for; the message is one sentence for them."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The part of a project that it installs: the outermost folders of its packages, `packages`, and the files with the
+    functions that its `commands` call, by path. Programs that are no part of the project import these."""
+
+    packages: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -17,7 +26,8 @@ class CodemodChoice:
     mixed precision (`-a`), `specify_device` takes the device from DEVICE_ID (`-s`), `modelarts` maps paths
     (`--modelarts`), `similar` replaces unsupported calls that have an equivalent (`-sim`), `affinity` are the kinds of
     code that becomes a call of a fused operator (`--affinity`). `excluded` are the files to keep as they are,
-    `readers` the Python files that take a device from a file of another kind (see device_files.py)."""
+    `readers` the Python files that take a device from a file of another kind (see device_files.py), `installed` what
+    the project installs."""
 
     data_parallel: bool = True
     main: str | None = None
@@ -29,6 +39,7 @@ class CodemodChoice:
     affinity: tuple[str, ...] = ()
     excluded: frozenset[str] = frozenset()
     readers: tuple[str, ...] = ()
+    installed: Installation = field(default_factory=Installation)
 
 
 DEFAULT_CHOICE = CodemodChoice()

@@ -12,6 +12,7 @@ from gpu2npu.python.flow.reachability import (
     PLAIN_DECORATORS,
     DefinitionIndex,
     NamesInFile,
+    called_definitions,
     is_main_guard,
     reached_definitions,
 )
@@ -32,13 +33,15 @@ class Entry:
     """A file that is started, `python train.py`, and the code that may run then.
 
     `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes
-    in them that may be called, as far as names say; code outside of functions always runs.
+    in them that may be called, as far as names say; code outside of functions always runs. `is_elsewhere` says that the
+    file is not started: programs outside of the project import it and call what is in it (see entry_elsewhere).
     """
 
     program: TrainingProgram
     file: ParsedFile
     files: Mapping[str, ParsedFile]
     reached: frozenset[Definition]
+    is_elsewhere: bool = False
 
     def runs(self, file: ParsedFile, node: ast.AST) -> bool:
         """Return whether a node of one of the program's files lies in code that the program may run."""
@@ -47,7 +50,7 @@ class Entry:
     def _enters(self, file: ParsedFile, node: ast.AST) -> bool:
         if isinstance(node, DEFINITIONS):
             return node in self.reached
-        return file is self.file or not is_main_guard(node)
+        return (file is self.file and not self.is_elsewhere) or not is_main_guard(node)
 
     def runs_at(self, file: ParsedFile, offset: int) -> bool:
         """Return whether what stands at an offset of one of the program's files lies in code that it may run."""
@@ -124,12 +127,27 @@ def find_entries(program: TrainingProgram, paths: Iterable[str]) -> list[Entry]:
     entries = []
     for path in sorted(graph.that_load(wanted)):
         may_start = b"__main__" in program.sources[path] or path not in graph.importers
-        if not may_start or len(graph.loaded_by(path, _MOST_FILES)) > _MOST_FILES:
+        if not may_start or _is_too_large(graph, path):
             continue
         file = program.file(path)
         if file is not None and _is_started(file, path in graph.importers):
             entries.append(_entry(program, file))
     return entries
+
+
+def _is_too_large(graph: ImportGraph, path: str) -> bool:
+    return len(graph.loaded_by(path, _MOST_FILES)) > _MOST_FILES
+
+
+def entry_elsewhere(program: TrainingProgram, file: ParsedFile, called: Definition) -> Entry | None:
+    """The programs outside of the project that call one of a file's definitions, taken as one; None if the file loads
+    too many others to be followed."""
+    graph = ImportGraph.of(program)
+    if _is_too_large(graph, file.path):
+        return None
+    names, files, index = _loaded(program, file)
+    reached = called_definitions(names, called, index, _PLAIN, _CALLED_BY_TORCH)
+    return Entry(program, file, files, reached, is_elsewhere=True)
 
 
 def entry_of(program: TrainingProgram, path: str) -> Entry | None:
@@ -143,12 +161,20 @@ def _entry(program: TrainingProgram, file: ParsedFile) -> Entry:
 
 
 def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:
+    names, files, index = _loaded(program, file)
+    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH))
+
+
+def _loaded(
+    program: TrainingProgram, file: ParsedFile
+) -> tuple[NamesInFile, Mapping[str, ParsedFile], DefinitionIndex]:
+    """The names in a file, the files that are loaded with it, itself among them, and the definitions of the others."""
     loaded = {other: program.file(other) for other in sorted(ImportGraph.of(program).loaded_by(file.path))}
     files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
     names = program.of_file(NamesInFile.of, file)
     others = frozenset(files) - {file.path}
     index = program.once((DefinitionIndex, others), lambda: _index(program, [files[path] for path in sorted(others)]))
-    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH))
+    return names, files, index
 
 
 def _index(program: TrainingProgram, files: Iterable[ParsedFile]) -> DefinitionIndex:

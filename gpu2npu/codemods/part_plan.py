@@ -31,7 +31,8 @@ _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_functio
 
 def plan_part(part: ProjectPart) -> PlannedPart:
     """The codemods over one part of a project."""
-    program = TrainingProgram(part.sources, part.library, part.version, part.trains, part.packages)
+    installed = part.choice.installed
+    program = TrainingProgram(part.sources, part.library, part.version, part.trains, part.packages, installed)
     program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
     has_model = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
+from gpu2npu.codemods.choice import Installation
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.project.program import ParsedFile, Program
@@ -16,6 +17,7 @@ __all__ = ["ParsedFile", "TrainingProgram"]
 class TrainingProgram(Program):
     """Files that are to be migrated. `version` is that of their PyTorch, `trains` says whether any file of the project
     computes gradients, `packages` are the folders of it with an `__init__.py`: of the files themselves, unless given.
+    `installed` is what the project installs.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class TrainingProgram(Program):
         version: str,
         trains: bool,
         packages: Set[str] | None = None,
+        installed: Installation | None = None,
     ) -> None:
         # Trees are kept out of the migration's own project, which is sent to its workers.
         folders = search_folders(sources)
@@ -32,6 +35,7 @@ class TrainingProgram(Program):
         self.version = version
         self.trains = trains
         self.packages = packages_of(sources) if packages is None else packages
+        self.installed = installed or Installation()
 
     @classmethod
     def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> TrainingProgram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, closing
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.store import Store, content_digests
+from gpu2npu.project.check.entry_points import BUILD_FILES
 from gpu2npu.project.file_loop import Migrate, migrate_files
 from gpu2npu.project.location import Location
 from gpu2npu.project.pool import Pool
@@ -70,6 +72,12 @@ class Session:
                 found.update((path, source) for path, source in self.read([path]).items() if concerns(source, path))
         return found
 
+    @cached_property
+    def build_files(self) -> dict[str, bytes]:
+        """The files that say how the project is built and installed."""
+        listed = (path for path in (*self.tree.python, *self.tree.others) if posixpath.basename(path) in BUILD_FILES)
+        return self.read(listed, with_excluded=True)
+
     def native(self) -> dict[str, bytes]:
         """The files that may hold C++ or CUDA code."""
         return self.read(path for path in self.tree.others if is_native(path))
@@ -94,15 +102,17 @@ class Session:
         """
         # Importing the engine takes longer than all that comes before it.
         from gpu2npu.analysis.file_analysis import FileQuestion
+        from gpu2npu.project.installation import installation
         from gpu2npu.project.migrator import Migrator, StoredFacts
         from gpu2npu.project.planning import PartPlanning
 
+        installed = installation(self.python, self.build_files)
         return Migrator.load(
             self.settings.choice,
             self.settings.release,
             self.location.root,
             self.python,
-            replace(self.settings.codemods, excluded=self.excluded),
+            replace(self.settings.codemods, excluded=self.excluded, installed=installed),
             StoredFacts(self.store, self.digests) if self.store is not None else None,
             PartPlanning(self.pool, self.progress),
             frozenset(FileQuestion) if questions is None else questions,

@@ -16,7 +16,7 @@ from gpu2npu.codemods.data_parallel.model_class import (
     learns_nothing,
     model_class,
 )
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, hands_on, target_of
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import same_line
@@ -42,6 +42,12 @@ _FORWARD = (
     "use several NPUs compute the loss in forward, and call backward() outside of it."
 )
 _NOTHING_TO_LEARN = "{what}, and DistributedDataParallel refuses such a module: every process has it on its own NPU."
+ELSEWHERE = (
+    "No script of the project comes here: without a process group the model is on one NPU. To use several, the program "
+    "that calls this writes `torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and "
+    "`torch.distributed.init_process_group('hccl')` before anything is put on a device, and is started with "
+    "run_distributed_npu.sh."
+)
 _BY_HAND = (
     "in the script that trains, before anything is put on a device, write "
     "`torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and `torch.distributed.init_process_group('hccl')`; here "
@@ -88,7 +94,7 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
-    if programs and not any(trains(entry) for entry in programs):
+    if programs and not any(trains(entry) or (entry.is_elsewhere and hands_on(wrap)) for entry in programs):
         return Obstacle(_NO_TRAINING, one_npu=True)
     return None
 
@@ -155,16 +161,16 @@ def own_group(entry: Entry) -> str | None:
 
 
 def _own_group(entry: Entry) -> str | None:
-    for file, call in entry.running(_group_calls):
-        return f"{file.path}:{file.span(call).start_line}"
+    for file, node in entry.running(_groups):
+        return f"{file.path}:{file.span(node).start_line}"
     return None
 
 
-def _group_calls(file: ParsedFile) -> list[ast.Call]:
-    """The calls that make a process group, or start processes."""
-    return [
-        call for call in file.nodes(ast.Call) if last_name(call.func) in _GROUPS or file.qualified(call.func) in _SPAWN
-    ]
+def _groups(file: ParsedFile) -> list[ast.AST]:
+    """The calls that make a process group, or start processes, and the classes that do so as a library's."""
+    own = [node for node in file.nodes(ast.ClassDef) if any(last_name(base) in _GROUPS for base in node.bases)]
+    calls = file.nodes(ast.Call)
+    return [*own, *(each for each in calls if last_name(each.func) in _GROUPS or file.qualified(each.func) in _SPAWN)]
 
 
 def trains(entry: Entry) -> bool:

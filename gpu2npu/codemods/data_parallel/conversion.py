@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.card_count import asks_for_processes, by_world_size
-from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, obstacle, own_group, whole_model
+from gpu2npu.codemods.data_parallel.certainty import ELSEWHERE, Obstacle, is_part, obstacle, own_group, whole_model
 from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
@@ -27,11 +27,12 @@ from gpu2npu.codemods.data_parallel.reviews import is_called_twice, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.data_parallel.spelling import api_of
 from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
-from gpu2npu.codemods.data_parallel.without_group import runs_without_group
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, retained_name, target_of
-from gpu2npu.codemods.entry import Entries, Entry, find_entries
+from gpu2npu.codemods.data_parallel.without_group import is_test_file, runs_without_group
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, hands_on, retained_name, target_of
+from gpu2npu.codemods.entry import Entries, Entry, entry_elsewhere, find_entries
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
 from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FileRewrite, FindingKind
 
 _MULTI_CARD = "multi-card"  # the trait that asks for a launcher
@@ -42,8 +43,8 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
     follows from it; report the wraps that stay. Raises CodemodError if there is no such script."""
     single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
     wraps = list(find_wraps(program)) if choice.data_parallel else []
-    programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
-    obstacles = _obstacles(program, wraps, programs)
+    running = _running(program, wraps)
+    obstacles = _obstacles(program, running)
     steps = [
         reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), found.message, FindingKind.UNSUPPORTED)
         for wrap, found in obstacles.items()
@@ -51,32 +52,49 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
     ]
     steps += report_rebound(program) if choice.data_parallel else ()
     rewritten = [wrap for wrap in wraps if wrap not in obstacles]
-    running = {entry for wrap in rewritten for entry in programs.that_run(wrap.file, wrap.call)}
-    started = [entry for entry in programs.all if entry in running]
+    started = sorted({entry for wrap in rewritten for entry in running[wrap]}, key=_by_path)
     if single is not None and all(entry.file is not single.file for entry in started):
         steps += wrap_target(program, single, choice.target_model)
         started.append(single)
     steps += _rewritten(program, choice, rewritten, Entries(started), single)
     single_npu = {wrap: found for wrap, found in obstacles.items() if found.one_npu}
-    steps += taken_over(
-        program, steps, by_file(_on_one_npu(program, single_npu, rewritten, programs, Entries(started)))
-    )
+    steps += taken_over(program, steps, by_file(_on_one_npu(program, single_npu, rewritten, running, Entries(started))))
     for codemod in (shard_loaders, on_rank_zero) if started else ():
-        steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
+        paths = list(dict.fromkeys(entry.file.path for entry in started))
+        steps += taken_over(program, steps, codemod(program, paths))
     rewrites = by_file(_with_other_programs(steps, started, program))
-    homes = {entry.file.path for entry in started}
+    homes = {entry.file.path for entry in started if not entry.is_elsewhere}
     return {
         path: replace(rewrite, traits=frozenset({_MULTI_CARD})) if path in homes else rewrite
         for path, rewrite in rewrites.items()
     }
 
 
-def _obstacles(program: TrainingProgram, wraps: Sequence[Wrap], programs: Entries) -> dict[Wrap, Obstacle]:
+def _by_path(entry: Entry) -> tuple[str, int]:
+    return entry.file.path, min((node.lineno for node in entry.reached), default=0) if entry.is_elsewhere else 0
+
+
+def _running(program: TrainingProgram, wraps: Sequence[Wrap]) -> dict[Wrap, Sequence[Entry]]:
+    """Return the programs that run each wrap: where none of the project does, those elsewhere that may."""
+    programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
+    return {wrap: programs.that_run(wrap.file, wrap.call) or _elsewhere(program, wrap) for wrap in wraps}
+
+
+def _elsewhere(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
+    """The programs of others that use a library's trainer, as one; tests are no library."""
+    above = [node for node in wrap.file.above(wrap.call) if isinstance(node, DEFINITIONS)]
+    if not above or is_test_file(wrap.file.path):
+        return ()
+    called = above[-1] if hands_on(wrap) else above[0]
+    entry = program.once((entry_elsewhere, called), lambda: entry_elsewhere(program, wrap.file, called))
+    return () if entry is None else (entry,)
+
+
+def _obstacles(program: TrainingProgram, running: Mapping[Wrap, Sequence[Entry]]) -> dict[Wrap, Obstacle]:
     """Return what keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
-    running = {wrap: programs.that_run(wrap.file, wrap.call) for wrap in wraps}
-    found = {wrap: each for wrap in wraps if (each := obstacle(program, wrap, running[wrap])) is not None}
+    found = {wrap: each for wrap in running if (each := obstacle(program, wrap, running[wrap])) is not None}
     alone = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
-    for wrap in wraps:
+    for wrap in running:
         reasons = [alone[entry] for entry in running[wrap] if entry in alone]
         if reasons and not (wrap in found and found[wrap].one_npu):
             found[wrap] = reasons[0]
@@ -87,15 +105,14 @@ def _on_one_npu(
     program: TrainingProgram,
     obstacles: Mapping[Wrap, Obstacle],
     rewritten: Sequence[Wrap],
-    programs: Entries,
+    running: Mapping[Wrap, Sequence[Entry]],
     started: Entries,
 ) -> Iterator[Step]:
     """The models that go to one NPU without a wrapper."""
     gone = {wrap.call.func for wrap in obstacles}
     named = {reference.file.path for reference in _references(program) if reference.node not in gone}
     for wrap, why in obstacles.items():
-        running = programs.that_run(wrap.file, wrap.call)
-        yield from on_one_npu(program, wrap, why, running, started, wrap.file.path in named)
+        yield from on_one_npu(program, wrap, why, running[wrap], started, wrap.file.path in named)
 
 
 def _rewritten(
@@ -103,7 +120,8 @@ def _rewritten(
 ) -> Iterator[Step]:
     """The programs with one process for each card, and the wraps in DistributedDataParallel."""
     for entry in started.all:
-        yield from set_up(entry)
+        if not entry.is_elsewhere:
+            yield from set_up(entry)
     yield from review(program, wraps, started)
     targets = [(wrap.file, target_of(wrap)) for wrap in wraps]
     wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
@@ -152,6 +170,8 @@ def _wrapped(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) 
             imports, alone = on_one_card(program, wrap, programs)
         yield from imports
         yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running), alone)
+        if all(entry.is_elsewhere for entry in programs):
+            yield reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), ELSEWHERE, FindingKind.REVIEW)
 
 
 def _whole_models(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
@@ -171,7 +191,7 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
     """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
     write files takes none. Code that tests call works without a group."""
     asking = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
-    done = {entry.file.path for entry in started}
+    done = {entry.file.path for entry in started if not entry.is_elsewhere}
     found = find_entries(program, {file.path for file, _ in asking})
     others = Entries(entry for entry in found if entry.file.path not in done and own_group(entry) is None)
     needing: set[Entry] = set()

@@ -15,7 +15,9 @@ from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.concrete import outer_bounds
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked
 from gpu2npu.records import Code
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
@@ -69,6 +71,15 @@ def target_of(wrap: Wrap) -> ast.expr | None:
     if isinstance(assigned, ast.Assign) and assigned.value is wrap.whole and len(assigned.targets) == 1:
         return assigned.targets[0]
     return None
+
+
+def hands_on(wrap: Wrap) -> bool:
+    """Return whether other code than the function of the wrap has the model: it is no local variable that stays one."""
+    target, function = target_of(wrap), function_above(wrap.file, wrap.call)
+    if function is None or not isinstance(target, ast.Name):
+        return True
+    returned = (node.value for node in walk(*function.body) if isinstance(node, ast.Return) and node.value is not None)
+    return any(wrap.file.code(part) == target.id for value in returned for part in (value, *elements(value)))
 
 
 def _with_move(file: ParsedFile, call: ast.Call) -> ast.Call:

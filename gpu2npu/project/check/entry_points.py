@@ -30,15 +30,20 @@ def entry_points(sources: Mapping[str, bytes]) -> Iterator[tuple[str, str, str]]
                 yield path, point.module, point.attr or ""
 
 
-def _in_toml(source: bytes) -> Iterator[str]:
+def toml_content(source: bytes) -> dict[str, Any]:
+    """The content of a TOML file; nothing where it cannot be read."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        content = tomllib.loads(source.decode("utf-8-sig"))
+        return tomllib.loads(source.decode("utf-8-sig"))
     except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError):
-        return
+        return {}
+
+
+def _in_toml(source: bytes) -> Iterator[str]:
+    content = toml_content(source)
     for table in _TABLES:
         found: Any = content
         for key in table:
@@ -77,3 +82,4 @@ def _values(lines: str) -> Iterator[str]:
 
 
 _READ = {"pyproject.toml": _in_toml, "setup.cfg": _in_ini, "setup.py": _in_script}
+BUILD_FILES = frozenset(_READ)

@@ -52,7 +52,10 @@ class StoredTree:
             sorted(files.session.excluded),
             [
                 sorted(digests.items())
-                for digests in (files.session.digests, content_digests(files.others), content_digests(files.native))
+                for digests in (
+                    files.session.digests,
+                    *map(content_digests, (files.others, files.native, files.session.build_files)),
+                )
             ],
         )
         return cls(store, name)

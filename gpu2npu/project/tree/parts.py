@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from gpu2npu.python.flow.reachability import is_called_later
+from gpu2npu.python.flow.reachability import TEST_FILE, is_called_later
 from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check.result import Part
 
@@ -19,7 +19,7 @@ _FOLDERS = (
 )
 _FILES = (
     (Part.NOTEBOOKS, re.compile(r".+\.ipynb")),
-    (Part.TESTS, re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py|testing(_utils)?\.py")),
+    (Part.TESTS, re.compile(rf"{TEST_FILE}|conftest\.py|testing(_utils)?\.py")),
     (
         Part.CI,
         re.compile(r"\.gitlab-ci.*|\.travis\.yml|\.?appveyor\.yml|azure-pipelines.*|jenkinsfile|tox\.ini|noxfile\.py"),

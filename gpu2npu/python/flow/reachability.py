@@ -33,6 +33,9 @@ PLAIN_DECORATORS = frozenset(
         "overload", "property", "setter", "staticmethod", "wraps",
     }
 )  # fmt: skip
+# Names of files in which pytest looks for tests: it starts their functions, whatever the files themselves start.
+# https://docs.pytest.org/en/stable/explanation/goodpractices.html#test-discovery
+TEST_FILE = r"test_\w+\.py|\w+_test\.py"
 
 
 def is_main_guard(statement: ast.AST) -> bool:
@@ -150,6 +153,28 @@ def reached_definitions(
     search = _Search((DefinitionIndex.of([entry]), others), plain, called)
     search.run([entry.started])
     search.run([file.imported for file in others.loaded])
+    return frozenset(search.reached)
+
+
+def called_definitions(
+    file: NamesInFile,
+    definition: Definition,
+    others: DefinitionIndex,
+    plain: frozenset[str] = PLAIN_DECORATORS,
+    called: frozenset[str] = frozenset(),
+) -> frozenset[Definition]:
+    """The functions and classes that may run when code elsewhere imports `file`, which loads the others, and calls a
+    function or method of it, or makes an object of a class and calls any of its methods. `plain` and `called` are those
+    of reached_definitions."""
+    own = DefinitionIndex.of([file])
+    search = _Search((own, others), plain, called)
+    search.run([file.imported, *(each.imported for each in others.loaded)])
+    classes = [definition]
+    while (owner := file.owners.get(classes[0])) is not None:
+        classes.insert(0, owner)
+    methods = [method for method in file.bodies if file.owners.get(method) is definition]
+    for each in (*classes, *methods):
+        search.run([*search.reach([each], own)])
     return frozenset(search.reached)
 
 

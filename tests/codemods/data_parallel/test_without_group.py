@@ -1,4 +1,8 @@
-"""Tests of code that tests of the project call, where no program has made a process group."""
+"""Tests of code that programs without a process group may call: a project's tests, and programs of others."""
+
+import pytest
+
+from gpu2npu.codemods.choice import CodemodChoice, Installation
 
 TRAINER = """import torch
 from torch import nn
@@ -41,3 +45,99 @@ def test_a_wrap_without_a_condition_is_made_in_a_group(after):
     trainer = TRAINER.replace("        if len(gpus) > 1:\n    ", "")
     text = after({"trainer.py": trainer, "train.py": TRAIN, "test_trainer.py": TEST})["trainer.py"]
     assert "if dist.is_initialized() else" in text and "len(gpus)" not in text
+
+
+@pytest.mark.parametrize(
+    ("installed", "asks"),
+    [
+        (Installation(("lib",)), True),
+        (Installation(("other",)), False),
+        (Installation(commands=("lib/trainer.py",)), False),
+    ],
+)
+def test_what_is_installed_asks_for_the_group_first(installed, asks, after):
+    files = {"lib/__init__.py": "", "lib/trainer.py": TRAINER, "train.py": TRAIN.replace("trainer", "lib.trainer")}
+    text = after(files, CodemodChoice(installed=installed))["lib/trainer.py"]
+    assert ("is_initialized" in text) is asks
+
+
+@pytest.mark.parametrize(("commands", "asks"), [((), False), (("lib/cli.py",), True)])
+def test_a_script_in_a_package_is_a_program_unless_it_is_a_command(commands, asks, after):
+    script = TRAINER + TRAIN.replace("from trainer import Trainer\n", "")
+    files = {"lib/__init__.py": "", "lib/cli.py": script}
+    text = after(files, CodemodChoice(installed=Installation(("lib",), commands)))["lib/cli.py"]
+    assert "init_process_group" in text and ("is_initialized" in text) is asks
+
+
+FITTING = """import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Trainer:
+    def __init__(self, model):
+        self.model = nn.DataParallel(model)
+
+    def fit(self, data):
+        loader = DataLoader(data, batch_size=8, shuffle=True)
+        for epoch in range(2):
+            for x, y in loader:
+                self.model(x).sum().backward()
+                self.optimizer.step()
+        torch.save(self.model.state_dict(), "model.pth")
+"""
+
+
+def test_a_trainer_that_no_program_of_the_project_runs_works_with_and_without_a_group(after, findings):
+    text = after({"trainer.py": FITTING})["trainer.py"]
+    assert "init_process_group" not in text and "nn.DataParallel" not in text
+    assert "[torch.npu.current_device()]) if dist.is_initialized() else nn.Sequential(" in text
+    assert "batch_size=8 // (dist.get_world_size() if dist.is_initialized() else 1)" in text
+    assert "sampler=DistributedSampler(data) if dist.is_initialized() else None" in text
+    assert "if not dist.is_initialized() or dist.get_rank() == 0:\n            torch.save(" in text
+    ((_, line, message),) = findings({"trainer.py": FITTING})
+    assert line == 7 and "No script of the project comes here" in message
+
+
+LIBRARY = """import torch
+from torch import nn
+
+class Model:
+    def train(self, net, batches):
+        net = nn.DataParallel(net)
+        for x in batches:
+            net(x).mean().backward()
+        return self.evaluate(net, batches)
+
+    def evaluate(self, net, batches):
+        net = nn.DataParallel(net)
+        return [net(x) for x in batches]
+"""
+
+
+def test_a_function_of_a_library_that_only_evaluates_has_one_npu(after, findings):
+    text = after({"model.py": LIBRARY})["model.py"]
+    train, evaluate = text.split("    def evaluate")
+    assert "if dist.is_initialized() else net.npu()" in train and "net = net.npu()\n" in evaluate
+    assert "nothing is trained" in next(message for _, line, message in findings({"model.py": LIBRARY}) if line == 12)
+
+
+def test_a_function_that_gives_the_model_away_may_be_for_training(after):
+    library = "from torch import nn\n\ndef spread(net):\n    net = nn.DataParallel(net)\n    return net\n"
+    files = {"spread.py": library, "steps.py": "def step(loss):\n    loss.backward()\n"}
+    assert "if dist.is_initialized() else net.npu()" in after(files)["spread.py"]
+    assert (
+        "is_initialized" not in after({**files, "spread.py": library.replace("return net", "print(net)")})["spread.py"]
+    )
+
+
+def test_a_class_of_accelerate_makes_the_group_itself(after, findings):
+    engine = "from accelerate import Accelerator\nfrom torch import nn\n\nclass Engine(Accelerator):\n"
+    engine += "    def prepare_model(self, model):\n        model = nn.DataParallel(model)\n        return model\n"
+    files = {"engine.py": engine, "steps.py": "def step(loss):\n    loss.backward()\n"}
+    assert "        model = model.npu()\n" in after(files)["engine.py"]
+    assert "makes its processes itself (engine.py:4)" in next(message for _, line, message in findings(files))
+
+
+def test_the_test_of_a_wrap_is_no_library(after):
+    test = "from torch import nn\n\ndef test_wrap():\n    net = nn.DataParallel(net)\n    net(x).sum().backward()\n"
+    assert after({"test_wrap.py": test}) == {}

@@ -9,10 +9,9 @@ from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
 from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter, where_there_is_a_group
 from gpu2npu.codemods.data_parallel.without_group import in_group, runs_without_group, world_size
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import spelling
-from gpu2npu.python.project.program import Program
 from gpu2npu.python.text.blocks import line_start, own_lines, start_of
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of
@@ -35,7 +34,7 @@ class _Terms:
     shuffle: tuple[Code, ...] | None
 
 
-def shard(program: Program, call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
+def shard(program: TrainingProgram, call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
     """Divide the batch size by the number of ranks, and give the loader a sampler, which takes over `shuffle`; where
     the code also runs without a process group, if there is one."""
     file = call.place.file
@@ -94,7 +93,7 @@ def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | N
     return ("shuffle=", *_atom(call, "shuffle"), f" and {shared.negation}")
 
 
-def _pass_condition(program: Program, shared: Shared, rewriting: Rewriting) -> None:
+def _pass_condition(program: TrainingProgram, shared: Shared, rewriting: Rewriting) -> None:
     if shared.function is None:
         return
     at, parameter = new_parameter(shared.function, shared.condition or "")

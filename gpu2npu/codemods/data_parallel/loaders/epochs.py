@@ -11,7 +11,7 @@ from gpu2npu.codemods.data_parallel.loaders.dataset import is_plain
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
 from gpu2npu.codemods.data_parallel.without_group import runs_without_group
 from gpu2npu.codemods.places import quoted
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
@@ -39,12 +39,18 @@ class _Access:
     place: AnyPlace
 
 
-def set_epochs(flow: Dataflow, loops: Sequence[BatchLoop], shuffled: Set[ast.Call], rewriting: Rewriting) -> None:
+def set_epochs(
+    program: TrainingProgram,
+    flow: Dataflow,
+    loops: Sequence[BatchLoop],
+    shuffled: Set[ast.Call],
+    rewriting: Rewriting,
+) -> None:
     """For each training loop over a loader in `shuffled`, give the sampler the epoch, or report it."""
     for loop in loops:
         if not any(maker.key in shuffled for maker in loop.made_by):
             continue
-        finder = _Finder(flow, shuffled, rewriting)
+        finder = _Finder(program, flow, shuffled, rewriting)
         access = finder.access(loop.source)
         if access is None or not finder.climb(loop.place, access, _DEPTH):
             text = access.text if access is not None else "LOADER"
@@ -59,6 +65,7 @@ def set_epochs(flow: Dataflow, loops: Sequence[BatchLoop], shuffled: Set[ast.Cal
 
 @dataclass(eq=False)
 class _Finder:
+    program: TrainingProgram
     flow: Dataflow
     shuffled: Set[ast.Call]
     rewriting: Rewriting
@@ -204,7 +211,7 @@ class _Finder:
         """The call of `set_epoch` at an offset; where the code also runs without a process group, and with loaders of
         others, only for a sampler that has it."""
         line = f"{access.text}.sampler.set_epoch({epoch})"
-        if not runs_without_group(self.flow.program, file, at):
+        if not runs_without_group(self.program, file, at):
             return line
         sampler = spelling(file, SAMPLER)
         self.rewriting.add(file, sampler.edits)

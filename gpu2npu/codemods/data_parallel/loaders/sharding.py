@@ -70,7 +70,7 @@ def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str,
         own = [loader.place for loader in sharded if any(loader.is_made_as(made) for made in loop.made_by)]
         if loop.trains and own:
             report_averages(flow, loop, {read_call(flow, place).code("dataset") or "" for place in own}, rewriting)
-    set_epochs(flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
+    set_epochs(program, flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
     return rewriting.files()
 
 
