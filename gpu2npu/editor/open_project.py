@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,8 @@ from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.check.choice import CheckChoice, SourceTree, source_trees
+from gpu2npu.project.check.entry_points import BUILD_FILES
+from gpu2npu.project.installation import installation
 from gpu2npu.project.location import Location
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.settings import Settings
@@ -112,7 +115,7 @@ def open_project(source: Path, settings: Settings) -> OpenProject:
     stamps = _stamps(tree, files)
     python, _ = read_files(place.root, files)
     excluded = frozenset(path for path in python if tree.excludes(path))
-    codemods = replace(settings.codemods, excluded=excluded)
+    codemods = replace(settings.codemods, excluded=excluded, installed=installation(python, _build_files(place)))
     migrator = Migrator.load(
         settings.choice,
         settings.release,
@@ -123,6 +126,14 @@ def open_project(source: Path, settings: Settings) -> OpenProject:
         chips=settings.chips,
     )
     return OpenProject(tree, codemods, migrator, python, stamps)
+
+
+def _build_files(place: Location) -> dict[str, bytes]:
+    if place.only is not None:
+        return {}
+    found = listed(place.root)
+    paths = (path for path in (*found.python, *found.others) if posixpath.basename(path) in BUILD_FILES)
+    return read_files(place.root, paths)[0]
 
 
 def _python_files(place: Location) -> tuple[str, ...]:
