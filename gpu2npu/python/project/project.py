@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.project.interface import Interface, interface_in, listed_names
+from gpu2npu.python.project.module_paths import files_by_stem, module_stems
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, read_file
 from gpu2npu.python.tree.syntax_tree import TreeError
@@ -59,7 +60,7 @@ class Project:
         self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
         if root is not None and "__init__.py" in files:
             self._parts.update(root.parts)
-        self._at = _by_stem(files)
+        self._at = files_by_stem(files)
         self.consulted: dict[str, set[str]] = {}
         self._grown: set[str] = set()
         self._names: OrderedDict[str, Names | None] = OrderedDict()
@@ -147,7 +148,7 @@ class Project:
             return None
         key = module, importer.rpartition("/")[0]
         if key not in self._paths:
-            stems = (*_stems(module, importer), *self._in_root(module), *self._in_folders(module))
+            stems = (*module_stems(module, importer), *self._in_root(module), *self._in_folders(module))
             self._paths[key] = tuple(path for stem in stems for path in self._at.get(stem, ()))
         found = self._paths[key]
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
@@ -373,29 +374,3 @@ def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
         return listed_names(read_source(source, path).text)
     except SourceReadError:
         return None
-
-
-def _by_stem(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The files by what a module's name becomes in a path: `a/b` of `a/b.py`, then of `a/b/__init__.py`."""
-    modules = [path for path in files if path.endswith(".py")]
-    found: dict[str, tuple[str, ...]] = {path.removesuffix(".py"): (path,) for path in modules}
-    for path in modules:
-        folder, _, name = path.rpartition("/")
-        if name == "__init__.py":
-            found[folder] = (*found.get(folder, ()), path)
-    return found
-
-
-def _stems(module: str, importer: str) -> list[str]:
-    """The stems of the paths that `module` may have in `importer`, the likeliest first."""
-    stripped = module.lstrip(".")
-    parts = stripped.split(".") if stripped else []
-    level = len(module) - len(stripped)
-    package = importer.split("/")[:-1]
-    if level:
-        bases = [package[: len(package) - (level - 1)]] if level - 1 <= len(package) else []
-    else:
-        # An absolute import starts at the root, at a folder on the way to the importer (scripts put their own folder
-        # on sys.path), or at a conventional source folder.
-        bases = [package[:depth] for depth in range(len(package), -1, -1)] + [["src"]]
-    return ["/".join((*base, *parts)) for base in bases]
