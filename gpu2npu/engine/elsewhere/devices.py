@@ -18,10 +18,12 @@ from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
+    Function,
     argument_value,
     arguments,
     is_self,
     last_name,
+    parameters,
 )
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
@@ -159,10 +161,7 @@ class _ForeignDevices:
         rules = self._parameter_rules(names).get(function.lineno, {})
         if not rules:
             return
-        positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][is_bound:]
-        given = [(name, value) for name, value in zip(positional, call.args, strict=False)]
-        given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
-        for name, value in given:
+        for name, value in _given(call, function, is_bound):
             rule, is_own = rules.get(name, (None, False))
             if rule is None or isinstance(value, ast.Starred):
                 continue
@@ -249,3 +248,15 @@ class _ForeignDevices:
         """Return whether an attribute is one that another class than that around a scope sets for itself."""
         cls, other = scope.enclosing_class(), self.file.scope_of(node).enclosing_class()
         return is_self(node.value) and other is not None and other is not cls and node.attr in other.attributes
+
+
+def _given(call: ast.Call, function: Function, is_bound: bool) -> Iterator[tuple[str, ast.expr]]:
+    """Yield what a call gives to parameters of a function; what `**` unpacks may be for each that gets nothing else."""
+    positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][is_bound:]
+    given = [*zip(positional, call.args, strict=False)]
+    given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
+    own = [each.arg for each in parameters(function)]
+    rest = function.args.kwarg.arg if function.args.kwarg is not None else None
+    yield from ((rest if rest is not None and name not in own else name, value) for name, value in given)
+    open_names = [name for name in own if name not in dict(given)]
+    yield from ((name, each.value) for each in call.keywords if each.arg is None for name in open_names)

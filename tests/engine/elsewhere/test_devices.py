@@ -241,3 +241,37 @@ def test_inherited_and_static_functions_are_followed_to_the_package(project):
     migrated = project({"base.py": textwrap.dedent(base), "use.py": textwrap.dedent(use)})["use.py"]
     assert migrated.content is None
     assert [each.api for each in migrated.findings if "device stays" in each.message] == ['"cuda"'] * 5
+
+
+def test_devices_that_go_on_in_double_stars_are_followed_to_the_package(project):
+    code = """
+        import torch
+        import xgboost
+
+        def make(size, **options):
+            return xgboost.train(size, **options)
+
+        class Asr:
+            def __init__(self, size, device="cuda"):
+                self.model = xgboost.train(size, device=device)
+
+        class Mine(Asr):
+            def __init__(self, size, **kwargs):
+                super().__init__(size, **kwargs)
+
+        class Deep(Mine):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+
+        def both(**options):
+            torch.zeros(1, **options)
+            return xgboost.train("s", **options)
+
+        make("s", device="cuda:0")
+        Deep("s", device="cuda:1")
+        both(device="cuda:2")
+    """
+    content, apis = found(project, code)
+    assert 'make("s", device="cuda:0")' in content and 'Deep("s", device="cuda:1")' in content
+    assert 'both(device="npu:2")' in content
+    assert apis == ['"cuda"', '"cuda:0"', '"cuda:1"', '"cuda:2"']
