@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gpu2npu.engine.code_matching import FLAG_HOLDERS
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.python.meaning.mocks import CONFIGURE, MOCK_MEMBERS, SPECS, makes_mock
+from gpu2npu.python.meaning.mocks import ATTACH, CONFIGURE, MOCK_MEMBERS, SET_UP, SPECS, makes_mock
 from gpu2npu.python.meaning.object_kinds import OWN
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import elements, last_name
@@ -52,6 +52,10 @@ class MockedMembers:
         """Apply the rules for attributes to those that a mock is made with: `Mock(is_cuda=True)`, and those for methods
         too to names in strings: `Mock(spec=["cuda"])`, `m.configure_mock(**{"cuda.return_value": m})`."""
         mock = _Mock(call, scope, self._holder(call))
+        if last_name(call.func) == ATTACH:
+            for child, name in [call.args] if len(call.args) == 2 else ():
+                self._member(_Member(name, child), mock)
+            return
         for keyword in call.keywords:
             for member in self._members(keyword, scope):
                 if member.node not in self.seen:
@@ -96,7 +100,7 @@ class MockedMembers:
         return last_name(call.func) == CONFIGURE or makes_mock(call, self.names.qualified(call.func, scope))
 
     def _holder(self, call: ast.Call) -> ast.expr | None:
-        if last_name(call.func) == CONFIGURE:
+        if last_name(call.func) in SET_UP:
             return call.func.value if isinstance(call.func, ast.Attribute) else None
         above = self.file.parents[call]
         if isinstance(above, ast.Assign):
@@ -148,7 +152,7 @@ class MockedMembers:
     def _is_own(self, name: str, mock: _Mock) -> bool:
         """Return whether the class of the project that a mock is like, or an object is of, defines a member."""
         func = mock.call.func
-        node = func.value if last_name(func) == CONFIGURE and isinstance(func, ast.Attribute) else mock.call
+        node = func.value if last_name(func) in SET_UP and isinstance(func, ast.Attribute) else mock.call
         return self.work.kinds.of(node, mock.scope, name) == {OWN}
 
     def _is_renamed(self, parts: list[str], index: int, member: _Member, mock: _Mock) -> bool | None:

@@ -11,7 +11,7 @@ from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.engine.mocked import MockedMembers
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.python.meaning.mocks import CONFIGURE, makes_mock
+from gpu2npu.python.meaning.mocks import SET_UP, makes_mock
 from gpu2npu.python.meaning.object_kinds import MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.text.tokens import name_bounds
@@ -117,7 +117,7 @@ class Attributes:
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rules for a method of a result, and for an attribute that is asked for by a string."""
-        if last_name(node.func) == CONFIGURE or makes_mock(node, self.names.qualified(node.func, scope)):
+        if last_name(node.func) in SET_UP or makes_mock(node, self.names.qualified(node.func, scope)):
             self.mocked.given(node, scope)
         self.called_member(node.func, scope)
         is_renamed = self.member_by_string(node, scope)

@@ -118,6 +118,23 @@ class Methods:
         kinds = self.work.kinds.of(node.value, scope, node.attr)
         if (kinds & {MODULE, TENSOR} or self._is_mocked(node)) and OWN not in kinds:
             self.matches.edits.append(Edit(name_bounds(self.file, node), rule.then.rename, rule.id, rule.why))
+        elif UNKNOWN in kinds and (name := self._called_name(node)) is not None:
+            message = (
+                f"{rule.why} It is called as {name}(): if this is a tensor or a module, write .{rule.then.rename} here."
+            )
+            place = name_bounds(self.file, node)
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, node.attr, message))
+
+    def _called_name(self, node: ast.Attribute) -> str | None:
+        """The name that a method is assigned to, `move = batch.cuda`, where code calls that name."""
+        above = self.file.parents[node]
+        target = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
+        if not isinstance(target, ast.Name):
+            return None
+        bound = self.file.scope_of(target).lookup(target.id)
+        calls = (each.func for each in self.file.parents if isinstance(each, ast.Call))
+        named = (func for func in calls if isinstance(func, ast.Name) and func.id == target.id)
+        return target.id if any(self.file.scope_of(func).lookup(func.id) == bound for func in named) else None
 
     def _is_mocked(self, node: ast.Attribute) -> bool:
         """Return whether a method is one of a mock, `x.cuda.return_value`: the code that gets the mock is renamed."""

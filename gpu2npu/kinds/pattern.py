@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from gpu2npu.engine.file_rules import FileRules, RuledString
 from gpu2npu.engine.knowledge import AnyText, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied
-from gpu2npu.engine.strings.prose import is_spoken
+from gpu2npu.engine.strings.prose import is_own_name, is_spoken
 from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
 from gpu2npu.rulebook.match import Evidence, Json, Match
 from gpu2npu.rulebook.rule import Rule
@@ -89,7 +89,7 @@ class PatternMatch(Match):
             if ruled.is_settled:
                 return
             if rule.then.rename is None:
-                if not is_spoken(work.file, string.node):
+                if not is_spoken(work.file, string.node) and not is_own_name(work.file, string.node):
                     work.matches.note(rule, string.place, string.raw)
                 break
             new = pattern.replaced(rule.then.rename, new)

@@ -193,6 +193,7 @@ HANDED_ON = {
         "self.cuda",
     ),
     "of what is not known": ("if model.cuda: ...\n", "if model.cuda"),
+    "of what is called later": ("move = x.cuda\nmove()\n", "move = x.cuda"),
     "by name": ("ok = getattr(x, 'is_cuda', False)\n", "getattr(x, 'is_npu', False)"),
     "a flag by name": ("ok = getattr(args, 'is_cuda', False)\n", "getattr(args, 'is_cuda', False)"),
 }
@@ -201,6 +202,12 @@ HANDED_ON = {
 @pytest.mark.parametrize(("text", "expected"), HANDED_ON.values(), ids=HANDED_ON)
 def test_members_that_are_not_called(migrate, text: str, expected: str) -> None:
     assert expected in migrate(f"import torch\n{text}")
+
+
+@pytest.mark.parametrize(("use", "line"), [("move()", [3]), ("print(move)", []), ("def f(move):\n    move()", [])])
+def test_a_method_that_is_called_by_another_name_is_reported(project, use: str, line: list[int]) -> None:
+    found = project({"a.py": f"import torch\n\nmove = x.cuda\n{use}\n"})["a.py"].findings
+    assert [each.span.start_line for each in found] == line
 
 
 def test_functions_of_the_projects_modules_keep_their_names(project) -> None:

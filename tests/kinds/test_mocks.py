@@ -22,6 +22,11 @@ OPTION = "class Option:\n    is_cuda = False\n    def cuda(self): ...\n"
         ("assert m.cuda.call_count == 2", "assert m.npu.call_count == 2"),
         ("t = mock.Mock(spec=torch.Tensor, is_cuda=True)", "t = mock.Mock(spec=torch.Tensor, is_npu=True)"),
         ("t = MagicMock()\nt.is_cuda = True", "t = MagicMock()\nt.is_npu = True"),
+        ("m.attach_mock(x, 'is_cuda')", "m.attach_mock(x, 'is_npu')"),
+        (
+            "m.attach_mock(x, 'cuda')\nm.cuda.assert_called_once()",
+            "m.attach_mock(x, 'npu')\nm.npu.assert_called_once()",
+        ),
         ("m.configure_mock(is_cuda=True)", "m.configure_mock(is_npu=True)"),
         (
             "m.configure_mock(**{'cuda.return_value': m, 'is_cuda': 1})",

@@ -17,6 +17,8 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 # Functions whose second argument is a name as a string.
 BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
+# Functions that are given names in one string, "cpu,cuda", with the position of that argument.
+_NAMING = {"namedtuple": 1, "parametrize": 0}
 # Arguments that hold texts for people.
 PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
@@ -38,9 +40,13 @@ def is_searched(file: PythonFile, string: ast.AST) -> bool:
 
 
 def is_own_name(file: PythonFile, string: ast.AST) -> bool:
-    """Return whether a string names something in the program: `getattr(kernels, "CUDA_IMPL")`, an item of `__all__`."""
+    """Return whether a string names something in the program: `getattr(kernels, "CUDA_IMPL")`, an item of `__all__`,
+    the fields of a namedtuple."""
     above = file.parents.get(string)
     if isinstance(above, ast.Call):
+        at = _NAMING.get(last_name(above.func) or "")
+        if at is not None:
+            return string in above.args[at : at + 1]
         return isinstance(above.func, ast.Name) and above.func.id in BY_STRING and string in above.args[1:2]
     holder = file.parents[above] if isinstance(above, (ast.List, ast.Tuple)) else None
     targets = holder.targets if isinstance(holder, ast.Assign) else [getattr(holder, "target", None)]

@@ -24,6 +24,8 @@ _PATCHES = frozenset({"unittest.mock.patch", "unittest.mock.patch.object"})
 # The fixtures of pytest-mock, which have what unittest.mock has: https://pytest-mock.readthedocs.io/en/latest/usage.html
 _FIXTURES = frozenset({"class_mocker", "mocker", "module_mocker", "package_mocker", "session_mocker"})
 CONFIGURE = "configure_mock"
+ATTACH = "attach_mock"  # parent.attach_mock(child, "name")
+SET_UP = frozenset({ATTACH, CONFIGURE})
 SPECS = frozenset({"spec", "spec_set"})  # arguments that say what a mock has: a list of names, or an object
 _BOUND = frozenset({"self", "cls"})
 
