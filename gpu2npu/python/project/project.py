@@ -247,9 +247,9 @@ class Project:
     def spelling(self, *names: str) -> frozenset[str]:
         """The files whose text holds one of some names."""
         if names not in self._spelling:
-            words = [name.encode(errors="surrogatepass") for name in names]
-            texts = ((path, self._bytes(path)) for path in self.files)
-            self._spelling[names] = frozenset(path for path, text in texts if any(word in text for word in words))
+            texts = [name.encode(errors="surrogatepass") for name in names]
+            found = [path for path in self.files if any(map(self._bytes(path).__contains__, texts))]
+            self._spelling[names] = frozenset(found)
         return self._spelling[names]
 
     @property
@@ -308,10 +308,8 @@ class Project:
         return self._has_library
 
     def leads_to_library(self, names: Names) -> bool:
-        """Return whether the imports of a file lead, through files of the project, to one that names the library.
-
-        No name of another file has anything to do with the library.
-        """
+        """Return whether the imports of a file lead, through files of the project, to one that names the library;
+        otherwise no name of another file has anything to do with the library."""
         seen: set[str] = set()
         pending = [*self.imported_paths(names.interface)]
         while pending:
