@@ -27,6 +27,8 @@ from hypothesis import HealthCheck, is_hypothesis_test, seed, settings
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# Where PYTHONDONTWRITEBYTECODE is set, each worker of each run would rewrite the asserts of all tests anew.
+sys.dont_write_bytecode = False
 PACKAGE = Path(__file__).parents[1] / "gpu2npu"
 
 

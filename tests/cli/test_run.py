@@ -2,9 +2,9 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
-import torch
 from click.testing import CliRunner
 
 from gpu2npu.cli.run import run
@@ -120,7 +120,7 @@ def test_without_torch_it_says_what_to_install(monkeypatch):
 
 def test_the_release_is_that_of_the_installed_torch_unless_it_is_chosen(gpu2npu_run):
     tell = "import os; print(os.environ['GPU2NPU_TORCH_NPU'])"
-    assert gpu2npu_run("-c", tell).stdout == f"{known_version(torch.__version__.partition('+')[0])}\n"
+    assert gpu2npu_run("-c", tell).stdout == f"{known_version(version('torch').partition('+')[0])}\n"
     assert gpu2npu_run("--torch-npu", "2.7.1.post2", "-c", tell).stdout == "2.7.1.post2\n"
 
 
