@@ -204,6 +204,22 @@ def test_members_that_are_not_called(migrate, text: str, expected: str) -> None:
     assert expected in migrate(f"import torch\n{text}")
 
 
+@pytest.mark.parametrize(
+    ("use", "text", "found"),
+    [
+        ("all = map(lambda v: v.cuda(), [Kit()])", "v.cuda()", 0),
+        ("kits = Kit(), Kit()\nall = map(lambda v: v.cuda(), kits)", "v.cuda()", 0),
+        ("all = map(lambda v: v.cuda(), (torch.zeros(1), torch.ones(1)))", "v.npu()", 0),
+        ("all = map(lambda v, k: v.cuda() or k.cuda(), [torch.zeros(1)], [Kit()])", "v.npu() or k.cuda()", 0),
+        ("kits = [Kit()]\nkits.append(x)\nall = map(lambda v: v.cuda(), kits)", "v.npu()", 1),
+        ("all = map(lambda v: v.cuda(), [Kit(), x])", "v.npu()", 1),
+    ],
+)
+def test_what_a_function_is_mapped_over_says_what_it_is_given(project, use: str, text: str, found: int) -> None:
+    migrated = project({"a.py": f"import torch\n{KIT}{use}\n"})["a.py"]
+    assert text in (migrated.content or use.encode()).decode() and len(migrated.findings) == found
+
+
 @pytest.mark.parametrize(("use", "line"), [("move()", [3]), ("print(move)", []), ("def f(move):\n    move()", [])])
 def test_a_method_that_is_called_by_another_name_is_reported(project, use: str, line: list[int]) -> None:
     found = project({"a.py": f"import torch\n\nmove = x.cuda\n{use}\n"})["a.py"].findings

@@ -7,7 +7,7 @@ the project. Nothing is guessed from a name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ _TENSORS: Types = frozenset({TENSORS})
 _NOTHING: Types = frozenset()
 
 _MAX_DEPTH = 25  # steps of assignments, calls and files after which the answer is "unknown"
+_MAPPING = frozenset({"filter", "map"})
 _MOST_BINDINGS = 50  # of a name that is bound more often, all bindings count at each of its uses
 _LITERALS = (
     ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr, ast.GeneratorExp, ast.Lambda,
@@ -137,9 +138,20 @@ class ValueTypes:
             return frozenset({Own(self.names, cls)}) if cls is not None and is_given else _UNKNOWN
         if isinstance(binding, Parameter) and binding.annotation is not None and binding.position >= 0:
             return self.annotated(binding.annotation, owner)
+        if isinstance(binding, Parameter) and (mapped := self._mapped(binding, owner)):
+            return _union(self.of(each, owner.parent or owner) for each in mapped)
         if isinstance(binding, Defined) and isinstance(binding.node, ast.ClassDef):
             return frozenset({Own(self.names, binding.scope)})
         return _UNKNOWN
+
+    def _mapped(self, binding: Parameter, owner: Scope) -> Sequence[ast.expr]:
+        """The values of a lambda's parameter in `map(lambda v: ..., [a, b])`. A list that has a name may grow."""
+        call = self.names.file.parents[owner.node] if isinstance(owner.node, ast.Lambda) else None
+        if not isinstance(call, ast.Call) or last_name(call.func) not in _MAPPING or call.args[:1] != [owner.node]:
+            return ()
+        given = next(iter(call.args[binding.position + 1 :]), None) if binding.position >= 0 else None
+        named = (owner.parent or owner).only_value(given.id) if isinstance(given, ast.Name) else None
+        return elements(named if isinstance(named, ast.Tuple) else given)
 
     def _assigned(self, binding: Assigned, scope: Scope) -> Types:
         if isinstance(binding.statement, (ast.AugAssign, ast.Name)):  # x += 1 and del x say nothing new about x
