@@ -27,6 +27,32 @@ def test_convolution_and_its_gradients(transposed, groups, stride, padding, dila
     check(aten.convolution_backward.default, y, x, weight, None, *geometry, [False, True, False], scale=10)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("padding", "dilation"), [([0], [1]), ([2, 1], [1]), ([3, 1], [2, 1]), ([5, 3], [1])])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradients_of_convolutions_without_strides(transposed, padding, dilation, groups, check):
+    """Over many places and to no more channels: the gradient for the input is a convolution too, unless cropped."""
+    x = torch.randn(2, 8, 12, 11)
+    weight = torch.randn(8, 6 // groups, 3, 2) if transposed else torch.randn(6, 8 // groups, 3, 2)
+    extra = [1, 0] if transposed and dilation[0] > 1 else [0]
+    geometry = ([1], padding, dilation, transposed, extra, groups)
+    y = torch.convolution(x, weight, None, *geometry)
+    check(aten.convolution.default, x, weight, None, *geometry, scale=4)
+    check(
+        aten.convolution_backward.default, torch.randn_like(y), x, weight, [6], *geometry, [True, True, True], scale=10
+    )
+
+
+@pytest.mark.parametrize("plane", [(), (1,), (3, 2), (8, 8), (8, 9)], ids=str)
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_of_small_planes(plane, training, check):
+    x, weight, bias, mean, variance = torch.randn(6, 5, *plane), *(torch.rand(4, 5) + 0.5)
+    check(aten.native_batch_norm.default, x, weight, bias, mean, variance, training, 0.1, 1e-5, scale=4)
+    _, *saved = torch.native_batch_norm(x, weight, bias, mean.clone(), variance.clone(), training, 0.1, 1e-5)
+    options = (*saved, training, 1e-5, [True, True, True])
+    check(aten.native_batch_norm_backward.default, torch.randn_like(x), x, weight, mean, variance, *options, scale=10)
+
+
 @pytest.mark.parametrize("dimensions", [2, 3])
 @pytest.mark.parametrize("padding", [1, 2])
 def test_a_transposed_convolution_that_would_give_nothing(dimensions, padding):

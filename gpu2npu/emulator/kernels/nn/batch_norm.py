@@ -18,9 +18,19 @@ from gpu2npu.emulator.kernels.registry import kernel
 
 Triple = tuple[Array, Array, Array]
 
+_SMALL_PLANE = 64  # elements
+
 
 def per_channel(values: Array, ndim: int) -> Array:
     return values.reshape(1, -1, *(1,) * (ndim - 2))
+
+
+def _spread(values: Array, x: Array) -> Array:
+    """Values of channels for arithmetic with x: repeated over planes that are too small to be a loop of their own."""
+    places = prod(x.shape[2:])
+    if places > _SMALL_PLANE:
+        return per_channel(values, x.ndim)
+    return np.repeat(values, places).reshape(1, *x.shape[1:])
 
 
 def channel_axes(x: Array) -> tuple[int, ...]:
@@ -36,7 +46,9 @@ def _channel_sum(x: Array, term: Callable[[slice], Array]) -> Array:
 
     def compute(part: slice) -> Array:
         rows = term(part).reshape(part.stop - part.start, x.shape[1], prod(x.shape[2:]))
-        return np.add.reduce(np.add.reduce(rows, axis=2), axis=0, dtype=F64)  # pairwise along a plane
+        if rows.shape[2] > _SMALL_PLANE:
+            return np.add.reduce(np.add.reduce(rows, axis=2), axis=0, dtype=F64)  # pairwise along a plane
+        return np.add.reduce(rows, axis=0, dtype=F64).sum(1)
 
     return functools.reduce(np.add, parallel.run(compute, _samples(x)), np.zeros(x.shape[1], F64))
 
@@ -45,7 +57,7 @@ def batch_statistics(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance of each channel."""
     count = x.size / x.shape[1] if x.size else np.float64(0)
     mean = _channel_sum(x, lambda part: x[part]) / count
-    centre = per_channel(mean.astype(x.dtype), x.ndim)
+    centre = _spread(mean.astype(x.dtype), x)
 
     def squares(part: slice) -> Array:
         deviation = np.subtract(x[part], centre)
@@ -57,7 +69,7 @@ def batch_statistics(x: Array) -> tuple[Array, Array]:
 def affine(x: Array, mean: Array, invstd: Array, weight: Array | None, bias: Array | None) -> Array:
     scale = invstd if weight is None else invstd * wide(weight)
     shift = -mean * scale if bias is None else wide(bias) - mean * scale
-    factor, offset = per_channel(scale, x.ndim), per_channel(shift, x.ndim)
+    factor, offset = _spread(scale, x), _spread(shift, x)
     y = np.empty(x.shape, np.result_type(x, scale))
 
     def compute(part: slice) -> None:
@@ -225,13 +237,13 @@ def batch_norm_backward(
         assert running_mean is not None and running_var is not None
         mean, invstd = wide(running_mean), 1 / np.sqrt(wide(running_var) + kind(eps))
     grad_bias = _channel_sum(g, lambda part: g[part]).astype(x.dtype)
-    centre = per_channel(mean, x.ndim)
+    centre = _spread(mean, x)
     grad_weight = _channel_sum(x, lambda part: g[part] * np.subtract(x[part], centre)).astype(x.dtype) * invstd
     grad_input = None
     if output_mask[0]:
-        scale = per_channel(invstd if weight is None else invstd * wide(weight), x.ndim)
+        scale = _spread(invstd if weight is None else invstd * wide(weight), x)
         count = kind(x.size // max(x.shape[1], 1))
-        slope, offset = per_channel(grad_weight * invstd / count, x.ndim), per_channel(grad_bias / count, x.ndim)
+        slope, offset = _spread(grad_weight * invstd / count, x), _spread(grad_bias / count, x)
         gradient = np.empty(x.shape, x.dtype)
 
         def compute(part: slice) -> None:
