@@ -44,4 +44,4 @@ def _set_up(entry: Entry) -> Iterator[Step]:
         f"{os.name}.environ.setdefault({quote}{VARIABLE}{quote}, {quote}0{quote})",
         f"{torch.name}.npu.set_device(int({os.name}.environ[{quote}{VARIABLE}{quote}]))",
     ]
-    yield from around_program(file, lines, _MESSAGE)
+    yield from around_program(entry, lines, _MESSAGE)

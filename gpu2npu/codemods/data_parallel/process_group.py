@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.codemods.entry import Entry, main_guard
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import first_code, spelling
-from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, next_line
+from gpu2npu.python.project.imports import is_taken
+from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, line_start, next_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes
 
 _BEGIN = "One process for each card, and a group of them."
@@ -37,23 +40,71 @@ def set_up(entry: Entry) -> Iterator[Step]:
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     begin = [line.replace("'", quote) for line in begin]
     end = f"{dist.name}.destroy_process_group()"
-    yield from around_program(file, begin, _BEGIN, end, _END)
+    yield from around_program(entry, begin, _BEGIN, end, _END)
 
 
 def around_program(
-    file: ParsedFile, begin: Sequence[str], begin_message: str, end: str = "", end_message: str = ""
+    entry: Entry, begin: Sequence[str], begin_message: str, end: str = "", end_message: str = ""
 ) -> Iterator[Step]:
-    """Lines at the first point of a program that runs, before anything needs the card, and one at its end."""
-    guard = main_guard(file)
+    """Lines at the first point of a program that runs, before anything needs the card, and one at its end.
+
+    What a module of a package only calls may be started by an installed command as well, which reads no guard: the
+    lines are in that function then.
+    """
+    file, guard = entry.file, main_guard(entry.file)
     if guard is None or any(_needs_card(statement) for statement in file.tree.body if statement is not guard):
         yield from _at_top_level(file, begin, begin_message)
         if end:
             length = len(file.text)
             yield inserted(file, length, _lines(file, ["", end], "", length), end_message)
         return
-    yield from _in_guard(file, guard, begin, begin_message)
-    if end:
+    command = _command(entry, guard)
+    if command is None:
+        yield from _in_guard(file, guard, begin, begin_message)
+    else:
+        yield from _in_function(file, command, begin, begin_message)
+    if not end:
+        return
+    if command is None or isinstance(command.body[-1], ast.Return):
         yield from _end(file, guard, end, end_message)
+        return
+    stop = line_below(file, command.body[-1])
+    indent = indentation(file.text, file.bounds(command.body[0])[0])
+    yield inserted(file, stop, _lines(file, [end], indent, stop), end_message)
+
+
+def _command(entry: Entry, guard: ast.If) -> ast.FunctionDef | None:
+    """The function that the guard of a package's module calls alone, with nothing: `main()`, `sys.exit(main())`. Other
+    code of the program does not name it."""
+    folder, last = posixpath.dirname(entry.file.path), guard.body[-1]
+    if len(guard.body) != 1 or folder not in entry.program.packages:
+        return None
+    exit_call = _exit_call(last)
+    call = last.value if isinstance(last, ast.Expr) else None
+    if exit_call is not None:
+        call = argument_value(arguments(exit_call)[0]) if arguments(exit_call) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or arguments(call):
+        return None
+    name = call.func.id
+    found = [each for each in entry.file.tree.body if isinstance(each, DEFINITIONS) and each.name == name]
+    uses = [node for node in walk(entry.file.tree) if isinstance(node, ast.Name) and node.id == name]
+    function = found[0] if len(found) == 1 and len(uses) == 1 else None
+    if not isinstance(function, ast.FunctionDef) or is_taken(entry.program.project, entry.file.path, name):
+        return None
+    return function if begins_line(entry.file, _first(function)) else None
+
+
+def _first(function: ast.FunctionDef) -> ast.stmt:
+    """The first statement of a function below its docstring."""
+    is_documented = ast.get_docstring(function, clean=False) is not None and len(function.body) > 1
+    return function.body[is_documented]
+
+
+def _in_function(file: ParsedFile, function: ast.FunctionDef, begin: Sequence[str], message: str) -> Iterator[Step]:
+    start = start_of(file, _first(function))
+    indent = indentation(file.text, start)
+    start = line_start(file, start)
+    yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
 
 
 def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Iterator[Step]:

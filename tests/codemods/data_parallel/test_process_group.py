@@ -69,3 +69,44 @@ def test_a_script_without_a_guard_makes_the_group_below_its_imports():
 def test_what_uses_the_card_outside_of_functions_comes_after_the_group():
     source = HEAD.replace("\ndef", "net = nn.Linear(2, 2).cuda()\n\ndef") + "\nif __name__ == '__main__':\n    main()\n"
     assert after(source) == "if __name__ == '__main__':\n    main()\n\ndist.destroy_process_group()\n"
+
+
+def in_package(source, others=()):
+    """The text of a package's module after the rewrite."""
+    files = {"app/train.py": source, "app/__init__.py": "", **dict(others)}
+    sources = {path: text.encode() for path, text in files.items()}
+    plan = plan_codemods(sources, ProjectContext(files=frozenset(files)), DEFAULT_CHOICE)
+    return Edited(source, plan.rewrites["app/train.py"].edits).text
+
+
+GUARD = "\nif __name__ == '__main__':\n    main()\n"
+DOCUMENTED = HEAD.replace("main():\n", "main():\n    '''Train.'''\n")
+
+
+@pytest.mark.parametrize("head", [HEAD, DOCUMENTED])
+def test_a_function_that_a_command_may_start_makes_the_group_itself(head):
+    text = in_package(head + GUARD)
+    start = head.partition("    nn.")[0]
+    assert f"{start}{INSIDE}    nn.parallel.DistributedDataParallel(" in text
+    assert text.endswith(f".backward()\n    dist.destroy_process_group()\n{GUARD}")
+
+
+def test_a_result_of_such_a_function_is_given_before_the_group_ends():
+    text = in_package(f"{HEAD}    return 0\n{GUARD.replace('main()', 'sys.exit(main())')}")
+    assert f"def main():\n{INSIDE}" in text
+    assert text.endswith("    status = main()\n    dist.destroy_process_group()\n    sys.exit(status)\n")
+
+
+@pytest.mark.parametrize(
+    ("guard", "others"),
+    [
+        (GUARD.replace("main()", "main(1)"), {}),
+        (GUARD.replace("    main()", "    start()\n    main()"), {}),
+        (f"\nagain = main\n{GUARD}", {}),
+        (GUARD, {"app/more.py": "from app.train import main\n\ndef twice():\n    main()\n    main()\n"}),
+    ],
+)
+def test_a_function_that_other_code_calls_as_well_does_not(guard, others):
+    text = in_package(HEAD + guard, others)
+    assert f"def main():\n{INSIDE}" not in text
+    assert "dist.init_process_group('hccl')" in text
