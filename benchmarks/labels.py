@@ -35,6 +35,7 @@ QUICK = frozenset(
     | {"flair", "lama_cleaner", "pykeen", "recbole"}
     | {"avalanche_lib", "compressai", "flagai", "swissarmytransformer"}
     | {"cellpose", "llm_foundry", "pytext_nlp", "torchserve"}
+    | {"pyannote_audio", "skrl", "surya_ocr"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
