@@ -9,7 +9,7 @@ _MOST = 3
 _LIKENESS = 0.5  # of difflib's ratio
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], most: int = _MOST) -> str:
     """The question that ends a sentence about an unknown word, with the nearest known ones; "" if none is near."""
-    near = get_close_matches(word, list(known), n=_MOST, cutoff=_LIKENESS)
+    near = get_close_matches(word, list(known), n=most, cutoff=_LIKENESS)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""

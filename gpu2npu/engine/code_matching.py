@@ -103,6 +103,25 @@ class CodeMatcher:
         attempt = _Attempt(self, matched, types, signature)
         return matched if attempt.is_like(pattern.tree, node) else None
 
+    def difference(
+        self, pattern: CodePattern, node: ast.AST, scope: Scope, types: Mapping[str, str], signature: Sequence[str]
+    ) -> str | None:
+        """Return the first thing in which the code around a name differs from a pattern, or what of it is not known;
+        None where there is none that can be said."""
+        around = (each for each in (node, *self.names.file.above(node)) if isinstance(each, ast.expr))
+        nearest = next((each for each in around if type(each) is type(pattern.tree)), None)
+        if nearest is None:
+            is_call = isinstance(pattern.tree, ast.Call)
+            return f"`{self.names.file.code(node)}` is not called here" if is_call else None
+        node, matched = nearest, Matched(nearest, scope)
+        attempt = _Attempt(self, matched, types, signature)
+        if attempt.is_like(pattern.tree, node):
+            return next((each.text for each in matched.unknown), None)
+        if attempt.difference is None:
+            return None
+        text, part = attempt.difference
+        return text.format(code=self.names.file.code(part))
+
     def is_of(self, kind: str, node: ast.expr, scope: Scope) -> bool | None:
         """Return whether an expression is what a type asks for; None where that is not known."""
         if kind == "name":
@@ -162,6 +181,7 @@ class _Attempt:
         self.matched = matched
         self.types = types
         self.signature = signature
+        self.difference: tuple[str, ast.AST] | None = None  # a sentence with a field for the code of a node
 
     def is_like(self, pattern: ast.AST, node: ast.AST) -> bool:
         name = metavariable(pattern)
@@ -200,6 +220,7 @@ class _Attempt:
             return False
         known = self.matched.values.setdefault(name, node)
         if known is not node:
+            self.difference = f"`{{code}}` is other than the first ${name}", node
             return ast.dump(known) == ast.dump(node)
         fits = name not in self.types or self.matcher.is_of(self.types[name], node, self.matched.scope)
         if fits is None:
@@ -207,6 +228,8 @@ class _Attempt:
             self.matched.unknown.append(
                 Unknown(f"`{code}` is not known to be {with_article(kind)}", CLASSES.get(kind, kind))
             )
+        if fits is False:
+            self.difference = f"`{{code}}` is not {with_article(self.types[name])}", node
         return fits is not False
 
     def _is_named(self, qualified: str, node: ast.Name | ast.Attribute) -> bool:
@@ -230,6 +253,8 @@ class _Attempt:
             if index is None and any(isinstance(each, ast.Starred) or isinstance(place, str) for each in unpacked):
                 continue
             if index is None or index in paired:
+                which = f"`{place}`" if isinstance(place, str) else f"{place} (from 0)"
+                self.difference = f"the argument {which} is not given in `{{code}}`", node
                 return False
             if not self.is_like(argument_value(wanted[at]), argument_value(given[index])):
                 return False
@@ -248,6 +273,8 @@ class _Attempt:
                 for each in rest
                 if not is_unpacked(each) and (argument_keyword(each) or given.index(each) < starred)
             ]
+        if rest and not has_rest:
+            self.difference = "the pattern has no argument for `{code}`, nor `...` for any more", rest[0]
         return has_rest or not rest
 
     def _own_signature(self, node: ast.Call) -> tuple[str, ...]:

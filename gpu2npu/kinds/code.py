@@ -172,7 +172,9 @@ class CodeMatch(Match):
             yield "then.replace", "`...` stands for the arguments that `...` of the pattern matches, and it has none"
 
     def why_not(self, site: Site, names: Names) -> str | None:
-        return super().why_not(site, names) or f"the code here is other than the rule's: it matches {self.text}"
+        other = super().why_not(site, names) if self.qualified is not None else None
+        place = self.pattern, site.node, site.scope, dict(self.types), self.signature
+        return other or CodeMatcher(names).difference(*place) or self.otherwise
 
     @classmethod
     def in_python(cls, work: FileRules) -> None:

@@ -48,7 +48,10 @@ class CommandMatch(Match):
         "why": "The monitor of our cluster has another name on NPU nodes.",
         "match": {"command": "gpu-watch"},
         "then": {"rename": "npu-watch"},
-        "examples": [{"keep": "import subprocess\nsubprocess.run(['gpu-watch', '-n', '1'])\n", "reports": "review"}],
+        "examples": [
+            {"file": "run.sh", "before": "gpu-watch\n", "after": "npu-watch\n"},
+            {"keep": "import subprocess\nsubprocess.run(['gpu-watch', '-n', '1'])\n", "reports": "review"},
+        ],
     }
 
     @property
@@ -93,8 +96,9 @@ class CommandMatch(Match):
         old, new = entry["match"]["command"].split(), entry["then"].get("rename", "").split()
         if len(old) > 1 and new and len(old) != len(new):
             yield "then.rename", f"has {len(new)} words for {len(old)}; each word takes the place of one"
-        elif len(old) > 1 and any("$" in one + other and one != other for one, other in zip(old, new, strict=False)):
-            yield "then.rename", "has another word where a metavariable stands; `$X` stays where it is"
+        for one, other in zip(old, new, strict=False) if len(old) > 1 else ():
+            if "$" in one + other and one != other:
+                yield "then.rename", f"has {other!r} where the match has {one!r}; a metavariable stays in its place"
 
     @property
     def text(self) -> str:

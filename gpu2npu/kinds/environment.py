@@ -38,8 +38,9 @@ class EnvironmentMatch(Match):
     key = "environment"
     shape: ClassVar[Json] = {
         "environment": {
-            "description": "An environment variable, in Python, scripts and configurations; NCCL_* is a family, and "
-            "so is LIB_GPU_$X, whose rest the new name may have: LIB_NPU_$X.",
+            "description": "An environment variable, in Python, scripts and configurations; at its end, and there "
+            "alone, it may have a star (NCCL_* is a family) or one metavariable (LIB_GPU_$X), whose text the new name "
+            "may have too: LIB_NPU_$X.",
             "type": "string",
             "pattern": "^[A-Za-z_]\\w*(\\*|\\$[A-Z]\\w*)?$",
         }
@@ -75,7 +76,7 @@ class EnvironmentMatch(Match):
 
     @property
     def subject(self) -> str:
-        return f"${self.variable}"
+        return f"{self.variable} (variable)"
 
     def is_on(self, line: str) -> bool:
         if not self.index.endswith("*"):

@@ -80,6 +80,10 @@ class SettingMatch(Match):
     def subject(self) -> str:
         return f"{self.setting}: {' | '.join(sorted(self.values)) or '...'}"
 
+    @property
+    def why_not_named(self) -> str:
+        return f"it matches {self.text}, and in dictionaries by all keys from the outermost one on"
+
     def fits(self, keys: Sequence[str], value: str) -> bool:
         """Return whether a value below some keys is the setting; a value that is not a string is given as its text."""
         if self.values and value not in self.values:

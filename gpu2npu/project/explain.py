@@ -162,7 +162,7 @@ class _Reasons:
         word = match.word
         sites = [site for site in self.sites if site.text is None and site.word == word]
         if not sites:
-            yield f"`{word}` stands only in text here (a comment or a string), and the rule is for code"
+            yield match.why_not_named
         for site in sites:
             reason = match.why_not(site, names)
             if reason is not None:

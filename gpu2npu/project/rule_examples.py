@@ -27,13 +27,15 @@ _IMPORT = re.compile(r"\s*(import|from)\b")  # a line that says less about a mat
 
 @dataclass(frozen=True)
 class ExampleRun:
-    """One example (counted from 0) and what came of it: the text `after`, and the `problem`, None if all is well."""
+    """One example (counted from 0) and what came of it: the text `after`, and the `problem`, None if all is well.
+    Where it could not be migrated at all, `after` says nothing."""
 
     rule: Rule
     index: int
     example: Example
     after: str
     problem: str | None
+    is_migrated: bool = True
 
 
 def run_examples(rules: Iterable[Rule], rulebook: Rulebook) -> Iterator[ExampleRun]:
@@ -73,7 +75,7 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
     version = example.version or _first_version(rule)
     unusable = _unusable(rule, version)
     if unusable is not None:
-        return ExampleRun(rule, index, example, example.before, unusable)
+        return ExampleRun(rule, index, example, example.before, unusable, is_migrated=False)
     context = ProjectContext(version=version)
     result = _migrate(example, rulebook, context)
     after = example.before if result.content is None else result.content.decode()
@@ -81,7 +83,7 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
     problem = _problem(rule, example, result, after, is_for)
     if problem is not None and is_for and result.failure is None and rule.id not in _involved(result):
         problem = f"{problem}: {_why_unmatched(rule, example, rulebook, context)}"
-    return ExampleRun(rule, index, example, after, problem)
+    return ExampleRun(rule, index, example, after, problem, is_migrated=result.failure is None)
 
 
 def check_user_examples(rulebook: Rulebook) -> None:
@@ -142,7 +144,8 @@ def _problem(rule: Rule, example: Example, result: MigratedFile, after: str, is_
         return result.failure
     if after != example.after:
         if example.before != example.after:
-            return "the result is not what it shows"
+            said = [found.message for found in result.findings if found.rule == rule.id]
+            return f"the result is not what it shows{f': the rule reports this: {said[0]}' if said else ''}"
         return f"the code is changed by {', '.join(sorted({change.rule for change in result.changes}))}"
     involved = _involved(result)
     if not is_for and rule.id in involved:

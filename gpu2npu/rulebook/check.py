@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.code_pattern import code_problem
+from gpu2npu.rulebook.document import JSON_TYPES, type_name
 from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Match, kind_of
@@ -110,23 +111,37 @@ def _is_near(error: Any) -> tuple[int, bool]:
 
 
 def _reason(error: Any) -> str:
-    shown = repr(error.instance)
-    message = str(error.message)
+    """Return what is wrong, and what to write."""
     limit = 100
-    if len(shown) > limit:
-        message = message.replace(shown, shown[:limit] + "...")
+    shown = repr(error.instance)
+    shown = shown if len(shown) <= limit else shown[:limit] + "..."
+    schema, value = error.schema if isinstance(error.schema, dict) else {}, error.validator_value
     if error.validator == "additionalProperties":
-        known = sorted(error.schema.get("properties", {}))
-        near = (did_you_mean(key, known) for key in error.instance if key not in known)
-        return f"{message}; allowed here: {', '.join(known)}; {next(filter(None, near), '')}".rstrip("; ?")
-    if error.validator == "pattern" and isinstance(error.schema, dict) and "description" in error.schema:
-        return f"{shown} does not match this: {error.schema['description'].rstrip('.')}"
+        known = sorted(schema.get("properties", {}))
+        return "; ".join(
+            f"{key!r} is not a key here, {_hint([key], known)}" for key in error.instance if key not in known
+        )
+    if error.validator == "required":
+        return f"lacks {next(repr(key) for key in value if key not in error.instance)}"
+    if error.validator in ("minItems", "minProperties", "minLength"):
+        return "is empty"
+    if error.validator == "type":
+        return f"must be {JSON_TYPES[value]}, not {type_name(error.instance)}"
+    if error.validator == "enum":
+        return f"{shown} is not a value of this key, {_hint([str(error.instance)], list(map(str, value)))}"
+    if error.validator == "pattern" and "description" in schema:
+        return f"{shown} does not match this: {schema['description'].rstrip('.')}"
     if error.validator == "oneOf" and _is_of_no_kind(error):
-        keys = _keys_of_kinds(error.schema["oneOf"])
-        return f"{message.partition(' is not valid')[0]} has none of the keys that say what it is: {', '.join(keys)}"
-    if error.validator == "oneOf":
-        return f"{message}; see the schema"
-    return message
+        keys = _keys_of_kinds(schema["oneOf"])
+        return f"{shown} has none of the keys that say what it is, {_hint(error.instance, keys)}"
+    message = str(error.message).replace(repr(error.instance), shown)
+    return f"{message}; see the schema" if error.validator == "oneOf" else message
+
+
+def _hint(words: Iterable[str], known: Sequence[str]) -> str:
+    """The known word that is nearest to one of some wrong ones, or else all known ones."""
+    near = next(filter(None, (did_you_mean(word, known, most=1) for word in words)), "")
+    return near.rstrip("?") or f"possible are {', '.join(known)}"
 
 
 # What the schema cannot say.

@@ -8,14 +8,18 @@ from dataclasses import replace
 from gpu2npu.rulebook.rule import Rule, Then
 
 
-def untested(rule: Rule) -> Iterator[str]:
-    """Yield what a rule does, or does not do outside of its releases, and no example shows; a few words each."""
+def unshown_acts(rule: Rule) -> Iterator[str]:
+    """Yield what a rule does and no example shows; a few words each."""
     stated = replace(rule.then, report=None, trait=None, keep=False, needs_target=False, own_devices=False)
     edits = replace(stated, plugin=None) != Then()
     if edits and not any(example.before != example.after for example in rule.examples):
         yield "its edit"
     if rule.then.report is not None and not any(example.reports for example in rule.examples):
         yield "its finding"
+
+
+def unshown_limits(rule: Rule) -> Iterator[str]:
+    """Yield a few words where a rule is for some releases, and no example shows one outside of them."""
     if _is_limited(rule) and not any(_is_outside(rule, example.version) for example in rule.examples):
         yield "a release that it is not for"
 

@@ -11,6 +11,17 @@ from gpu2npu.rulebook.errors import RuleError
 
 MAX_BYTES = 4 * 1024 * 1024  # all built-in rules together are a hundredth of it
 
+JSON_TYPES = {
+    "string": "a text", "integer": "an integer", "boolean": "true or false", "array": "a list", "object": "an object"
+}  # fmt: skip
+_PYTHON_TYPES = {str: "string", int: "integer", bool: "boolean", list: "array", dict: "object"}
+
+
+def type_name(value: object) -> str:
+    """The type of a JSON value in a sentence."""
+    name = _PYTHON_TYPES.get(type(value))
+    return JSON_TYPES[name] if name is not None else "null" if value is None else "a number"
+
 
 def read_document(path: Path) -> Any:
     """The value that a JSON file holds.

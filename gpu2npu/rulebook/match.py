@@ -144,11 +144,21 @@ class Match:
         """Return whether a line has the words that there is no match without."""
         return re.search(rf"(?<!\w){re.escape(self.word)}(?!\w)", line) is not None
 
+    @property
+    def otherwise(self) -> str:
+        """The reason why code is not matched of which no more can be said."""
+        return f"the code here is other than the rule's: it matches {self.text}"
+
+    @property
+    def why_not_named(self) -> str:
+        """The reason why a line on which the `word` is not a name of the code has no match."""
+        return f"`{self.word}` stands only in text here (a comment or a string), and the rule is for code"
+
     def why_not(self, site: Site, names: Names) -> str | None:
         """Return why a name on a line, which is the `word`, is not what is matched; None where nothing tells."""
         wanted, shown = self.qualified, site.shown
         if wanted is None:
-            return f"the code here is other than the rule's: it matches {self.text}"
+            return self.otherwise
         meaning = names.qualified(site.node, site.scope)
         if wanted.startswith("*") or meaning == wanted:
             return None

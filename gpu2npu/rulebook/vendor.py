@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.rulebook.check import keyword_in
+from gpu2npu.rulebook.document import type_name
 from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Match, decode_match
@@ -49,7 +50,7 @@ def vendor_rules(document: dict[str, Any], path: Path) -> list[Rule]:
         if kind not in _KINDS:
             raise RuleError(f"{path}: {where}: is no kind of rule of the vendor's tool; known: {', '.join(_KINDS)}.")
         if not isinstance(entries, list):
-            raise RuleError(f"{path}: {where}: must be a list of rules, not {_type_name(entries)}.")
+            raise RuleError(f"{path}: {where}: must be a list of rules, not {type_name(entries)}.")
         for index, entry in enumerate(entries):
             rules += _translate(kind, entry, f"{where}[{index}]", index, path)
     return rules
@@ -71,26 +72,18 @@ def _translate(kind: str, entry: object, where: str, index: int, path: Path) -> 
 
 def _check_keys(known: _Kind, entry: object, where: str, path: Path) -> Entry:
     if not isinstance(entry, dict):
-        raise RuleError(f"{path}: {where}: must be an object, not {_type_name(entry)}.")
+        raise RuleError(f"{path}: {where}: must be an object, not {type_name(entry)}.")
     types = {**known.required, **known.optional}
     for key, value in entry.items():
         if key not in types:
             raise RuleError(f"{path}: {where}.{printable(key)}: is an unknown key; allowed here: {', '.join(types)}.")
         # A bool is an int to Python, and no position.
         if not isinstance(value, types[key]) or (isinstance(value, bool) and types[key] is not bool):
-            raise RuleError(f"{path}: {where}.{key}: must be {_NAMES[types[key]]}, not {_type_name(value)}.")
+            raise RuleError(f"{path}: {where}.{key}: must be {type_name(types[key]())}, not {type_name(value)}.")
     for key in known.required:
         if key not in entry:
             raise RuleError(f"{path}: {where}: lacks the key '{key}'.")
     return entry
-
-
-_NAMES = {str: "a text", int: "an integer", bool: "true or false", list: "a list"}
-
-
-def _type_name(value: object) -> str:
-    names = {dict: "an object", float: "a number", type(None): "null", **_NAMES}
-    return names[type(value)]
 
 
 class _ValueError(ValueError):
@@ -143,7 +136,7 @@ def _white_list(entry: Entry) -> str | None:
     for index, pattern in enumerate(patterns):
         key = f"white_list[{index}]"
         if not isinstance(pattern, str):
-            raise _ValueError(key, f"must be a text, not {_type_name(pattern)}")
+            raise _ValueError(key, f"must be a text, not {type_name(pattern)}")
         problem = compile_problem(pattern)
         if problem is not None:
             raise _ValueError(key, f"{pattern!r} {problem}")

@@ -82,8 +82,8 @@ def test_a_command_line_in_python_is_reported(tmp_path: Path, text: str, is_foun
     [
         ({"match": {"environment": "A_*"}, "then": {"rename": "B_$X"}}, "$X is not in the variable"),
         ({"match": {"command": "a --b $X"}, "then": {"rename": "a --b"}}, "has 2 words for 3"),
-        ({"match": {"command": "a --b $X"}, "then": {"rename": "a --c $Y"}}, "another word where a metavariable"),
-        ({"match": {"command": "a $X"}, "then": {"rename": "a $Y"}}, "another word where a metavariable"),
+        ({"match": {"command": "a --b $X"}, "then": {"rename": "a --c $Y"}}, "'$Y' where the match has '$X'"),
+        ({"match": {"command": "a $X"}, "then": {"rename": "a $Y"}}, "a metavariable stays in its place"),
     ],
 )
 def test_refusals(tmp_path: Path, rule: dict[str, Any], reason: str) -> None:

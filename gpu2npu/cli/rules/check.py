@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rule, RuleError, load_rulebook
 from gpu2npu.rulebook.conflicts import find_conflicts
-from gpu2npu.rulebook.coverage import untested
+from gpu2npu.rulebook.coverage import unshown_acts, unshown_limits
 
 EXIT_FAILED = 1
 
@@ -26,7 +27,7 @@ def validate(files: tuple[Path, ...]) -> None:
     """Check that FILEs can be used with -r: their form, their meaning, their examples.
 
     Rules that are for the same place are no error: they are listed, with the one that counts there and why. The exit
-    code is 2 if a file cannot be used.
+    code is 2 if a file cannot be used, and 1 if no example shows what a rule does.
     """
     problems = [problem for path in files if (problem := _problem(path)) is not None]
     if problems:
@@ -35,15 +36,22 @@ def validate(files: tuple[Path, ...]) -> None:
         rulebook = load_rulebook(files)
         check_user_examples(rulebook)
         conflicts = find_conflicts(rulebook, frozenset(map(str, files)))
+    unshown = False
     for path in files:
         rules = [rule for rule in rulebook.rules if rule.file == str(path)]
         examples = sum(len(rule.examples) for rule in rules)
-        click.echo(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}, all good.")
+        gaps = [(rule, words) for rule in rules if (words := [*unshown_acts(rule)])]
+        end = ", all good." if not gaps else ", which do not show all:"
+        click.echo(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}{end}")
+        _show_gaps(gaps)
+        unshown = unshown or bool(gaps)
     for conflict in conflicts:
         click.echo(
             f"Note: where '{conflict.first.id}' and '{conflict.second.id}' both match, '{conflict.first.id}' counts: "
             f"{conflict.reason}."
         )
+    if unshown:
+        raise SystemExit(EXIT_FAILED)
 
 
 def _problem(path: Path) -> str | None:
@@ -61,7 +69,8 @@ def test(files: tuple[Path, ...], jobs: int | None) -> None:
     """Run the examples of FILEs, which may be folders and pack:NAME too. Shows a diff for each that fails; the exit
     code is then 1.
 
-    At the end stands what no example shows: an edit, a finding, or a release that a rule is not for.
+    At the end stands what no example that holds shows: an edit, a finding, or a release that a rule is not for. For the
+    first two, too, the exit code is 1.
     """
     with usage_errors():
         rulebook = load_rulebook(files)
@@ -70,29 +79,42 @@ def test(files: tuple[Path, ...], jobs: int | None) -> None:
     with usage_errors():
         runs = {rule.id: found for rule, found in run_apart(rules, rulebook, jobs or available_cpus())}
     for path, found in own.items():
-        _show_file(path, [run for rule in found for run in runs[rule.id]])
-    _show_coverage(rules)
-    if any(run.problem is not None for found in runs.values() for run in found):
+        _show_file(path, [(index, run) for index, rule in enumerate(found) for run in runs[rule.id]])
+    proven = [_with_what_holds(rule, runs[rule.id]) for rule in rules]
+    gaps = [(rule, words) for rule in proven if (words := [*unshown_acts(rule), *unshown_limits(rule)])]
+    click.echo(f"Examples show all of {len(rules) - len(gaps)} of {counted(len(rules), 'rule')}.")
+    _show_gaps(gaps)
+    if any(run.problem is not None for found in runs.values() for run in found) or any(map(_is_unshown, proven)):
         raise SystemExit(EXIT_FAILED)
 
 
-def _show_file(path: Path, runs: list[ExampleRun]) -> None:
-    failures = [run for run in runs if run.problem is not None]
-    for run in failures:
-        _show(run)
+def _with_what_holds(rule: Rule, runs: list[ExampleRun]) -> Rule:
+    """The rule with the examples that hold alone."""
+    return replace(rule, examples=tuple(run.example for run in runs if run.problem is None))
+
+
+def _is_unshown(rule: Rule) -> bool:
+    return next(unshown_acts(rule), None) is not None
+
+
+def _show_file(path: Path, runs: list[tuple[int, ExampleRun]]) -> None:
+    failures = [(index, run) for index, run in runs if run.problem is not None]
+    for index, run in failures:
+        _show(run, f"{path}: $.rules[{index}].examples[{run.index}]")
     good = len(runs) - len(failures)
     click.secho(f"{path}: {good} of {counted(len(runs), 'example')} as shown", fg="red" if failures else "green")
 
 
-def _show_coverage(rules: list[Rule]) -> None:
-    gaps = {rule.id: missing for rule in rules if (missing := list(untested(rule)))}
-    click.echo(f"Examples show all of {len(rules) - len(gaps)} of {counted(len(rules), 'rule')}.")
-    for rule_id, missing in gaps.items():
-        click.echo(f"  {rule_id}: no example shows {' or '.join(missing)}.")
+def _show_gaps(gaps: list[tuple[Rule, list[str]]]) -> None:
+    for rule, words in gaps:
+        click.echo(f"  {rule.id}: no example shows {' or '.join(words)}.")
 
 
-def _show(run: ExampleRun) -> None:
+def _show(run: ExampleRun, place: str) -> None:
     click.secho(f"FAILED {run.rule.id}, example {run.index + 1}: {run.problem}", fg="red", bold=True)
+    click.echo(f"  at {place}")
+    if not run.is_migrated:
+        return
     expected, got = (text.splitlines() for text in (run.example.after, run.after))
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in difflib.unified_diff(expected, got, "what the example shows", "what the rules make", lineterm=""):

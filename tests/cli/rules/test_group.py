@@ -182,7 +182,17 @@ def test_test(folder: Path) -> None:
         (
             {"code": "fastlib.run($X)"},
             "import fastlib\nfastlib.run()\n",
-            "since in line 2 the code here is other than the rule's: it matches the code `fastlib.run($X)`",
+            "since in line 2 the argument 0 (from 0) is not given in `fastlib.run()`",
+        ),
+        (
+            {"code": "fastlib.run(x=$X)", "types": {"X": "literal"}},
+            "import fastlib\nfastlib.run(x=y)\n",
+            "since in line 2 `y` is not a literal",
+        ),
+        (
+            {"code": "fastlib.run()"},
+            "import fastlib\nfastlib.run(3)\n",
+            "since in line 2 the pattern has no argument for `3`, nor `...` for any more",
         ),
         (
             {"class": "fastlib.Net"},
@@ -223,13 +233,29 @@ def test_test_names_what_no_example_shows(folder: Path) -> None:
     limited = {**RULE, "id": "limited", "since": "2.4.0", "then": {**RULE["then"], "report": report}}
     output = run("rules", "test", write("mine.json", limited)).output
     assert "FAILED limited, example 1" in output
-    assert "  limited: no example shows its finding or a release that it is not for.\n" in output
+    assert "  limited: no example shows its edit or its finding or a release that it is not for.\n" in output
     outside = {"version": "2.3.0", "keep": "from fastlib.gpu import fuse\n"}
     shown = {**limited, "then": RULE["then"], "examples": [*RULE["examples"], outside]}
     assert "Examples show all of 1 of 1 rule.\n" in run("rules", "test", write("mine.json", shown)).output
     inside = {**outside, "version": "2.5.0"}
     wrong = run("rules", "test", write("mine.json", {**shown, "examples": [*RULE["examples"], inside]}))
     assert "FAILED limited, example 2: the code is changed by limited" in wrong.output
+
+
+def test_a_rule_whose_examples_show_nothing_is_not_called_good(folder: Path) -> None:
+    write("mine.json", {**RULE, "examples": [{"keep": "x = 1\n"}]})
+    valid, tested = run("rules", "validate", "mine.json"), run("rules", "test", "mine.json")
+    gap = f"  {RULE['id']}: no example shows its edit.\n"
+    assert valid.output == f"mine.json: 1 rule and 1 example, which do not show all:\n{gap}"
+    assert tested.output.endswith(f"Examples show all of 0 of 1 rule.\n{gap}")
+    assert (valid.exit_code, tested.exit_code) == (1, 1)
+
+
+def test_an_example_that_is_not_python_has_no_difference_to_show(folder: Path) -> None:
+    write("mine.json", {**RULE, "examples": [{"before": "fastlib.gpu.fuse(\n", "after": "g(\n"}]})
+    lines = run("rules", "test", "mine.json").output.splitlines()
+    assert lines[0].startswith(f"FAILED {RULE['id']}, example 1: syntax error at line 1")
+    assert lines[1:3] == ["  at mine.json: $.rules[0].examples[0]", "mine.json: 0 of 1 example as shown"]
 
 
 def test_processes_find_what_one_finds() -> None:
