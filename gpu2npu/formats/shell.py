@@ -44,7 +44,8 @@ _CONTROL = frozenset(
 # Programs that run the program that follows.
 _WRAPPERS = frozenset(
     {"sudo", "env", "nohup", "exec", "command", "nice", "ionice", "timeout", "watch", "xargs", "stdbuf", "srun",
-     "mpirun", "mpiexec", "numactl", "taskset", "strace", "builtin", "setsid", "chrt", "bsub", "pdsh"}
+     "mpirun", "mpiexec", "numactl", "taskset", "strace", "builtin", "setsid", "chrt", "bsub", "pdsh", "tini",
+     "dumb-init"}
 )  # fmt: skip
 _PRINTERS = frozenset({"echo", "printf", "print", "log", "info", "warn", "error", "die", "grep", "egrep", "sed", "awk",
                        "logger", "read", "cat", "tee"})  # fmt: skip

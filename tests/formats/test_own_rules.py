@@ -43,6 +43,7 @@ LISTS = [
     ("Dockerfile", 'FROM a\nENTRYPOINT ["nohup", "fastrun"]\nENV A=1\nCMD ["--gpus", "8"]\n'),
     ("Dockerfile", 'FROM a\nCMD ["--gpus=8"]\nENTRYPOINT ["/opt/bin/fastrun"]\nFROM b\n'),
     ("compose.yaml", 'a:\n  command: ["fastrun", "--gpus", 8, "it\'s"]\n'),
+    ("compose.yaml", "a:\n  entrypoint: [tini, --, fastrun]\n  command: [--gpus, 8]\n"),
     ("compose.yaml", "a:\n  entrypoint: [fastrun]\n  command:\n    - t.py\n    - --gpus=8\n"),
     ("job.yaml", "- name: a\n  command: [fastrun]\n  args: ['--gpus', \"4\"]\n"),
     ("job.yaml", 'command: [sh, -c]\nargs: ["fastrun --gpus 4 && echo \\"done\\""]\n'),
