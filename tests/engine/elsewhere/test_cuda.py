@@ -194,6 +194,12 @@ def test_a_variable_that_forces_a_build_is_reported_beside_the_condition(project
     assert [found.rule for found in migrated.findings] == ["torch-cuda", "env-force-cuda"]
 
 
+def test_a_variable_that_does_not_name_cuda_forces_no_build_for_it(project):
+    code = "if torch.cuda.is_available() or os.getenv('BUILD_ALL') == '1':\n    sources += ['a.cu']\n"
+    migrated = project({"a.py": f"import os\nimport torch\n{code}"})["a.py"]
+    assert b"if torch.npu.is_available() or os.getenv('BUILD_ALL')" in migrated.content
+
+
 def test_a_text_that_speaks_of_cuda_is_no_question_for_it(project):
     code = "if ask('torch.cuda.is_available', torch.cuda.current_device()):  # is_cuda\n    import my_cuda_kernels\n"
     migrated = project({"a.py": f"import torch\n{code}"})["a.py"]

@@ -32,6 +32,19 @@ def test_what_only_the_package_reads_stays(project):
     assert apis == ["torch.cuda.is_available()", '"cuda" if use_gpu else "cpu"', 'f"cuda:{number}"']
 
 
+def test_a_default_of_the_parameters_name_is_a_name_of_the_module(project):
+    code = """
+        import torch
+        import xgboost
+
+        device = "cuda"
+
+        def made(device=device):
+            return xgboost.XGBClassifier(device=device)
+    """
+    assert found(project, code) == (None, ['"cuda"'])
+
+
 def test_what_torch_reads_too_is_migrated_and_reported(project):
     code = """
         import torch
