@@ -9,6 +9,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.experimental._attention import _cp_options, context_parallel_unshard, set_rotate_method
 from torch.nn import functional
+from torch_npu.distributed.tensor.experimental import context_parallel as context_parallel_of_torch_npu
 
 from gpu2npu.emulator.device.dispatch import limits, support_table
 
@@ -26,7 +27,7 @@ def on_one_cpu(tensors, **options):
 def cut_among_ranks(rank, tensors, **options):
     mesh = init_device_mesh("npu", (2,))
     cut = [each.to(f"npu:{rank}") for each in tensors]
-    with context_parallel(mesh, buffers=cut, buffer_seq_dims=[2] * 3):
+    with context_parallel_of_torch_npu(mesh, buffers=cut, buffer_seq_dims=[2] * 3):
         assert cut[0].shape[2] == tensors[0].shape[2] // 2
         cut = [each.requires_grad_() for each in cut]
         result = functional.scaled_dot_product_attention(*cut, **options)

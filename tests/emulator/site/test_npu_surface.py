@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import sys
 import unittest
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch_npu
 
+from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.support.release_tables import table_for
 
 NAMES = sorted(
@@ -200,3 +202,35 @@ def test_the_report_of_the_environment_names_the_npus(monkeypatch):
     assert collect_env.get_cann_version() == "not known"
     with pytest.raises(RuntimeError, match="The path does not exist: /nowhere"):
         collect_env.check_directory_path_readable("/nowhere")
+
+
+CONTEXT_PARALLEL = "torch_npu.distributed.tensor.experimental"
+
+
+@pytest.fixture
+def imported_anew(monkeypatch):
+    """Imports a module as a process that imitates a release does."""
+
+    def imported(name, version):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setenv("GPU2NPU_TORCH_NPU", version)
+        support_table._table.cache_clear()
+        return importlib.import_module(name)
+
+    yield imported
+    support_table._table.cache_clear()
+    sys.modules.pop(CONTEXT_PARALLEL, None)
+
+
+@pytest.mark.parametrize("version", ["2.7.1.post8", "2.9.0.post6", "2.13.0"])
+def test_context_parallel_has_torch_npus_name_where_its_wheels_have_it(imported_anew, version):
+    module = imported_anew(CONTEXT_PARALLEL, version)
+    assert module.__all__ == ["context_parallel"]
+    assert module.context_parallel.__module__ == CONTEXT_PARALLEL
+    assert module.context_parallel.__name__ == "context_parallel"
+
+
+@pytest.mark.parametrize("version", ["2.7.1.post2", "2.8.0", "2.9.1"])
+def test_context_parallel_is_absent_where_its_wheels_lack_it(imported_anew, version):
+    with pytest.raises(ModuleNotFoundError, match=rf"No module named '{CONTEXT_PARALLEL}': this release has no ring"):
+        imported_anew(CONTEXT_PARALLEL, version)
