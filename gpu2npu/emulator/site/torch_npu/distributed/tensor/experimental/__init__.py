@@ -1,6 +1,7 @@
 """PyTorch's `context_parallel` under torch_npu's name, in the releases whose wheels have this package."""
 
 import functools
+from typing import Any
 
 from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.support.limits import CallFacts
@@ -15,5 +16,5 @@ __all__ = ["context_parallel"]
 
 
 @functools.wraps(_context_parallel, assigned=("__name__", "__qualname__", "__doc__", "__annotations__"))
-def context_parallel(*args, **kwargs):
+def context_parallel(*args: Any, **kwargs: Any) -> Any:
     return _context_parallel(*args, **kwargs)
