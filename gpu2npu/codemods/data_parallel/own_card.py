@@ -36,9 +36,10 @@ _VISIBLE = (
 def on_own_card(entries: Entries, variable: str = "LOCAL_RANK") -> Iterator[Step]:
     """Explicit card numbers in the code that some programs run; the environment's `variable` has the number to use."""
     for file, node in entries.running(_numbered):
-        if not is_skipped(file, node):
-            program = entries.all[0].program
-            yield from _at(file, node, variable, runs_without_group(program, file, file.bounds(node)[0]))
+        if is_skipped(file, node) or _is_set_by_caller(file, node, entries):
+            continue
+        program = entries.all[0].program
+        yield from _at(file, node, variable, runs_without_group(program, file, file.bounds(node)[0]))
 
 
 def _numbered(file: ParsedFile) -> list[ast.AST]:
@@ -49,6 +50,16 @@ def _numbered(file: ParsedFile) -> list[ast.AST]:
     found += [node for node in file.nodes(ast.BinOp) if (string_value(node.left) or "").startswith("cuda:")]
     apart = functions_of_own_processes(file) if found else frozenset()
     return [node for node in found if not apart or apart.isdisjoint(file.above(node))]
+
+
+def _is_set_by_caller(file: ParsedFile, node: ast.AST, entries: Entries) -> bool:
+    """`torch.cuda.set_device(gpu)` that only programs outside of the project come to: they choose the card of each of
+    their processes, and may start these by mp.spawn, without LOCAL_RANK."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "set_device" or len(arguments(node)) != 1:
+        return False
+    card = argument_value(arguments(node)[0])
+    is_named = isinstance(card, (ast.Name, ast.Attribute)) and _is_first_card(file, card)
+    return is_named and all(entry.is_elsewhere for entry in entries.that_run(file, node))
 
 
 def _at(file: ParsedFile, node: ast.AST, variable: str, without_group: bool) -> Iterator[Step]:

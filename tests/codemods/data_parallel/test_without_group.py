@@ -141,3 +141,20 @@ def test_a_class_of_accelerate_makes_the_group_itself(after, findings):
 def test_the_test_of_a_wrap_is_no_library(after):
     test = "from torch import nn\n\ndef test_wrap():\n    net = nn.DataParallel(net)\n    net(x).sum().backward()\n"
     assert after({"test_wrap.py": test}) == {}
+
+
+@pytest.mark.parametrize(("script", "stays"), [("", True), ("\nif __name__ == '__main__':\n    put(net, 0)\n", False)])
+def test_the_card_that_a_library_is_given_stays(script, stays, after):
+    library = (
+        "import torch\nfrom torch import nn\n\ndef put(net, gpu):\n    torch.cuda.set_device(gpu)\n"
+        "    net = nn.DataParallel(net)\n    net(batch).mean().backward()\n"
+    )
+    text = after({"library.py": library + script})["library.py"]
+    assert ("set_device(gpu)" in text) is stays and "DistributedDataParallel" in text
+
+
+def test_a_function_that_no_program_calls_asks_for_the_group_first(after):
+    unused = "\ndef info(model):\n    torch.save(model.state_dict(), 'info.pth')\n"
+    text = after({"trainer.py": TRAINER + unused, "train.py": TRAIN})["trainer.py"]
+    assert "    if not dist.is_initialized() or dist.get_rank() == 0:\n        torch.save(model.state" in text
+    assert text.count("is_initialized") == 1
