@@ -122,7 +122,8 @@ class _Matcher:
         if ruled.text != string.raw:
             rule = next(rule for rule in ruled.rules if rule.then.rename is not None)
             if string.can_be(ruled.text):
-                self.matches.edits.append(Edit(string.place, string.quoted(ruled.text), rule.id, rule.why))
+                edits = (Edit(place, new, rule.id, rule.why) for place, new in string.replacements(ruled.text))
+                self.matches.edits.extend(edits)
             else:
                 message = f"{rule.why} The replacement does not fit into this string: change it by hand."
                 self.matches.found.append(Found(string.place, rule.id, FindingKind.REVIEW, string.raw, message))

@@ -138,6 +138,14 @@ def test_changes_tell_where_what_and_why() -> None:
     assert changes[1].span.start_column == 10
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_of_a_text_of_many_lines_those_that_change_are_listed(newline: str) -> None:
+    lines = ["usage = '''", "without options: cpu", "serve --device cuda --port 1", "'''", ""]
+    (change,) = run(newline.join(lines).encode()).changes
+    assert change.before.rstrip() == "serve --device cuda --port 1"
+    assert (change.span.start_line, change.span.start_column) == (3, 0)
+
+
 def test_traits_of_a_program_that_trains_on_several_cards() -> None:
     assert run(b"import torch.distributed as dist\ndist.init_process_group('gloo')\n").traits == {"multi-card"}
     assert run(b"import torch\ntorch.nn.DataParallel(m)\n").traits == {"multi-card"}

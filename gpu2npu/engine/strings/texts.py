@@ -43,6 +43,18 @@ class StringText:
         """Another text in the same quotes."""
         return self.opening + text + self.closing
 
+    def replacements(self, text: str) -> list[tuple[Bounds, str]]:
+        """Where to write what for another text: of a text of many lines only the lines that differ."""
+        old, new = self.raw.split("\n"), text.split("\n")
+        if len(old) == 1 or len(old) != len(new):
+            return [(self.place, self.quoted(text))]
+        start, found = self.place[0] + len(self.opening), []
+        for before, after in zip(old, new, strict=True):
+            if before != after:
+                found.append(((start, start + len(before)), after))
+            start += len(before) + 1
+        return found
+
     def can_be(self, new: str) -> bool:
         """Return whether another text stays inside the quotes and says there what it says in a rule."""
         if self.is_formatted:
