@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
+from gpu2npu.engine.elsewhere.compiled import (
+    CUDA_NAME,
+    LIBRARY,
+    OF_TORCH,
+    is_compiled_binding,
+    is_compiled_member,
+    is_extension,
+    runs_library,
+)
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
-from gpu2npu.engine.elsewhere.kernels import LOADERS, begins_with_kernels, builds_kernels
-from gpu2npu.engine.imports import is_compiled
+from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -39,8 +47,7 @@ _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
-# Modules and names, and texts, of code for NVIDIA's GPUs.
-_NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
+# Texts of code for NVIDIA's GPUs.
 _TEXT = re.compile(
     r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*|(cuda|\w*tensorrt\w*)executionprovider"
     r"|(onnx|onnxruntime|faiss|tensorflow)-(cuda|gpu).*",
@@ -48,16 +55,11 @@ _TEXT = re.compile(
 )
 # What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
-_LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)|^cuda\w*(builder|extension)$", re.IGNORECASE)
 # What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
 _QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit", re.IGNORECASE)
 _GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
 _REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
-# Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
-_EXTENSION = re.compile(r"(^|_)(c|ext|extensions?|ops?|kernels?|backend)(_|$)", re.IGNORECASE)
-_COMPILED = re.compile(r"_cuda$")  # modules of this name are compiled, unless the project has them in Python
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
-_TORCH = re.compile(r"torch(\.|$)")
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,8 @@ class _CudaCode:
             return False
         if test is not node.test and isinstance(node, ast.If) and self._refuses(node):
             return True
+        if _answers_for_nvidia(node, self.names):
+            return True
         if isinstance(body, ast.expr):
             return self._is_kernel(body) or self._is_source(body) or _is_quantized(body)
         if self._is_own(body) or begins_with_kernels(body, self.names):
@@ -192,7 +196,7 @@ class _CudaCode:
         named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
         return (
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
-            or any(map(_LIBRARY.search, named))
+            or any(map(LIBRARY.search, named))
             or any(map(_QUANTIZED.search, named))
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
@@ -273,8 +277,8 @@ class _CudaCode:
         if isinstance(statement, IMPORTS):
             module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
             parts = [part for alias in statement.names for part in alias.name.split(".")]
-            of_torch = _TORCH.match(module or statement.names[0].name) is not None
-            return not of_torch and any(_NAME.search(part) for part in (*parts, *module.split(".")))
+            of_torch = OF_TORCH.match(module or statement.names[0].name) is not None
+            return not of_torch and any(CUDA_NAME.search(part) for part in (*parts, *module.split(".")))
         value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
         if value is None:
             return False
@@ -308,16 +312,18 @@ class _CudaCode:
             return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True
+        if runs_library(function, names, scope):
+            return True
         owner = function.value if isinstance(function, ast.Attribute) else function
         found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
         if found is None:
             return False
         if isinstance(function, ast.Name):
-            return all(isinstance(each, Imported) and _is_compiled_member(each, names) for each in found[1])
-        if all(_is_extension(binding, names) or self._is_without_npu(binding) for binding in found[1]):
-            return of_tensor or any(map(_NAME.search, (dotted_name(function) or "").split(".")))
+            return all(isinstance(each, Imported) and is_compiled_member(each, names) for each in found[1])
+        if all(is_extension(binding, names) or self._is_without_npu(binding) for binding in found[1]):
+            return of_tensor or any(map(CUDA_NAME.search, (dotted_name(function) or "").split(".")))
         is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
-        return is_named_so and all(_is_compiled(binding, names) for binding in found[1])
+        return is_named_so and all(is_compiled_binding(binding, names) for binding in found[1])
 
     def _is_without_npu(self, binding: Binding) -> bool:
         """Return whether a name is imported from a package that a rule calls unsupported, such as flashinfer."""
@@ -328,6 +334,16 @@ class _CudaCode:
 def _is_quantized(value: ast.expr) -> bool:
     """`QuantType.NF4`, but not a call that is given such a name"""
     return isinstance(value, (ast.Name, ast.Attribute)) and _QUANTIZED.search(last_name(value) or "") is not None
+
+
+def _answers_for_nvidia(node: ast.If | ast.IfExp, names: Names) -> bool:
+    """Return whether a condition gives True in a function that is named for NVIDIA's GPU, and asks nvidia-smi too."""
+    above = next((each for each in names.file.above(node) if isinstance(each, FUNCTIONS)), None)
+    answer = node.body[0] if isinstance(node, ast.If) else None
+    if above is None or "nvidia" not in above.name.lower() or not isinstance(answer, ast.Return):
+        return False
+    is_true = isinstance(answer.value, ast.Constant) and answer.value.value is True
+    return is_true and any((string_value(part) or "").startswith("nvidia-smi") for part in walk(above))
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
@@ -356,37 +372,6 @@ def _is_forced(test: ast.expr) -> bool:
     nodes = list(walk(test))
     reads = any(last_name(node) in _READS for node in nodes)
     return reads and any("CUDA" in (string_value(node) or "") for node in nodes)
-
-
-def _is_extension(binding: Binding, names: Names) -> bool:
-    """`_C` of `from . import _C`, or what `torch.utils.cpp_extension.load` gives"""
-    if isinstance(binding, Imported):
-        return _is_compiled(binding, names)
-    call = binding.whole if isinstance(binding, Assigned) else None
-    made = names.qualified(call.func, names.file.scope_of(call)) if isinstance(call, ast.Call) else None
-    return made in LOADERS
-
-
-def _is_compiled_member(binding: Imported, names: Names) -> bool:
-    """`from ._ext import nms_cuda`, where the project has no such file in Python"""
-    module, _, member = binding.qualified.rpartition(".")
-    is_named = isinstance(binding.statement, ast.ImportFrom) and bool(module.strip("."))
-    return is_named and _NAME.search(member) is not None and _is_compiled(binding._replace(qualified=module), names)
-
-
-def _is_compiled(binding: Binding, names: Names) -> bool:
-    """`kernels = load_extension(...)`, `from . import _ext` where the project has no such file in Python"""
-    if isinstance(binding, Assigned):
-        return isinstance(binding.whole, ast.Call)
-    if not isinstance(binding, Imported):
-        return False
-    if _COMPILED.search(binding.qualified) and not _TORCH.match(binding.qualified):
-        return names.project.module_path(binding.qualified, names.path) is None
-    name = binding.qualified.rpartition(".")[2]
-    package = binding.qualified.removesuffix(name)
-    if not package and not (_EXTENSION.search(name) or _NAME.search(name)):
-        return False
-    return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 
 
 def _is_beside(statement: ast.stmt) -> bool:
