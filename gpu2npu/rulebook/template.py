@@ -78,8 +78,11 @@ def check_template(text: str, *, argument: bool = False) -> tuple[Piece, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The comma tells one expression from what only reads as one between added brackets: `x) + (y`.
-            tree = ast.parse(f"f({code},)" if argument else f"({code},)", mode="eval").body
+            # The comma tells one expression from what only reads as one between added brackets: `x) + (y`. On its own
+            # line it tells one from what closes the bracket and leaves it to a comment: `x,)#`.
+            opening = "f(" if argument else "("
+            ast.parse(f"{opening}{code}\n,)", mode="eval")
+            tree = ast.parse(f"{opening}{code},)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
         raise TemplateError(f"{_shown(text)} is not Python when its fields are filled in ({reason})") from error

@@ -76,6 +76,7 @@ def test_arguments(template: str) -> None:
         ("", "is not Python"),
         ("x = {0}", "is not Python"),
         ("f({0})  # done", "is not Python"),
+        ("{0},)#", "is not Python"),
         ("\0", "is not Python"),
         ("(" * 5000 + ")" * 5000, "is not Python"),
         ("{0}) + ({1}", "is not one expression"),
