@@ -42,7 +42,11 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Items:
+    """A list. Other places take it by its `anchor`; `alias` is for such a place."""
+
     items: tuple[Node, ...]
+    anchor: str = ""
+    alias: bool = False
 
 
 Node = Scalar | Mapping | Items

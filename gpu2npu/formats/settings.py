@@ -10,17 +10,14 @@ from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.marks import placed, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.formats.word_lists import WORD_KEYS, command_lines, listed_words, words_marks
-from gpu2npu.records import Found
+from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
+from gpu2npu.records import Edit, Found
 
 # Keys under which a string is a command line.
 _COMMANDS = frozenset(
     {"run", "script", "scripts", "command", "commands", "cmd", "entrypoint", "before_script", "after_script", "setup",
-     "postcreatecommand", "commands_pre", "commands_post", "install_command", "entry", "before_install"}
+     "commands_pre", "commands_post", "install_command", "entry", "before_install", *CONTAINER_KEYS}
 )  # fmt: skip
-# Keys under which a list is the words of one command line, and the key beside it whose list goes on with it.
-_WORD_LISTS = {"command": "args", "entrypoint": "command", "cmd": "args", "entry": "args", "postcreatecommand": ""}
-_PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _SETTING = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)=(?P<value>.*)", re.DOTALL)
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -32,13 +29,17 @@ _DEFAULT = re.compile(r"\$\{(?:(?:oc\.)?env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w
 
 def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
     """Return the marks for a configuration: its edits and findings."""
-    return list(_marks(root, (), knowledge))
+    marks = list(_marks(root, (), knowledge))
+    edited = {(mark.rule, mark.place) for mark in marks if isinstance(mark, Edit)}
+    # A value that is read twice, as what an alias gives is, is not reported where one reading changes it.
+    return [mark for mark in marks if isinstance(mark, Edit) or (mark.rule, mark.place) not in edited]
 
 
 def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
     if isinstance(node, Mapping):
         named = _named_variable(node)
-        for words in command_lines(node).values():
+        lines = command_lines(node)
+        for words in lines.values():
             yield from words_marks(words, knowledge)
         for key, value in node.entries:
             name = key.value or ""
@@ -48,9 +49,14 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
             yield from _variable_marks(key, value, knowledge)
             if not isinstance(value, Scalar) or value.value is None:
                 yield from _option_marks(key, (*keys, name), value, knowledge)
-            yield from _marks(value, (*keys, name), knowledge)
+            if isinstance(value, Scalar) and value.value and value in lines.get(name.lower(), ()):  # it is one word
+                found = _value_marks(value.value, (*keys, name), frozenset(), knowledge, value.block, runs=False)
+                yield from placed(value, found)
+            else:
+                yield from _marks(value, (*keys, name), knowledge)
     elif isinstance(node, Items):
-        yield from _item_marks(node, keys, knowledge)
+        words = listed_words(node) if keys and keys[-1].lower() in WORD_KEYS else ()
+        yield from _item_marks(node, keys, knowledge, words) if not node.alias else ()
     elif node.value:
         found = _value_marks(node.value, keys, frozenset(), knowledge, node.block, has_commands(keys))
         yield from placed(node, found)
@@ -95,16 +101,16 @@ def _option_marks(key: Scalar, keys: tuple[str, ...], value: Node, knowledge: Kn
     return placed(key, [mark for mark in known if isinstance(mark, Found)])
 
 
-def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
-    """Values beside each other, of which one may be an option and the next its argument: `[--device, cuda]`."""
+def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge, words: Sequence[Scalar]) -> Iterator[Mark]:
+    """Values beside each other, of which one may be an option and the next its argument: `[--device, cuda]`. They may
+    be the `words` of one command line."""
     strings = frozenset(item.value for item in node.items if isinstance(item, Scalar) and item.value)
-    words = listed_words(node) if keys and keys[-1].lower() in WORD_KEYS else ()
     option: str | None = None
-    for item in node.items:
+    for item in words or node.items:
         if not isinstance(item, Scalar):
-            if has_commands(keys):  # commands = [["pytest", "-q"]]
-                yield from words_marks(listed_words(item), knowledge)
-            yield from _marks(item, keys, knowledge)
+            inner = listed_words(item) if has_commands(keys) else ()  # commands = [["pytest", "-q"]]
+            yield from words_marks(inner, knowledge)
+            yield from _item_marks(Items(()), keys, knowledge, inner) if inner else _marks(item, keys, knowledge)
             option = None
         elif item.value:
             under = (*keys, option) if option is not None else keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
@@ -13,7 +14,9 @@ from gpu2npu.formats.shell import shell_marks
 from gpu2npu.records import Edit
 
 # Keys under which a list is the words of one command line.
-WORD_KEYS = ("command", "args", "entrypoint", "cmd", "entry", "postcreatecommand")
+CONTAINER_KEYS = ("postcreatecommand", "poststartcommand", "postattachcommand", "oncreatecommand",
+                  "updatecontentcommand", "initializecommand")  # fmt: skip
+WORD_KEYS = ("command", "args", "entrypoint", "cmd", "entry", *CONTAINER_KEYS)
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")
 _NO_WORD = "Its command line is a list of words, and this is not one word: change it by hand."
 
@@ -23,6 +26,10 @@ def command_lines(node: Mapping) -> dict[str, Sequence[Scalar]]:
     `command`, in Docker Compose that with `entrypoint`."""
     values = {(key.value or "").lower(): value for key, value in node.entries}
     lines = {key: words for key in WORD_KEYS if key != "args" and (words := listed_words(values.get(key)))}
+    alone = _program(values.get("command"))
+    kind = values.get("type")
+    if alone and isinstance(kind, Scalar) and kind.value == "process":  # a task of VS Code that no shell reads
+        lines["command"] = alone
     for first, second in (("command", "args"), ("entrypoint", "command")):
         further = _scalars(values.get(second))
         program = lines.get(first) or _program(values.get(first))
@@ -60,9 +67,12 @@ def words_marks(words: Iterable[Scalar], knowledge: Knowledge) -> list[Mark]:
 
 
 def _scalars(node: Node | None) -> Sequence[Scalar]:
-    items = node.items if isinstance(node, Items) else ()
-    scalars = [item for item in items if isinstance(item, Scalar) and not item.block]
-    return scalars if len(scalars) == len(items) else ()
+    if not isinstance(node, Items):
+        return ()
+    scalars = [item for item in node.items if isinstance(item, Scalar)]
+    if node.anchor:
+        scalars = [replace(word, exact=False, anchor=node.anchor) for word in scalars]
+    return scalars if len(scalars) == len(node.items) else ()
 
 
 def _program(node: Node | None) -> Sequence[Scalar]:

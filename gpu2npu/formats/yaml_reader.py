@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from gpu2npu.formats.json_reader import unescaped
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
 
 _ANCHOR = re.compile(r"(?:!\S*\s+)?&(?P<name>[^\s,\[\]{}]+)\s+")
+# The end of a line that a folded text goes on after.
+_FOLD = re.compile(r"(?<=[^\n])\n(?=\S)")
+# A list that aliases give again is the words of a command line, if anything.
+_MOST_WORDS = 100
 
 
 def read_yaml(text: str) -> list[Node]:
@@ -30,30 +35,50 @@ def read_yaml(text: str) -> list[Node]:
 
 
 def _converted(node: Any, text: str, seen: dict[int, Node]) -> Node:
-    """An alias is the node of its anchor: it is converted once, and empty where it lies within itself."""
+    """An alias is the node of its anchor. Only a value and a short list of values are given again, as ones whose text
+    stands elsewhere; it is empty where it lies within itself."""
     import yaml
 
     if id(node) in seen:
-        return Items(())
-    seen[id(node)] = Items(())
+        return _taken(seen[id(node)])
+    seen[id(node)] = converted = Items(())
     if isinstance(node, yaml.MappingNode):
         entries = [(_converted(key, text, seen), _converted(value, text, seen)) for key, value in node.value]
         return Mapping(tuple((key, value) for key, value in entries if isinstance(key, Scalar)))
     if isinstance(node, yaml.SequenceNode):
-        return Items(tuple(_converted(item, text, seen) for item in node.value))
-    return _scalar(node, text)
+        items = tuple(_converted(item, text, seen) for item in node.value)
+        seen[id(node)] = converted = Items(items, _anchor(text, node.start_mark.index, node.end_mark.index)[0])
+        return converted
+    seen[id(node)] = scalar = _scalar(node, text)
+    return scalar
+
+
+def _taken(node: Node) -> Node:
+    """Return what an alias of a node gives."""
+    if isinstance(node, Scalar) and node.anchor:
+        return node
+    if isinstance(node, Items) and node.anchor and len(node.items) <= _MOST_WORDS:
+        return replace(node, alias=True)
+    return Items(())
+
+
+def _anchor(text: str, start: int, end: int) -> tuple[str, int]:
+    """Return the anchor by which other places take the node at `start`, or nothing, and where its text begins."""
+    anchored = _ANCHOR.match(text, start, end)
+    if anchored is None:
+        return "", start
+    taken = re.search(rf"\*{re.escape(anchored['name'])}(?![^\s,\]}}])", text)
+    return anchored["name"] if taken is not None else "", anchored.end()
 
 
 def _scalar(node: Any, text: str) -> Scalar:
-    start, end = node.start_mark.index, node.end_mark.index
-    anchored = _ANCHOR.match(text, start, end)
-    if anchored is not None:
-        start = anchored.end()
-        if re.search(rf"\*{re.escape(anchored['name'])}(?![^\s,\]}}])", text) is not None:
-            return Scalar(start, end, getattr(node, "value", None), exact=False, anchor=anchored["name"])
+    end = node.end_mark.index
+    anchor, start = _anchor(text, node.start_mark.index, end)
+    if anchor:
+        return Scalar(start, end, node.value, exact=False, anchor=anchor)
     if node.style in ("|", ">"):
         body = text.find("\n", start, end) + 1 or end
-        return _block(text, body, end)
+        return _block(text, body, end, folded=node.style == ">")
     if node.style in ("'", '"'):
         start, end = start + 1, end - 1
     if not node.style and not node.tag.endswith(":str"):
@@ -64,7 +89,7 @@ def _scalar(node: Any, text: str) -> Scalar:
     return Scalar(start, end, node.value, exact=text[start:end] == node.value)
 
 
-def _block(text: str, start: int, end: int) -> Scalar:
+def _block(text: str, start: int, end: int, *, folded: bool) -> Scalar:
     """A text of several lines, without their indentation: a shell needs the end of a here-document at its margin."""
     indent = re.match(r"(?:[ \t]*\r?\n)*( *)", text[start:end])
     width = len(indent[1]) if indent is not None else 0
@@ -74,4 +99,7 @@ def _block(text: str, start: int, end: int) -> Scalar:
         margin = min(width, len(line) - len(line.lstrip(" ")))
         places.extend(range(at + margin, at + len(line)))
         at += len(line)
-    return Scalar(start, end, "".join(text[place] for place in places), [*places, end], block=True)
+    value = "".join(text[place] for place in places)
+    if folded:
+        value = _FOLD.sub(" ", value)
+    return Scalar(start, end, value, [*places, end], block=True)

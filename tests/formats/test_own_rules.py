@@ -48,6 +48,11 @@ LISTS = [
     ("job.yaml", "- name: a\n  command: [fastrun]\n  args: ['--gpus', \"4\"]\n"),
     ("job.yaml", 'command: [sh, -c]\nargs: ["fastrun --gpus 4 && echo \\"done\\""]\n'),
     ("tasks.json", '{"command": "fastrun", "args": ["--gpus", "4"]}\n'),
+    ("job.yaml", 'command: [bash, -c]\nargs:\n- |\n  set -e\n  echo "it\'s $HOME"\n  fastrun --gpus 4\n'),
+    ("job.yaml", "command:\n- bash\n- -c\n- |\n  set -e\n  fastrun --gpus 4\n"),
+    ("job.yaml", "command: >\n  fastrun\n  --gpus 4\n"),
+    ("job.yaml", "command: [fastrun, --gpus, *n]\n".join(("n: &n 4\n", ""))),
+    (".devcontainer.json", '{"postStartCommand": ["fastrun", "--gpus", "4"]}'),
     ("tox.toml", 'commands = [["fastrun", "--gpus", "4"], ["pytest"]]\n'),
 ]
 
@@ -70,10 +75,40 @@ def test_lists_of_other_words_stay(own: Rulebook, path: str, text: str) -> None:
     assert after(text, path, own) == text
 
 
-def test_what_is_not_one_word_is_reported(own: Rulebook) -> None:
-    result = migrate("command: [nvidia-smi]\n", "job.yaml", own)
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("job.yaml", "command: [nvidia-smi]\n"),
+        ("tox.toml", 'commands = [["nvidia-smi"]]\n'),
+        ("tox.toml", 'commands = [["nvidia-smi", "-L"]]\n'),
+        (".vscode/tasks.json", '{"type": "process", "command": "nvidia-smi"}\n'),
+        (".vscode/tasks.json", '{"type": "process", "command": "nvidia-smi", "args": ["-l", "1"]}\n'),
+    ],
+)
+def test_what_is_not_one_word_is_reported(own: Rulebook, path: str, text: str) -> None:
+    result = migrate(text, path, own)
     assert result.content is None
     assert [finding.message.rpartition(": ")[2] for finding in result.findings] == ["change it by hand."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: {command: [fastrun], args: &a [--gpus, 4]}\nb: {command: [other], args: *a}\n",
+        "a: &a\n  - --gpus\n  - 4\nb: {command: [fastrun], args: *a}\n",
+        "a: &a --gpus\nb: {command: [fastrun, *a, 4]}\n",
+    ],
+)
+def test_words_that_other_places_take_are_reported(own: Rulebook, text: str) -> None:
+    result = migrate(text, "job.yaml", own)
+    assert result.content is None
+    assert [found.rule for found in result.findings if "*a: change it by hand" in found.message] == ["launch"]
+
+
+def test_an_alias_is_not_reported_where_its_anchor_is_changed(own: Rulebook) -> None:
+    result = migrate("a: &a [--device, cuda]\nb: {command: [python, t.py], args: *a}\n", "job.yaml", own)
+    assert result.content == b"a: &a [--device, npu]\nb: {command: [python, t.py], args: *a}\n"
+    assert not result.findings
 
 
 @pytest.mark.parametrize(
