@@ -24,6 +24,11 @@ _INSTRUCTION = re.compile(
 # What Docker reads of an instruction before its command: `RUN --mount=type=cache,target=/root`, `HEALTHCHECK CMD`.
 _FLAGS = re.compile(r"(?:(?:--[a-z-]+(?:=\S*)?|(?:RUN|CMD|ENTRYPOINT)(?=[ \t]))(?:[ \t]|\\[ \t]*\r?\n)+)+")
 _HEREDOC = re.compile(r"<<-?[\"']?(?P<delimiter>\w+)[\"']?")
+_CONTINUED = re.compile(r"\\[ \t]*\r?\n(?:[ \t]*#[^\n]*\n|[ \t]*\n)*")
+# What Docker takes for a backslash where the first lines say so.
+_BACKTICK = re.compile(r"(?:#[^\n]*\n)*#[ \t]*escape[ \t]*=[ \t]*`", re.IGNORECASE)
+_BACKTICK_END = re.compile(r"`(?=[ \t]*\r?$)", re.MULTILINE)
+_STAGE = re.compile(r"--\S+")
 _COMMENT = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _READ = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
 _SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "ONBUILD"})
@@ -34,6 +39,10 @@ def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
     """Return the marks for a Dockerfile: its edits and findings."""
     marks: list[Mark] = []
     program: dict[str, tuple[Scalar, ...]] = {}  # the words of what a container of this stage runs
+    inherited: list[tuple[Scalar, ...]] = []
+    stages: dict[str, dict[str, tuple[Scalar, ...]]] = {}
+    if _BACKTICK.match(text) is not None:
+        text = _BACKTICK_END.sub(r"\\", text)
     for name, rest, start in _instructions(text):
         words = _listed(rest, start) if name in _SHELL else None
         if words is None:
@@ -41,12 +50,17 @@ def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
         else:
             marks += settings_marks(Items(words), knowledge)
         if name in _PROGRAM and words is not None:
+            if name == "ENTRYPOINT" and program.get("CMD") in inherited:  # Docker forgets it
+                program.pop("CMD")
             program[name] = words
         elif words is not None:
             marks += words_marks(words, knowledge)
         if name == "FROM":
             marks += _program_marks(program, knowledge)
-            program = {}
+            base, _, stage = _STAGE.sub("", rest).strip().lower().partition(" as ")
+            program = dict(stages.get(base.strip(), {}))
+            inherited = [*program.values()]
+            stages[stage.strip()] = program
     return marks + _program_marks(program, knowledge)
 
 
@@ -77,8 +91,9 @@ def _listed(rest: str, start: int) -> tuple[Scalar, ...] | None:
     """The words of `CMD ["python", "train.py"]`, whose list stands at `start`; None where there is no list."""
     if not rest.startswith("["):
         return None
+    line = _CONTINUED.sub(lambda match: " " * len(match[0]), rest)
     with contextlib.suppress(FormatError):
-        node = read_json(" " * start + rest)
+        node = read_json(" " * start + line)
         if isinstance(node, Items):
             return tuple(item for item in node.items if isinstance(item, Scalar))
     return None

@@ -110,7 +110,9 @@ def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge, words:
         if not isinstance(item, Scalar):
             inner = listed_words(item) if has_commands(keys) else ()  # commands = [["pytest", "-q"]]
             yield from words_marks(inner, knowledge)
-            yield from _item_marks(Items(()), keys, knowledge, inner) if inner else _marks(item, keys, knowledge)
+            yield from (
+                _item_marks(Items(tuple(inner)), keys, knowledge, inner) if inner else _marks(item, keys, knowledge)
+            )
             option = None
         elif item.value:
             under = (*keys, option) if option is not None else keys

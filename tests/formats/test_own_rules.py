@@ -42,6 +42,10 @@ LISTS = [
     ("Dockerfile", 'RUN ["bash", "-c", "fastrun --gpus 4 t.py"]\n'),
     ("Dockerfile", 'FROM a\nENTRYPOINT ["nohup", "fastrun"]\nENV A=1\nCMD ["--gpus", "8"]\n'),
     ("Dockerfile", 'FROM a\nCMD ["--gpus=8"]\nENTRYPOINT ["/opt/bin/fastrun"]\nFROM b\n'),
+    ("Dockerfile", 'CMD ["fastrun", \\\n  # more\n  "--gpus", "4"]\n'),
+    ("Dockerfile", '# escape=`\nFROM a\nCMD ["fastrun", `\n "--gpus", "4"]\n'),
+    ("Dockerfile", "# escape=`\nFROM a\nRUN echo a && `\n fastrun --gpus 4\n"),
+    ("Dockerfile", 'FROM a AS b\nENTRYPOINT ["fastrun"]\nFROM --platform=x b\nCMD ["--gpus", "8"]\n'),
     ("compose.yaml", 'a:\n  command: ["fastrun", "--gpus", 8, "it\'s"]\n'),
     ("compose.yaml", "a:\n  entrypoint: [tini, --, fastrun]\n  command: [--gpus, 8]\n"),
     ("compose.yaml", "a:\n  entrypoint: [fastrun]\n  command:\n    - t.py\n    - --gpus=8\n"),
@@ -66,6 +70,7 @@ def test_a_command_line_that_is_a_list_of_words(own: Rulebook, path: str, text: 
     ("path", "text"),
     [
         ("Dockerfile", 'FROM a\nENTRYPOINT ["fastrun"]\nFROM b\nCMD ["--gpus", "8"]\n'),
+        ("Dockerfile", 'FROM a AS b\nCMD ["--gpus", "8"]\nFROM b\nENTRYPOINT ["fastrun"]\n'),
         ("job.yaml", "command: [other]\nargs: [--gpus, 4, fastrun]\n"),
         ("job.yaml", "args: [--gpus, 4]\nnames: [fastrun, --gpus, 4]\n"),
         ("job.yaml", "script:\n  - fastrun t.py\n  - --gpus 4\n"),
