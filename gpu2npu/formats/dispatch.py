@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
 from gpu2npu.engine.findings import merged
-from gpu2npu.engine.knowledge import Knowledge, knowledge_for
+from gpu2npu.engine.knowledge import Knowledge, SetVariable, knowledge_for
 from gpu2npu.engine.marks import Mark, review
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
@@ -41,6 +41,12 @@ from gpu2npu.rulebook.rule import Rulebook
 # A larger file is data and no configuration: it is not parsed, only searched.
 LARGEST = 5_000_000
 _DEVICE = re.compile(r"[\"']?npu(:.*)?[\"']?")
+# What dotenv reads with blanks, and no shell.
+_SPACED = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)(?:[ \t]+=[ \t]*|=[ \t]+)"
+    r"(?P<quote>[\"']?)(?P<value>[^\s\"'#]+)(?P=quote)[ \t]*(?:#.*)?\r?$",
+    re.MULTILINE,
+)
 _NO_PLUGIN = (
     "No Python file of this project imports torch_npu or would after the migration, and PyTorch below 2.5 does not "
     "load it by itself: add `import torch_npu` after `import torch` in the program that reads this."
@@ -200,7 +206,14 @@ def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
 
 
 def _shell(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
-    return makefile_marks(text, knowledge) if kinds.is_makefile(path) else shell_marks(text, knowledge)
+    if kinds.is_makefile(path):
+        return makefile_marks(text, knowledge)
+    marks = shell_marks(text, knowledge)
+    for given in _SPACED.finditer(text) if kinds.is_environment_file(path) else ():
+        value = SetVariable(given["value"], given.start("value"))
+        marks += knowledge.variable(given["name"], given.start("name"), value)
+        marks += knowledge.value(given["name"], given["value"], given.start("value"))
+    return marks
 
 
 def _yaml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:

@@ -16,10 +16,15 @@ from gpu2npu.records import Edit, Found
 # Keys under which a string is a command line.
 _COMMANDS = frozenset(
     {"run", "script", "scripts", "command", "commands", "cmd", "entrypoint", "before_script", "after_script", "setup",
-     "commands_pre", "commands_post", "install_command", "entry", "before_install", *CONTAINER_KEYS}
+     "shell", "commands_pre", "commands_post", "install_command", "entry", "before_install", *CONTAINER_KEYS}
 )  # fmt: skip
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _SETTING = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)=(?P<value>.*)", re.DOTALL)
+# What tox hands on and sets: `CUDA_VISIBLE_DEVICES, NCCL_*` and `NAME = value`.
+_TOX = {
+    **dict.fromkeys(("passenv", "pass_env"), re.compile(r"\b[A-Z][A-Z0-9_]*\b(?!\*)")),
+    **dict.fromkeys(("setenv", "set_env"), re.compile(r"^[A-Z][A-Z0-9_]*(?=[ \t]+=)")),
+}
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 # Variables in a text that some program expands: $NAME, ${NAME, ${oc.env:NAME, ${{ env.NAME.
 _READ = re.compile(r"\$(?:\{?(?:oc\.env:|env:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
@@ -131,6 +136,8 @@ def _value_marks(
     if runs and (block or " " in value or knowledge.first(CommandLine(value, 0, ())) is not None):
         return shell_marks(value, knowledge)
     marks = knowledge.variable(value, 0) if _VARIABLE.fullmatch(value) else []
+    if not marks and key in _TOX:
+        marks = [mark for name in _TOX[key].finditer(value) for mark in knowledge.variable(name[0], name.start())]
     if marks:
         return marks
     for match in _READ.finditer(value):

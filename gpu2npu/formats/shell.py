@@ -12,17 +12,15 @@ from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.kinds import is_environment_file
 from gpu2npu.formats.marks import moved, only_reported, shifted
 from gpu2npu.formats.required_packages import installed
-from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, is_escaped, lex, unescaped
+from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped, variables_in
 from gpu2npu.kinds.string import mention_marks
 from gpu2npu.records import Found
 
-# $NAME, ${NAME, ${#NAME and ${!NAME.
-_READ = re.compile(r"\$\{?[#!]?(?P<name>[A-Za-z_]\w*)")
 _DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=](?P<value>[\w:., ]+)\}")
 _WHOLE_DEFAULT = re.compile(r"\$\{\w+:?[-=][\"']?(?P<value>[\w:., ]+)[\"']?\}")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 # An argument that begins with, or is, a variable's name: `export NAME`, `-e NAME=1`, `ALL,NAME=1`.
-_NAMED = re.compile(r"(?:^|(?<=^-e)|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
+_NAMED = re.compile(r"(?:^|(?<=^-[eu])|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
 _OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
 _QUOTED_NAME = re.compile(r"[\"'](?P<name>[A-Z][A-Z0-9_]*)[\"']")
 _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
@@ -110,13 +108,7 @@ class _Reader:
 
     def _reads(self, script: Script) -> Iterator[Mark]:
         """Variables, wherever they expand, and the defaults that expansions give."""
-        dead = sorted(script.dead)
-        at = 0
-        for match in _READ.finditer(self.text):
-            while at < len(dead) and dead[at][1] <= match.start():
-                at += 1
-            if (at < len(dead) and dead[at][0] <= match.start()) or is_escaped(self.text, match.start()):
-                continue
+        for match in variables_in(self.text, script):
             yield from self.knowledge.variable(match["name"], match.start("name"))
             if (default := _DEFAULT.match(self.text, match.start())) is not None:
                 yield from self.knowledge.value(default["name"], default["value"], default.start("value"))

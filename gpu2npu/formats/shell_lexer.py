@@ -8,6 +8,7 @@ other. A script that ends within a quote is read up to there and marked as unclo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _ENDS_WORD = frozenset(" \t\n;&|()<>")
@@ -18,6 +19,14 @@ _PLAIN = re.compile(r"[^\s;&|()<>'\"`\\$]+")
 _NAME_AND_EQUALS = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
 _IN_BRACES = re.compile(r"[^'\"`\\$}]+")
 _IN_DOUBLE = re.compile(r"[^\"`\\$]+")
+# $NAME, ${NAME, ${#NAME and ${!NAME, and the commands that test or set a variable by its name.
+_READ = re.compile(
+    r"(?:\$\{?[#!]?|\[\[?[ \t]+(?:![ \t]+)?-v[ \t]+|\bprintf[ \t]+-v[ \t]+"
+    r"|(?:^|[;&|]|\b(?:while|until|if|then|do)[ \t])[ \t]*read[ \t]+(?:-[ers]+[ \t]+)*)(?P<name>[A-Za-z_]\w*)",
+    re.MULTILINE,
+)
+_ARITHMETIC = re.compile(r"\(\((?P<sum>[^\n;'\"]*?)\)\)")
+_NAME = re.compile(r"(?<![\w$#{!])(?P<name>[A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,18 @@ def unescaped(text: str, characters: str) -> tuple[str, list[int]]:
     if not any(end - start > 1 for start, end in retained):
         return text, list(range(len(text) + 1))
     return "".join(text[end - 1] for _, end in retained), [*(start for start, _ in retained), len(text)]
+
+
+def variables_in(text: str, script: Script) -> Iterator[re.Match[str]]:
+    """Yield where a script expands, reads or tests a variable, with its `name`."""
+    dead = sorted(script.dead)
+    at = 0
+    sums = (name for part in _ARITHMETIC.finditer(text) for name in _NAME.finditer(text, *part.span("sum")))
+    for match in sorted([*_READ.finditer(text), *sums], key=re.Match.start):
+        while at < len(dead) and dead[at][1] <= match.start("name"):
+            at += 1
+        if not (at < len(dead) and dead[at][0] <= match.start("name")) and not is_escaped(text, match.start()):
+            yield match
 
 
 def is_escaped(text: str, index: int) -> bool:
