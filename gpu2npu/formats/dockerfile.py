@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.json_reader import read_json
+from gpu2npu.formats.kinds import FileKind, kind_of
 from gpu2npu.formats.marks import shifted
 from gpu2npu.formats.nodes import FormatError, Items, Scalar
 from gpu2npu.formats.settings import settings_marks
@@ -101,6 +102,10 @@ def _listed(rest: str, start: int) -> tuple[Scalar, ...] | None:
 
 def _instruction(name: str, rest: str, start: int, knowledge: Knowledge) -> Iterator[Mark]:
     script = _HEREDOC.match(rest)
+    if name == "COPY" and script is not None:  # its text is a file, which the end of the first line names
+        target, body = rest.partition("\n")[0].split()[-1], rest.find("\n") + 1
+        if kind_of(target) is FileKind.SHELL:
+            yield from shifted(shell_marks(rest[body : rest.rfind("\n") + 1], knowledge), start + body)
     if name == "RUN" and script is not None:  # its text is a shell script, or what its first line says
         body = rest.find("\n") + 1
         if not rest.startswith("#!", body) or re.match(r"#!.*sh\b", rest[body:]):

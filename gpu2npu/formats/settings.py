@@ -27,7 +27,7 @@ _TOX = {
 }
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 # Variables in a text that some program expands: $NAME, ${NAME, ${oc.env:NAME, ${{ env.NAME.
-_READ = re.compile(r"\$(?:\{?(?:oc\.env:|env:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
+_READ = re.compile(r"\$(?:\{?(?:oc\.env:|(?:local|container)?[eE]nv:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
 # What is taken where a variable is not set: ${oc.env:DEVICE,cuda}, ${DEVICE:-cuda}.
 _DEFAULT = re.compile(r"\$\{(?:(?:oc\.)?env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
 
@@ -69,7 +69,7 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
 
 def has_commands(keys: Sequence[str]) -> bool:
     """Return whether a value below some keys is a command line."""
-    return any(key.lower() in _COMMANDS for key in keys[-2:])
+    return any(key.lower() in _COMMANDS for key in keys[-2:]) or keys[-1:] == ("CMD-SHELL",)
 
 
 def _named_variable(node: Mapping) -> str | None:
@@ -123,7 +123,7 @@ def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge, words:
             under = (*keys, option) if option is not None else keys
             runs = has_commands(under) and not words
             yield from placed(item, _value_marks(item.value, under, strings, knowledge, item.block, runs))
-            option = item.value if _OPTION.fullmatch(item.value) else None
+            option = item.value if _OPTION.fullmatch(item.value) or item.value == "CMD-SHELL" else None
 
 
 def _value_marks(

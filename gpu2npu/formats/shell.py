@@ -300,7 +300,8 @@ class _Reader:
 
     def _heredoc(self, heredoc: Heredoc, command: Command, name: str | None) -> Iterator[Mark]:
         body = self.text[heredoc.start : heredoc.end]
-        targets = [self._value(target) for target in command.targets]
+        written = command.words[1:] if name == "tee" else ()
+        targets = [self._value(target) for target in (*command.targets, *written)]
         writes_script = any(_SCRIPT_NAME.fullmatch(target) for target in targets)
         gives_variables = any(map(is_environment_file, targets))
         if name in _SHELLS or writes_script or gives_variables or re.match(r"#!.*sh\b", body) or _JOB.search(body):

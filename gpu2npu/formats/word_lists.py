@@ -27,9 +27,11 @@ def command_lines(node: Mapping) -> dict[str, Sequence[Scalar]]:
     values = {(key.value or "").lower(): value for key, value in node.entries}
     lines = {key: words for key in WORD_KEYS if key != "args" and (words := listed_words(values.get(key)))}
     alone = _program(values.get("command"))
-    kind = values.get("type")
-    if alone and isinstance(kind, Scalar) and kind.value == "process":  # a task of VS Code that no shell reads
+    if alone and _is_word(values.get("type"), "process"):  # a task of VS Code that no shell reads
         lines["command"] = alone
+    checks = values.get("test")  # how Docker Compose asks whether a container is well
+    if isinstance(checks, Items) and checks.items and _is_word(checks.items[0], "CMD"):
+        lines["test"] = _scalars(checks)[1:]
     for first, second in (("command", "args"), ("entrypoint", "command")):
         further = _scalars(values.get(second))
         program = lines.get(first) or _program(values.get(first))
@@ -78,6 +80,10 @@ def _scalars(node: Node | None) -> Sequence[Scalar]:
 def _program(node: Node | None) -> Sequence[Scalar]:
     """A program that is named by a string beside the list of its arguments, as in tasks of VS Code."""
     return [node] if isinstance(node, Scalar) and _PLAIN.fullmatch(_text(node)) else ()
+
+
+def _is_word(node: Node | None, word: str) -> bool:
+    return isinstance(node, Scalar) and node.value == word
 
 
 def _text(word: Scalar) -> str:
