@@ -10,6 +10,7 @@ from functools import partial
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.project.explain import explain_line
 from gpu2npu.project.worker_processes import TaskEndedError, can_fork, can_start_processes, in_processes
@@ -169,6 +170,8 @@ def _involved(result: MigratedFile) -> set[str]:
 def _why_unmatched(rule: Rule, example: Example, rulebook: Rulebook, context: ProjectContext) -> str:
     """The part of a sentence that says that a rule matches nothing in an example, and where to look for the reason."""
     nothing = "the rule matches nothing in it"
+    if kind_of(example.file, example.before.encode()[:HEAD_BYTES]) is None:
+        return f"{nothing}, since files named as {example.file!r} are not read"
     lines = [(number, line) for number, line in enumerate(example.before.splitlines(), 1) if rule.match.is_on(line)]
     if not lines:
         return f"{nothing}, no line has what it looks for: {rule.match.text}"

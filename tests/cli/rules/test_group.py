@@ -228,6 +228,12 @@ def test_test_says_why_nothing_in_an_example_is_matched(
     assert output.splitlines()[0] == f"{line}, {reason}"
 
 
+def test_test_says_that_an_example_is_for_a_file_that_is_not_read(folder: Path) -> None:
+    example = {"file": "a.zzz", "before": "from fastlib.gpu import fuse\n", "after": "from fastlib.npu import fuse\n"}
+    output = run("rules", "test", write("mine.json", {**RULE, "examples": [example]})).output
+    assert "matches nothing in it, since files named as 'a.zzz' are not read\n" in output
+
+
 def test_test_names_what_no_example_shows(folder: Path) -> None:
     report = {"kind": "review", "message": "Look."}
     limited = {**RULE, "id": "limited", "since": "2.4.0", "then": {**RULE["then"], "report": report}}
