@@ -106,16 +106,18 @@ def _unary(signature: Signature, ufunc: np.ufunc, entry: Tally, otherwise: Opera
     return run
 
 
-def _filled(tensor: torch.Tensor) -> Block | None:
-    """The memory of a float32 tensor with dimensions that fills it in C order; None for any other tensor."""
-    block = blocks.get(tensor.data_ptr())
+def _filled(value: Any) -> Block | None:
+    """The memory of a float32 tensor with dimensions that fills it in C order; None for any other value."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    block = blocks.get(value.data_ptr())
     if (
         block is not None
         and block.dtype is _FLOAT32
         and block.shape
-        and tensor.shape == block.shape
-        and tensor.dtype is _FLOAT32
-        and tensor.is_contiguous()
+        and value.shape == block.shape
+        and value.dtype is _FLOAT32
+        and value.is_contiguous()
     ):
         return block
     return None

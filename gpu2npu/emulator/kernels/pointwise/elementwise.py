@@ -41,22 +41,44 @@ def add(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     return rounded(np.add(a, _scaled(b, alpha)), dtype)
 
 
+def _check_subtraction(self: Operand, other: Operand) -> None:
+    bools = _is_bool(self) + _is_bool(other)
+    if bools == 2:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    if bools:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
+
+
+def _is_bool(value: Operand) -> bool:
+    return value.dtype == BOOL if isinstance(value, np.ndarray) else isinstance(value, bool)
+
+
 @kernel("aten::sub.Tensor", "aten::sub.Scalar", ufunc=np.subtract)
 def sub(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     """self - alpha * other.
 
     Raises:
-        RuntimeError: Both are bool, which torch refuses too.
+        RuntimeError: One is bool, which torch refuses too.
     """
+    _check_subtraction(self, other)
     a, b, dtype = operands(self, other)
-    if dtype == BOOL:
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported.")
     return rounded(np.subtract(a, _scaled(b, alpha)), dtype)
 
 
 @kernel("aten::rsub.Tensor", "aten::rsub.Scalar")
 def rsub(self: Array, other: Operand, alpha: Number = 1) -> Array:
-    """other - alpha * self."""
+    """other - alpha * self.
+
+    Raises:
+        RuntimeError: One is bool, which torch refuses too.
+    """
+    _check_subtraction(self, other)
     a, b, dtype = operands(self, other)
     return rounded(np.subtract(b, _scaled(a, alpha)), dtype)
 

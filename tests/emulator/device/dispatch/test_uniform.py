@@ -2,12 +2,14 @@
 
 import operator
 
+import numpy as np
 import pytest
 import torch
 
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, counts
 
 BINARY = [operator.add, operator.sub, operator.mul, operator.truediv, torch.maximum, torch.atan2]
+NUMBERS = [True, 2, 2.5, 1 + 2j, np.float32(2.5), np.float64(2.5), np.int64(2), np.bool_(True), np.complex64(1j)]
 IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv]
 
 
@@ -79,6 +81,43 @@ def test_in_place(which, compute):
     address = mine.data_ptr()
     assert compute(mine, other).data_ptr() == address
     torch.testing.assert_close(mine.cpu(), a)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+@pytest.mark.parametrize("compute", BINARY[:4] + IN_PLACE, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_numbers_of_every_type(compute, number, is_first):
+    x = values(3, 4)
+    mine = x.npu()
+    pairs = ((number, x), (number, mine)) if is_first else ((x, number), (mine, number))
+    try:
+        expected = compute(*pairs[0])
+    except (RuntimeError, TypeError) as error:
+        with pytest.raises(type(error)) as raised:
+            compute(*pairs[1])
+        assert str(raised.value) == str(error)
+        return
+    got = compute(*pairs[1])
+    assert got.device.type == "npu" and got.dtype is expected.dtype
+    torch.testing.assert_close(got.cpu(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "atan2"])
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda each: type(each).__name__)
+def test_numbers_in_the_place_of_tensors(name, number):
+    x = values(3, 4)
+    mine = x.npu()
+    for first, second in ((x, number), (number, x)):
+        given = [mine if value is x else value for value in (first, second)]
+        try:
+            expected = getattr(torch, name)(first, second)
+        except (RuntimeError, TypeError) as error:
+            with pytest.raises(type(error)):
+                getattr(torch, name)(*given)
+            continue
+        torch.testing.assert_close(getattr(torch, name)(*given).cpu(), expected)
 
 
 @pytest.mark.parametrize("name", ["exp", "neg", "sqrt", "tanh"])
