@@ -65,6 +65,36 @@ def test_a_transposed_convolution_that_would_give_nothing(dimensions, padding):
     assert str(raised.value) == str(expected.value)
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_a_transposed_convolution_of_many_samples_may_be_empty(dimensions, check):
+    others = [1] * (dimensions - 1)
+    x, weight = torch.randn(9, 4, *others, 3), torch.randn(4, 3, *others, 2)
+    ones, zeros = [1] * dimensions, [0] * dimensions
+    geometry = (ones, [*zeros[1:], 2], ones, True, zeros, 1)
+    check(aten.convolution.default, x, weight, None, *geometry)
+    check(aten.convolution_backward.default, torch.ones(9, 3, *others, 0), x, weight, [3], *geometry, [True] * 3)
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        torch.convolution(x.npu(), weight.npu(), None, ones, [*zeros[1:], 3], ones, True, zeros, 1)
+
+
+@pytest.mark.parametrize("samples", [1, 9])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_output_padding_of_a_window_of_one_place(dimensions, samples, check):
+    x, weight = torch.randn(samples, 4, *[3] * dimensions), torch.randn(4, 2, *[1] * dimensions)
+    ones, twos, zeros = ([number] * dimensions for number in (1, 2, 0))
+    geometry = (ones, zeros, twos, True, ones, 1)
+    check(aten.convolution.default, x, weight, torch.randn(2), *geometry)
+    gradient = torch.randn(samples, 2, *[4] * dimensions)
+    check(aten.convolution_backward.default, gradient, x, weight, [2], *geometry, [True] * 3, scale=10)
+
+
+def test_output_padding_is_smaller_than_stride_or_dilation():
+    x, weight = torch.ones(2, 2, 3), torch.ones(2, 2, 2)
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError, match="output padding must be smaller than either stride or dilation"):
+            torch.conv_transpose1d(x.to(device), weight.to(device), output_padding=1)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("window", [[3, 2], [1, 1]], ids=str)
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from gpu2npu.emulator.kernels import parallel
-from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
+from gpu2npu.emulator.kernels.promotion import F64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 Sizes = Sequence[int]
@@ -56,12 +56,17 @@ def windows(x: Array, window: Sizes, stride: Sizes, dilation: Sizes, out: Sizes)
     return as_strided(x, (*x.shape[:2], *window, *out, *x.shape[end:]), strides, writeable=False)
 
 
+def _is_pointwise(shape: Sizes, out: Sizes, window: Sizes, stride: Sizes, padding: Sizes) -> bool:
+    """Return whether windows are the places themselves: output padding adds places that belong to no window."""
+    return prod(window) == 1 and all(s == 1 for s in stride) and not any(padding) and tuple(shape) == tuple(out)
+
+
 def _unfolded(
     x: Array, groups: int, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
 ) -> Array:
     """Columns (N, groups, C / groups * window, out) of the windows; with samples last, out * N for the last."""
     n, c = x.shape[:2]
-    pointwise = prod(window) == 1 and all(s == 1 for s in stride) and not any(padding)
+    pointwise = _is_pointwise(x.shape[2 : 2 + len(window)], out, window, stride, padding)
     view = x if pointwise else windows(padded(x, padding), window, stride, dilation, out)
     places = view.shape[2 if pointwise else 2 + len(window) :]
     return view.reshape(n, groups, c // groups * prod(window), prod(places))
@@ -141,7 +146,7 @@ def _input_gradient(
     flat = w.reshape(groups, out_channels // groups, -1).swapaxes(1, 2)
     in_channels = w.shape[1] * groups
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))
-    pointwise = prod(window) == 1 and all(s == 1 for s in stride) and not any(padding)
+    pointwise = _is_pointwise(shape, out, window, stride, padding)
     result = np.empty((n, in_channels, *shape), g.dtype)
 
     def compute(part: slice) -> None:
@@ -234,7 +239,8 @@ def convolution(
     which asks for this. A kernel in its place would leave a traced convolution's result in the graph as a constant.
 
     Raises:
-        RuntimeError: The dtypes differ, or a transposed convolution would give nothing.
+        RuntimeError: The dtypes differ, or a transposed convolution's output padding is too large, or its result would
+            have a negative size.
     """
     if input.dtype != weight.dtype:
         raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
@@ -244,13 +250,20 @@ def convolution(
     )
     x, w = wide(input), wide(weight)
     if transposed:
+        if input.size and any(extra >= max(s, d) for extra, s, d in zip(output_padding, stride, dilation, strict=True)):
+            raise RuntimeError(
+                f"output padding must be smaller than either stride or dilation, but got output padding "
+                f"{_sizes(output_padding)}, stride {_sizes(stride)}, dilation {_sizes(dilation)}"
+            )
         shape = [
             (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
             for size, s, p, d, k, extra in zip(
                 x.shape[2:], stride, padding, dilation, w.shape[2:], output_padding, strict=True
             )
         ]
-        if min(shape) < 1:
+        # On the CPU, oneDNN gives an empty result, and PyTorch's own code, which takes what is small, refuses it.
+        is_small = input.dtype == F64 or (groups == 1 and len(x) == 1)
+        if min(shape) < is_small:
             raise RuntimeError(
                 f"Given input size per channel: {_sizes(x.shape[2:])}. "
                 f"Calculated output size per channel: {_sizes(shape)}. Output size is too small"
