@@ -144,3 +144,30 @@ def test_masked_fill_broadcasts_both_ways(check):
     check(aten.masked_fill.Scalar, x, torch.tensor([True, False, True]), float("-inf"))
     check(aten.masked_fill.Scalar, x, torch.rand(4, 2, 3) > 0.5, 1.5)
     check(aten.masked_fill.Tensor, x.bfloat16(), x > 0, torch.tensor(2.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["heaviside", "hypot", "nextafter"])
+def test_functions_of_floats_at_nan_zero_and_one(name, dtype, check):
+    a = torch.tensor([1, -1, 0, float("nan"), 3, 2], dtype=dtype)
+    b = torch.tensor([2, 5, -0.5, 1, float("nan"), 2], dtype=dtype)
+    check(getattr(aten, name).default, a, b)
+    computed = getattr(torch, name)
+    torch.testing.assert_close(computed(a.npu(), b.npu()).cpu(), computed(a, b), equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [
+        ("heaviside", (torch.float32, torch.float16)),
+        ("heaviside", (torch.float32, torch.int64)),
+        ("hypot", (torch.int64, torch.int32)),
+        ("hypot", (torch.bool, torch.bool)),
+        ("nextafter", (torch.int32, torch.int32)),
+    ],
+)
+def test_dtypes_that_are_refused(name, dtypes):
+    a, b = (torch.ones(3).to(dtype) for dtype in dtypes)
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError, match=r"not (yet )?implemented for"):
+            getattr(torch, name)(a.to(device), b.to(device))
