@@ -6,6 +6,7 @@ import ast
 import posixpath
 from collections.abc import Iterator, Sequence
 
+from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.entry import Entry, main_guard
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
@@ -25,7 +26,9 @@ _NEEDS_CARD = frozenset({"cuda", "to", "DataLoader", "DataParallel", "device_cou
 def set_up(entry: Entry) -> Iterator[Step]:
     """Make the process group at the first point of the program that runs, and destroy it at the end.
 
-    Without a launcher the program is one process on one card; port 0 lets the system choose one that is free.
+    Without a launcher the program is one process on one card; port 0 lets the system choose one that is free. What a
+    command may start is a function that can be called again, and left anywhere: the first call makes the group, if its
+    caller has not, and it ends with the process.
     """
     file = entry.file
     os, torch, dist = (spelling(file, module) for module in ("os", "torch", "torch.distributed"))
@@ -39,8 +42,15 @@ def set_up(entry: Entry) -> Iterator[Step]:
     ]
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     begin = [line.replace("'", quote) for line in begin]
-    end = f"{dist.name}.destroy_process_group()"
-    yield from around_program(entry, begin, _BEGIN, end, _END)
+    end = f"{dist.name}.destroy_process_group"
+    command = _command(entry)
+    if command is None:
+        yield from around_program(entry, begin, _BEGIN, f"{end}()", _END)
+        return
+    at_exit = spelling(file, "atexit")
+    yield from ((file, edit) for edit in at_exit.edits)
+    lines = [f"{indent_step(file)}{line}" for line in (*begin, f"{at_exit.name}.register({end})")]
+    yield from _in_function(file, command, [f"if not {in_group(dist.name)}:", *lines], _BEGIN)
 
 
 def around_program(
@@ -49,36 +59,36 @@ def around_program(
     """Lines at the first point of a program that runs, before anything needs the card, and one at its end.
 
     What a module of a package only calls may be started by an installed command as well, which reads no guard: the
-    lines are in that function then.
+    first lines are in that function then.
     """
-    file, guard = entry.file, main_guard(entry.file)
-    if guard is None or any(_needs_card(statement) for statement in file.tree.body if statement is not guard):
+    file, guard, command = entry.file, _guard(entry.file), _command(entry)
+    if guard is None:
         yield from _at_top_level(file, begin, begin_message)
-        if end:
-            length = len(file.text)
-            yield inserted(file, length, _lines(file, ["", end], "", length), end_message)
-        return
-    command = _command(entry, guard)
-    if command is None:
+    elif command is None:
         yield from _in_guard(file, guard, begin, begin_message)
     else:
         yield from _in_function(file, command, begin, begin_message)
-    if not end:
-        return
-    if command is None or isinstance(command.body[-1], ast.Return):
+    if end and guard is not None:
         yield from _end(file, guard, end, end_message)
-        return
-    stop = line_below(file, command.body[-1])
-    indent = indentation(file.text, file.bounds(command.body[0])[0])
-    yield inserted(file, stop, _lines(file, [end], indent, stop), end_message)
+    elif end:
+        length = len(file.text)
+        yield inserted(file, length, _lines(file, ["", end], "", length), end_message)
 
 
-def _command(entry: Entry, guard: ast.If) -> ast.FunctionDef | None:
+def _guard(file: ParsedFile) -> ast.If | None:
+    """The main guard of a file, if nothing outside of it and of functions needs the card."""
+    guard = main_guard(file)
+    others = (statement for statement in file.tree.body if statement is not guard)
+    return None if any(_needs_card(statement) for statement in others) else guard
+
+
+def _command(entry: Entry) -> ast.FunctionDef | None:
     """The function that the guard of a package's module calls alone, with nothing: `main()`, `sys.exit(main())`. Other
     code of the program does not name it."""
-    folder, last = posixpath.dirname(entry.file.path), guard.body[-1]
-    if len(guard.body) != 1 or folder not in entry.program.packages:
+    guard = _guard(entry.file)
+    if guard is None or len(guard.body) != 1 or posixpath.dirname(entry.file.path) not in entry.program.packages:
         return None
+    last = guard.body[-1]
     exit_call = _exit_call(last)
     call = last.value if isinstance(last, ast.Expr) else None
     if exit_call is not None:

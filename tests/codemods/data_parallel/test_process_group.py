@@ -83,18 +83,22 @@ GUARD = "\nif __name__ == '__main__':\n    main()\n"
 DOCUMENTED = HEAD.replace("main():\n", "main():\n    '''Train.'''\n")
 
 
+OF_COMMAND = (
+    "    if not dist.is_initialized():\n"
+    + "".join(f"    {line}\n" for line in INSIDE.splitlines())
+    + "        atexit.register(dist.destroy_process_group)\n"
+)
+
+
 @pytest.mark.parametrize("head", [HEAD, DOCUMENTED])
-def test_a_function_that_a_command_may_start_makes_the_group_itself(head):
-    text = in_package(head + GUARD)
-    start = head.partition("    nn.")[0]
-    assert f"{start}{INSIDE}    nn.parallel.DistributedDataParallel(" in text
-    assert text.endswith(f".backward()\n    dist.destroy_process_group()\n{GUARD}")
-
-
-def test_a_result_of_such_a_function_is_given_before_the_group_ends():
-    text = in_package(f"{HEAD}    return 0\n{GUARD.replace('main()', 'sys.exit(main())')}")
-    assert f"def main():\n{INSIDE}" in text
-    assert text.endswith("    status = main()\n    dist.destroy_process_group()\n    sys.exit(status)\n")
+@pytest.mark.parametrize("guard", [GUARD, GUARD.replace("main()", "sys.exit(main())")])
+@pytest.mark.parametrize("last", ["", "    return 0\n", "    if x is None:\n        return None\n    return 1\n"])
+def test_a_function_that_a_command_may_start_makes_the_group_unless_there_is_one(head, guard, last):
+    text = in_package(head + last + guard)
+    start = head.partition("    nn.")[0].removeprefix("import os\n")
+    assert f"{start}{OF_COMMAND}    nn.parallel.DistributedDataParallel(" in text
+    assert "import atexit\n" in text and text.endswith(f".backward()\n{last}{guard}")
+    assert text.count("destroy_process_group") == 1
 
 
 @pytest.mark.parametrize(
@@ -108,5 +112,5 @@ def test_a_result_of_such_a_function_is_given_before_the_group_ends():
 )
 def test_a_function_that_other_code_calls_as_well_does_not(guard, others):
     text = in_package(HEAD + guard, others)
-    assert f"def main():\n{INSIDE}" not in text
+    assert "dist.is_initialized()" not in text
     assert "dist.init_process_group('hccl')" in text
