@@ -48,6 +48,10 @@ ELSEWHERE = (
     "`torch.distributed.init_process_group('hccl')` before anything is put on a device, and is started with "
     "run_distributed_npu.sh."
 )
+_READER = (
+    "An NPU has no DataParallel. `.module` is read ({place}), perhaps of this model, which has none on one NPU "
+    "without a process group: {by_hand}"
+)
 _BY_HAND = (
     "in the script that trains, before anything is put on a device, write "
     "`torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and `torch.distributed.init_process_group('hccl')`; here "
@@ -68,6 +72,11 @@ class Obstacle:
     message: str
     one_npu: bool = False
     one_process: bool = False
+
+
+def reader_obstacle(wrap: Wrap, place: str) -> Obstacle:
+    """The obstacle that code at a place may read the model's `.module`, which it would not always have."""
+    return Obstacle(_READER.format(place=place, by_hand=_BY_HAND.format(module=wrap.module_code)))
 
 
 def obstacle(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:

@@ -7,11 +7,19 @@ from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.card_count import asks_for_processes, by_world_size
-from gpu2npu.codemods.data_parallel.certainty import ELSEWHERE, Obstacle, is_part, obstacle, own_group, whole_model
+from gpu2npu.codemods.data_parallel.certainty import (
+    ELSEWHERE,
+    Obstacle,
+    is_part,
+    obstacle,
+    own_group,
+    reader_obstacle,
+    whole_model,
+)
 from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
-from gpu2npu.codemods.data_parallel.one_npu import on_one_card, on_one_npu
+from gpu2npu.codemods.data_parallel.one_npu import on_one_card, on_one_npu, reader_of_module
 from gpu2npu.codemods.data_parallel.own_card import on_own_card
 from gpu2npu.codemods.data_parallel.process_group import set_up
 from gpu2npu.codemods.data_parallel.references import (
@@ -28,7 +36,15 @@ from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_en
 from gpu2npu.codemods.data_parallel.spelling import api_of
 from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
 from gpu2npu.codemods.data_parallel.without_group import is_test_file, runs_without_group
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, hands_on, retained_name, target_of
+from gpu2npu.codemods.data_parallel.wrapping import (
+    Wrap,
+    distributed,
+    find_wraps,
+    hands_on,
+    is_stored,
+    retained_name,
+    target_of,
+)
 from gpu2npu.codemods.entry import Entries, Entry, entry_elsewhere, find_entries
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
 from gpu2npu.codemods.program import TrainingProgram
@@ -92,13 +108,23 @@ def _elsewhere(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
 
 def _obstacles(program: TrainingProgram, running: Mapping[Wrap, Sequence[Entry]]) -> dict[Wrap, Obstacle]:
     """Return what keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
-    found = {wrap: each for wrap in running if (each := obstacle(program, wrap, running[wrap])) is not None}
+    found = {wrap: each for wrap in running if (each := _obstacle(program, wrap, running[wrap])) is not None}
     alone = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
     for wrap in running:
         reasons = [alone[entry] for entry in running[wrap] if entry in alone]
         if reasons and not (wrap in found and found[wrap].one_npu):
             found[wrap] = reasons[0]
     return found
+
+
+def _obstacle(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
+    """Return what keeps a wrap from being rewritten; also that code may read `.module`, which it would lose."""
+    found = obstacle(program, wrap, programs)
+    is_library = all(entry.is_elsewhere for entry in programs)
+    if (found is None and not is_library) or (found is not None and not found.one_npu):
+        return found
+    place = reader_of_module(program, wrap, programs) if is_library or is_stored(wrap) else None
+    return found if place is None else reader_obstacle(wrap, place)
 
 
 def _on_one_npu(

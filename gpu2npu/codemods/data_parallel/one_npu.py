@@ -12,15 +12,24 @@ from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, own_grou
 from gpu2npu.codemods.data_parallel.inputs import moved_inputs
 from gpu2npu.codemods.data_parallel.model_class import model_class, takes_one
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, without_import
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, is_stored, target_of
 from gpu2npu.codemods.entry import Entries, Entry
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, spelling
+from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.place import function_above, is_integer
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
+from gpu2npu.python.tree.syntax import (
+    argument_keyword,
+    argument_value,
+    arguments,
+    elements,
+    is_self,
+    is_unpacked,
+    last_name,
+)
 from gpu2npu.records import Code, Edit, FindingKind
 
 _MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."
@@ -103,6 +112,33 @@ def on_one_card(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     *imports, (_, placed) = _in_sequential(wrap) if keeps else _plain(wrap)
     assert isinstance(placed, Edit)
     return imports, placed.pieces
+
+
+def reader_of_module(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> str | None:
+    """Return where code may read the `.module` of a model that has none in on_one_card: "core.py:12"."""
+    uses = [] if is_part(wrap) else list(_uses(program, wrap, programs))
+    if is_part(wrap) or _keeps_name(program, wrap, uses):
+        return None
+    for use in uses:
+        if use.attribute == "module" and not _is_guarded(use.file, use.node):
+            return _place(use.file, use.node)
+    if not is_stored(wrap):
+        return None
+    paths = sorted(ImportGraph.of(program).that_load([wrap.file.path]), key=lambda path: path != wrap.file.path)
+    for file in program.parsed([path for path in paths if b".module" in program.sources[path]]):
+        for node in program.of_file(_module_reads, file):
+            return _place(file, node)
+    return None
+
+
+def _module_reads(file: ParsedFile) -> list[ast.expr]:
+    """The expressions of which code reads `.module`, whether they have it or not."""
+    owners = [node.value for node in file.nodes(ast.Attribute) if node.attr == "module" and not is_self(node.value)]
+    return [owner for owner in owners if not _is_guarded(file, owner)]
+
+
+def _place(file: ParsedFile, node: ast.AST) -> str:
+    return f"{file.path}:{file.span(node).start_line}"
 
 
 def _uses(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Iterator[_Use]:
@@ -206,7 +242,7 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
     file, attribute = use.file, use.parent
     call = file.parents[attribute]
     is_method = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
-    if use.attribute == "module" and not _is_guarded(use):
+    if use.attribute == "module" and not _is_guarded(use.file, use.node):
         yield span_replaced(file, file.bounds(use.node)[1], file.bounds(attribute)[1], "", _UNWRAPPED)
     elif is_method and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
         yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
@@ -214,11 +250,11 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
 
 
-def _is_guarded(use: _Use) -> bool:
+def _is_guarded(file: ParsedFile, node: ast.expr) -> bool:
     """`model.module if hasattr(model, 'module') else model`"""
-    tests = (part.test for part in use.file.above(use.node) if isinstance(part, (ast.If, ast.IfExp)))
-    code = re.escape(use.file.code(use.node))
-    return any(re.search(rf"(isinstance|hasattr)\(\s*{code}\s*,", use.file.code(test)) for test in tests)
+    tests = (part.test for part in file.above(node) if isinstance(part, (ast.If, ast.IfExp)))
+    code = re.escape(file.code(node))
+    return any(re.search(rf"(isinstance|hasattr)\(\s*{code}\s*,", file.code(test)) for test in tests)
 
 
 def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:

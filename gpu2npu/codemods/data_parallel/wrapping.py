@@ -17,11 +17,13 @@ from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
 from gpu2npu.records import Code
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
+# Calls that put a model into a container, or into another model.
+_STORING = frozenset({"add_module", "append", "extend", "insert", "register_module", "setattr", "setdefault", "update"})
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
 
 
@@ -76,10 +78,29 @@ def target_of(wrap: Wrap) -> ast.expr | None:
 def hands_on(wrap: Wrap) -> bool:
     """Return whether other code than the function of the wrap has the model: it is no local variable that stays one."""
     target, function = target_of(wrap), function_above(wrap.file, wrap.call)
-    if function is None or not isinstance(target, ast.Name):
+    if function is None or not isinstance(target, ast.Name) or is_stored(wrap):
         return True
     returned = (node.value for node in walk(*function.body) if isinstance(node, ast.Return) and node.value is not None)
     return any(wrap.file.code(part) == target.id for value in returned for part in (value, *elements(value)))
+
+
+def is_stored(wrap: Wrap) -> bool:
+    """Return whether the model is put where its uses are not followed: `self.nets[name] = net`, `nets.append(net)`."""
+    file, target = wrap.file, target_of(wrap)
+    if isinstance(target, ast.Subscript):
+        return True
+    function = function_above(file, wrap.call)
+    if function is None or not isinstance(target, ast.Name):
+        return False
+    return any(_stores(file, node, target.id) for node in walk(*function.body))
+
+
+def _stores(file: ParsedFile, node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Assign):
+        return file.code(node.value) == name and any(isinstance(each, ast.Subscript) for each in node.targets)
+    if not isinstance(node, ast.Call) or last_name(node.func) not in _STORING:
+        return False
+    return any(file.code(argument_value(given)) == name for given in arguments(node))
 
 
 def _with_move(file: ParsedFile, call: ast.Call) -> ast.Call:

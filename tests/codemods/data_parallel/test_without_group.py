@@ -158,3 +158,48 @@ def test_a_function_that_no_program_calls_asks_for_the_group_first(after):
     text = after({"trainer.py": TRAINER + unused, "train.py": TRAIN})["trainer.py"]
     assert "    if not dist.is_initialized() or dist.get_rank() == 0:\n        torch.save(model.state" in text
     assert text.count("is_initialized") == 1
+
+
+BRAIN = """from torch.nn import DataParallel as DP
+
+class Brain:
+    def wrap(self):
+        for name, module in self.modules.items():
+            module = DP(module)
+            self.modules[name] = module
+
+    def fit(self, batch):
+        self.compute_objectives(batch).backward()
+"""
+SAVE = "\n    def save(self, name):\n        return self.modules[name].module.state_dict()\n"
+GUARDED = SAVE.replace("return", "if hasattr(self.modules[name], 'module'):\n            return")
+LOSES = "which has none on one NPU without a process group"
+
+
+@pytest.mark.parametrize("stored", ["self.modules[name] = module", "self.modules.add_module(name, module)"])
+def test_a_class_trains_what_one_of_its_methods_stores(stored, after):
+    brain = BRAIN.replace("self.modules[name] = module", stored)
+    assert "if dist.is_initialized() else module.npu()" in after({"brain.py": brain})["brain.py"]
+
+
+def test_a_stored_model_of_which_the_module_is_read_stays_with_a_finding(after, findings):
+    subclass = f"from brain import Brain\n\nclass Recipe(Brain):{SAVE}"
+    for files, place in [
+        ({"brain.py": BRAIN + SAVE}, "brain.py:13"),
+        ({"brain.py": BRAIN, "recipe.py": subclass}, "recipe.py:5"),
+    ]:
+        ((_, line, message),) = findings(files)
+        assert after(files) == {} and line == 6 and LOSES in message and place in message
+
+
+def test_a_stored_model_that_is_asked_for_its_module_needs_none(after):
+    assert "else module.npu()" in after({"brain.py": BRAIN + GUARDED})["brain.py"]
+
+
+def test_a_model_that_takes_two_arguments_and_gives_its_module_stays(after, findings):
+    trainer = FITTING.replace("self.model(x)", "self.model(x, y)").replace(
+        "model.state_dict", "model.module.state_dict"
+    )
+    ((_, line, message),) = findings({"trainer.py": trainer})
+    assert line == 7 and LOSES in message and "trainer.py:15" in message
+    assert "nn.DataParallel(model)" in after({"trainer.py": trainer}).get("trainer.py", trainer)
