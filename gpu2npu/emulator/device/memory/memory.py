@@ -208,7 +208,7 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     block.dtype = dtype
     block.key = key = address if size else -id(block)
     blocks[key] = block
-    pool.allocated = allocated
+    pool.allocated += size  # without a call since it is read, so that no other thread's update is lost
     pool.allocations += 1
     pool.total += size
     if size > SMALL:
@@ -233,7 +233,7 @@ def hold_like(values: np.ndarray[Any, Any], address: int, like: Block) -> None:
     block.dtype = like.dtype
     block.key = address
     blocks[address] = block
-    pool.allocated = allocated
+    pool.allocated += size  # without a call since it is read, so that no other thread's update is lost
     pool.allocations += 1
     pool.total += size
 
@@ -249,7 +249,8 @@ def resize(address: int, size: int, index: int) -> None:
         return
     pool = block.pool
     counted = -(-size // _GRANULE) * _GRANULE
-    allocated = pool.allocated - block.size + counted
+    before = block.size
+    allocated = pool.allocated - before + counted
     if allocated > pool.limit:
         raise out_of_memory(size, index)
     if block.size > SMALL:
@@ -261,7 +262,7 @@ def resize(address: int, size: int, index: int) -> None:
     values = block()
     is_whole = values is not None and values.flags.c_contiguous and counted >= values.nbytes
     block.shape = values.shape if values is not None and is_whole else None
-    pool.allocated = allocated
+    pool.allocated += counted - before
     pool.peak = max(pool.peak, allocated)
     if allocated > pool.reserved:
         pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT

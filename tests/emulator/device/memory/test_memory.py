@@ -2,6 +2,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -198,3 +199,27 @@ def test_the_bytes_of_a_tensor_are_held_once():
     assert allocated == 9 * (16 << 20)
     assert 0.9 * allocated < grown < allocated + 2 * (16 << 20)  # a second copy would be twice as much
     assert peak < allocated + 4 * (16 << 20)  # what one operator may need beside its result
+
+
+@pytest.mark.parametrize("make", [torch.exp, torch.empty_like], ids=["like its operand", "new"])
+def test_no_update_of_another_thread_is_lost(make):
+    """A listener is called amid the accounting of a block, where another thread may make one of its own."""
+    device = torch.device("npu:5")
+    x = torch.ones(8, device=device)
+    before, others = torch.npu.memory_allocated(device), []
+
+    class Other:
+        def allocated(self, address, size, index, total, reserved):
+            memory.stop_listening(self)
+            thread = threading.Thread(target=lambda: others.append(torch.empty(8, device=device)))
+            thread.start()
+            thread.join()
+
+        def freed(self, address, size, index, total, reserved):
+            pass
+
+    memory.listen(Other())
+    y = make(x)
+    assert torch.npu.memory_allocated(device) == before + 2 * 512
+    del y, others[:]
+    assert torch.npu.memory_allocated(device) == before
