@@ -77,8 +77,8 @@ def migrate_python(
         if table.users_names:
             names = Names(file, context.project, wanted=table.users_names)
         matches = find_matches(names, context, table, skips)
-        leave_devices(names, table, matches)
         leave_devices_alone(names, table, matches)
+        leave_devices(names, table, matches)
         if matches.edits or matches.found or matches.questions:
             _leave_other_branches(matches, names, table)
         for question in matches.questions:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 from gpu2npu.engine.elsewhere.devices import STAYS, stays_finding
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
-from gpu2npu.engine.imports import imported_packages
+from gpu2npu.engine.imports import imported_modules, imported_packages
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.strings.words import holds as is_named_so
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.imports import importers
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_keyword, argument_value, arguments, string_value
@@ -21,6 +22,7 @@ from gpu2npu.records import Edit
 from gpu2npu.rulebook.rule import Role, Rule
 
 _TORCH, _CUDA = "torch", "cuda"
+_SHARED_WITH_TESTS = "conftest.py"
 _MOVES = frozenset({"to", "cuda"})
 _Region = ast.Module | ast.ClassDef
 # What may stand between a device and the call that it is given to.
@@ -55,7 +57,8 @@ class _Code:
         """The file, or its innermost classes with imports of their own, where nothing is of PyTorch."""
         tree = self.names.file.tree
         if not any(_TORCH in package for package in imported_packages(self.names.file)):
-            yield tree
+            if not _reaches_torch(self.names):
+                yield tree
             return
         for node in walk(tree):
             if not isinstance(node, ast.ClassDef) or any(isinstance(each, ast.ClassDef) for each in walk(*node.body)):
@@ -66,7 +69,7 @@ class _Code:
 
     def package_of(self, region: _Region) -> Rule | None:
         """The rule for the package that a region gives devices to; None where it moves what it computes with, or gives
-        other packages devices as well."""
+        other packages or files devices as well."""
         found: Rule | None = None
         decorators = _in_decorators(region)
         for call in walk(*region.body):
@@ -78,7 +81,7 @@ class _Code:
             if not any(map(self._is_device, arguments(call))):
                 continue
             rule = foreign_rule(qualified, self.names, self.table)
-            if rule is None and self._is_of_others(qualified):
+            if rule is None and (self._is_of_others(qualified) or self._is_elsewhere(call)):
                 return None
             found = found or rule
         return found
@@ -96,21 +99,43 @@ class _Code:
         is_theirs = package in imported_packages(self.names.file) and package not in sys.stdlib_module_names
         return is_theirs and self.names.project.module_path(package, self.names.path) is None
 
+    def _is_elsewhere(self, call: ast.Call) -> bool:
+        """Return whether a call runs the project's own code of another file, which may give a device to PyTorch."""
+        made = self.names.definition(call.func, self.names.file.scope_of(call))
+        return made is not None and made.names.path != self.names.path
+
     def is_given_away(self, edit: Edit, region: _Region) -> bool:
-        """Return whether a device is written in a call of other code, which may give it to PyTorch; the parameters of
-        a test stay in it."""
+        """Return whether a device is returned by a class, or written in a call of another package, which may give it to
+        PyTorch; the parameters of a test stay in it."""
         file = self.names.file
         strings = (each for each in walk(*region.body) if isinstance(each, (ast.Constant, ast.JoinedStr)))
         node: ast.AST | None = next((each for each in strings if holds(file.bounds(each), edit.place)), None)
-        while node is not None and not isinstance(node, ast.Call):
-            node = file.parents.get(node) if isinstance(file.parents.get(node), (*_BETWEEN, ast.Call)) else None
+        while node is not None and not isinstance(node, (ast.Call, ast.Return)):
+            above = file.parents.get(node)
+            node = above if isinstance(above, (*_BETWEEN, ast.Call, ast.Return)) else None
+        if isinstance(node, ast.Return):
+            return isinstance(region, ast.ClassDef)
         if node is None or node in _in_decorators(region):
             return False
-        scope = file.scope_of(node)
-        if self.names.definition(node.func, scope) is not None:
-            return True
-        qualified = self.names.qualified(node.func, scope) or ""
+        qualified = self.names.qualified(node.func, file.scope_of(node)) or ""
         return self._is_of_others(qualified) and foreign_rule(qualified, self.names, self.table) is None
+
+
+def _reaches_torch(names: Names) -> bool:
+    """Return whether a file that imports this one, itself or through others, has something of PyTorch; what pytest
+    shares with all tests of a folder may be read by any of them."""
+    project, seen = names.project, {names.path}
+    pending = [names.path]
+    for path in pending:
+        if path.rpartition("/")[2] == _SHARED_WITH_TESTS:
+            return True
+        for other in sorted(importers(project, path, names.path) - seen):
+            seen.add(other)
+            interface = project.interface(other, names.path)
+            if interface is not None and any(_TORCH in each.partition(".")[0] for each in imported_modules(interface)):
+                return True
+            pending.append(other)
+    return False
 
 
 def _in_decorators(region: _Region) -> frozenset[ast.AST]:

@@ -83,3 +83,57 @@ def test_a_device_that_may_be_torchs_is_migrated(project, case):
     files = {"a.py": OTHERS[case], "net.py": "class Net:\n    def __init__(self, device): ...\n"}
     result = project(files)["a.py"]
     assert result.content is not None and b"'npu'" in result.content
+
+
+REACHED = {
+    "a name": "DEVICE = 'cuda'\njax.devices('cuda')",
+    "a result": "def pick_device():\n    return 'cuda'\njax.devices('cuda')",
+    "a dict for double stars": "FALLBACK = {'device': 'cuda'}\njax.devices('cuda')",
+    "an attribute": "class Sim:\n    def __init__(self):\n        self.device = 'cuda'\njax.devices('cuda')",
+}
+
+
+@pytest.mark.parametrize("code", REACHED.values(), ids=REACHED.keys())
+@pytest.mark.parametrize("between", [True, False])
+def test_what_reaches_a_file_with_torch_is_migrated(project, code, between):
+    way = {"between.py": "from a import *\n"} if between else {}
+    user = f"import torch\nfrom {'between' if between else 'a'} import *\n"
+    result = project({"a.py": f"import jax\n{code}\n", "train.py": user, **way})["a.py"]
+    expected = f"import jax\n{code}\n".replace("'cuda'", "'npu'").replace("jax.devices('npu')", "jax.devices('cuda')")
+    assert result.content is not None and result.content.decode() == expected
+    assert [each.api for each in result.findings if each.rule == "devices-of-jax"][-1:] == ["'cuda'"]
+
+
+def test_fixtures_that_all_tests_share_are_migrated(project):
+    code = "import jax, pytest\njax.devices('cuda')\n@pytest.fixture\ndef device():\n    return 'cuda'\n"
+    assert b"return 'npu'" in project({"conftest.py": code})["conftest.py"].content
+
+
+def test_what_a_class_returns_is_migrated(project):
+    code = SETTINGS.replace("def found", "def device").replace("return self.parse(self.device)", "return 'cuda'")
+    text, _ = migrated(project, code, "settings.py")
+    assert "return 'npu'" in text and 'self.spare = "cuda:1"' in text
+
+
+PARAMETER = """
+import warp
+class Sim:
+    def __init__(self, device="cuda:0"):
+        self.a = warp.zeros(3, device=device)
+        self.device = device
+def make():
+    return Sim("cuda:0")
+"""
+
+
+def test_no_device_that_stays_is_called_the_npu_now(project):
+    result = project({"a.py": PARAMETER})["a.py"]
+    assert result.content is None
+    assert not any("is the NPU now" in each.message for each in result.findings)
+
+
+def test_a_device_by_name_that_code_of_another_file_is_given(project):
+    code = "import jax\nfrom net import Net\ndevice = 'cuda'\njax.devices(device)\nNet(device)\n"
+    result = project({"a.py": code, "net.py": "class Net:\n    def __init__(self, device): ...\n"})["a.py"]
+    assert result.content is not None and b"'npu'" in result.content
+    assert [each.api for each in result.findings] == ["device"]
