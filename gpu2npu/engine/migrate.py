@@ -150,6 +150,9 @@ def _retained_condition(
     _, rule = within[0]
     # Tensors on an NPU come to a condition on a device, and take its other branch; one on CUDA itself is about a build.
     is_met = any(asks_for_device(place, file) for place, _ in within)
+    doubtful = [item for item in inside if isinstance(item, Found)]
+    if is_met and doubtful == inside:  # it may be about no device: `language == "cuda"`
+        return [item for item in doubtful if item not in reported]
     message, severity = (KERNELS, Severity.CHANGE) if is_met else (RETAINED, Severity.NOTE)
     return [Found(condition, rule, FindingKind.REVIEW, file.text[slice(*condition)], message, severity)]
 
