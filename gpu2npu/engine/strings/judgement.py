@@ -6,21 +6,14 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gpu2npu.engine.strings.features import enables_feature
-from gpu2npu.engine.strings.fixtures import fixture_of, params_of
-from gpu2npu.engine.strings.forms import (
-    FLAGS,
-    chooses_column,
-    indexes,
-    is_cut,
-    is_flag,
-    is_glued,
-    is_list_of_names,
-)
+from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
+from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, strings_of
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, beside, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
@@ -73,15 +66,6 @@ def _climb(place: StringPlace, role: Role, child: ast.AST) -> str:
     return UNSURE
 
 
-def _beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
-    """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
-    if place.replaced_by in values:
-        return NO
-    if values & role.strangers:
-        return None
-    return YES if values & role.siblings else None
-
-
 # Each handler answers for one kind of parent: a verdict, or None to look further up.
 
 
@@ -113,7 +97,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and is_list_of_names(above):
         return NO
     if isinstance(child, ast.Starred):  # ["cpu", *(["cuda"] if is_gpu else [])]
-        return _beside(place.siblings.inside(parent), place, role)
+        return beside(place.siblings.inside(parent), place, role)
     if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
     if isinstance(above, ast.keyword) and chooses_column(place.parent(above)):
@@ -122,7 +106,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
-    verdict = _beside(place.siblings.inside(parent), place, role)
+    verdict = beside(place.siblings.inside(parent), place, role)
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict
@@ -140,7 +124,7 @@ def _joined(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> 
         return None
     other = parent.right if child is parent.left else parent.left
     branches = [other.body, other.orelse] if isinstance(other, ast.IfExp) else [other]
-    return _beside(frozenset().union(*map(place.siblings.inside, branches)), place, role)
+    return beside(frozenset().union(*map(place.siblings.inside, branches)), place, role)
 
 
 def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
@@ -158,14 +142,14 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     if key is None:  # {**other}
         return UNSURE
     if key is child:
-        verdict = _beside(place.siblings.inside(parent), place, role) or UNSURE
+        verdict = beside(place.siblings.inside(parent), place, role) or UNSURE
         is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
         if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
             return UNSURE
         return verdict
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
-    if string_value(key) == string_value(value) and _beside(place.siblings.inside(parent), place, role) == YES:
+    if string_value(key) == string_value(value) and beside(place.siblings.inside(parent), place, role) == YES:
         return YES  # {"nccl": "nccl", "gloo": own}: both or none
     values = place.siblings.values(parent)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
@@ -185,10 +169,10 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
-    verdict = _beside(strings_of(indexes(parent)), place, role)
+    verdict = beside(strings_of(indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may tell
         return verdict
-    return verdict or _beside(keys_of(parent.value, place), place, role) or UNSURE
+    return verdict or beside(keys_of(parent.value, place), place, role) or UNSURE
 
 
 def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
@@ -198,7 +182,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     if enables_feature(parent, place) or any(map(is_cut, sides)):
         return UNSURE
     if is_key(parent, place):  # judged as the place where it is looked up
-        return _beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
+        return beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
     return YES if any(_has_role(part, place, role) for part in others) else UNSURE
 
 
@@ -207,10 +191,10 @@ def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     with: `x == "cpu"` beside `x == "cuda"`."""
     if holds(node, role) or _stands_for(node, place, role) or _is_given_on(node, place, role):
         return True
-    fixture = fixture_of(node, place)
-    if fixture is not None:
-        return is_word(fixture.name, role) or _beside(params_of(fixture, place), place, role) == YES
-    return _beside(place.siblings.compared(node, place.names.file), place, role) == YES
+    param = param_of(node, place)
+    if param is not None and is_param(param, place, role):
+        return True
+    return beside(place.siblings.compared(node, place.names.file), place, role) == YES
 
 
 def _stands_for(name: ast.AST, place: StringPlace, role: Role) -> bool:
@@ -228,7 +212,7 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         targets = [parent.target]
     verdict = _member(parent, place, role) if isinstance(parent, ast.Assign) else None
     if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
-        verdict = _beside(allowed(parent.annotation), place, role)
+        verdict = beside(allowed(parent.annotation), place, role)
     if verdict is not None:
         return verdict
     return YES if any(holds(target, role) or _is_given_on(target, place, role) for target in targets) else UNSURE
@@ -240,7 +224,7 @@ def _member(assignment: ast.Assign, place: StringPlace, role: Role) -> str | Non
     if not isinstance(cls, ast.ClassDef) or not any((last_name(base) or "").endswith("Enum") for base in cls.bases):
         return None
     values = strings_of(each.value for each in cls.body if isinstance(each, ast.Assign))
-    return _beside(values, place, role) or (YES if is_word(cls.name, role) else None)
+    return beside(values, place, role) or (YES if is_word(cls.name, role) else None)
 
 
 def _is_given_on(name: ast.AST, place: StringPlace, role: Role) -> bool:
@@ -252,7 +236,7 @@ def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     function = place.parent(parent)
     assert isinstance(function, (*FUNCTIONS, ast.Lambda))
     parameter = next(parameter for parameter, default in defaults(function) if default is child)
-    verdict = _beside(allowed(parameter.annotation), place, role)
+    verdict = beside(allowed(parameter.annotation), place, role)
     return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
 
 
@@ -266,7 +250,7 @@ def _returned(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -
     function = next((node for node in place.names.file.above(parent) if isinstance(node, FUNCTIONS)), None)
     if function is None:
         return UNSURE
-    verdict = _beside(allowed(function.returns), place, role)
+    verdict = beside(allowed(function.returns), place, role)
     if verdict is not None:
         return verdict
     named = is_word(function.name, role) or place.siblings.inside(function) & role.siblings
@@ -310,7 +294,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     if callee in ("fixture", "parametrize") and keyword == "ids":
         return NO
     if callee == "fixture" and keyword == "params":  # @pytest.fixture(params=["cuda"])
-        return YES if is_word(getattr(place.parent(call), "name", None), role) else UNSURE
+        return YES if _is_fixture(call, place, role) else UNSURE
     if isinstance(call.func, ast.Attribute) and not qualified.startswith("torch."):
         verdict = _of_method(call, call.func, argument, place, role)
         if verdict is not None:
@@ -329,6 +313,17 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     return by_signature(call, argument, place, role)
 
 
+def _is_fixture(call: ast.Call, place: StringPlace, role: Role) -> bool:
+    """Return whether the parameter of a fixture that a string is has the role, by its name or what it is used for."""
+    fixture = place.parent(call)
+    if not isinstance(fixture, FUNCTIONS):
+        return False
+    param = param_with(place, fixture)
+    scopes = ((each, place.names.file.scope_of(each)) for each in readings(param, place))
+    used = any(_has_role(each, replace(place, scope=scope), role) for each, scope in scopes)
+    return used or is_param(param, place, role)
+
+
 def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: StringPlace, role: Role) -> str | None:
     """Judge an argument of a method by the method and what it is called on; None where they say nothing."""
     if func.attr in role.methods:
@@ -343,7 +338,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
         if (string_value(place.node) or "").endswith(":"):  # x.replace("cuda:", ""), as certain as x.strip("cuda:")
             return UNSURE
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
-        return _beside(keys_of(func.value, place), place, role) or UNSURE
+        return beside(keys_of(func.value, place), place, role) or UNSURE
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None
@@ -360,7 +355,7 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
         return UNSURE
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
-    return _beside(strings_of([*values, *choices]), place, role) or UNSURE
+    return beside(strings_of([*values, *choices]), place, role) or UNSURE
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:

@@ -21,6 +21,7 @@ from gpu2npu.python.tree.syntax import (
     statements,
     string_value,
 )
+from gpu2npu.rulebook.rule import Role
 
 YES = "yes"
 NO = "no"
@@ -140,6 +141,15 @@ class StringPlace:
 
 def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
     return frozenset(value for value in map(string_value, nodes) if value is not None)
+
+
+def beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
+    """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
+    if place.replaced_by in values:
+        return NO
+    if values & role.strangers:
+        return None
+    return YES if values & role.siblings else None
 
 
 def allowed(annotation: ast.AST | None) -> frozenset[str]:

@@ -61,6 +61,16 @@ DEVICES = [
     "import pytest\n@pytest.mark.parametrize('device', [pytest.param('cuda', marks=slow)])\ndef test(device): ...",
     "import pytest\nPLACES = [pytest.param('cpu'), pytest.param('cuda:0')]",
     "@pytest.fixture(params=['cuda'])\ndef device(request): ...",
+    "import pytest\n@pytest.fixture(params=[('cuda', 1), ('cpu', 2)])\ndef pair(request):\n    return request.param",
+    (
+        "import pytest\n@pytest.fixture(params=[(1, 'cuda')])\ndef pair(request):\n    n, where = request.param\n"
+        "    if where == 'cuda':\n        n += 1\n    return torch.device(where), n"
+    ),
+    (
+        "import pytest\n@pytest.fixture(params=['cuda'])\ndef one(request):\n    where = request.param\n"
+        "    if where == 'cuda': ...\n    return torch.device(where)"
+    ),
+    "import pytest\n@pytest.fixture(params=['cuda'])\ndef device(request):\n    x = request.param\n    x == 'cuda'",
     "@pytest.mark.parametrize('device', ['cuda'])\ndef test(device): ...",
     "import pytest\n@pytest.fixture(params=['cuda', 'cpu'])\ndef kind(request):\n    if request.param == 'cuda': ...",
     "import pytest\n@pytest.fixture(params=['cuda'])\ndef device(request):\n    if request.param != 'cuda': ...",
@@ -168,6 +178,8 @@ DOUBTFUL = [
     "class Library(Enum):\n    CUDA = 'cuda'",
     "class Names:\n    CPU = 'cpu'\n    CUDA = 'cuda'",
     "def f(request):\n    if request.param == 'cuda': ...",
+    "import pytest\n@pytest.fixture(params=[('cuda', 1), ('cpp', 2)])\ndef kind(request):\n    return request.param",
+    "import pytest\n@pytest.fixture(params=[('cuda', 'b')])\ndef kind(request):\n    x, device = request.param",
     "import pytest\n@pytest.fixture\ndef kind(request):\n    yield 'cuda'",
     "if str(device)[:4] == 'cuda': ...",
     "kind = name = pick()\nif kind.startswith(name) or name.startswith(kind) or kind == 'cuda': ...",
