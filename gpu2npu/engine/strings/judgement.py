@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum
 from gpu2npu.engine.strings.features import enables_feature
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
@@ -183,6 +184,9 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         return UNSURE
     if is_key(parent, place):  # judged as the place where it is looked up
         return beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
+    owner = next((found for part in others if (found := enum_of(part, place)) is not None), None)
+    if owner is not None:
+        return judge_member(owner.names, owner.cls.node, place, role, _has_role) or UNSURE
     return YES if any(_has_role(part, place, role) for part in others) else UNSURE
 
 
@@ -210,21 +214,13 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     else:
         assert isinstance(parent, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr))
         targets = [parent.target]
-    verdict = _member(parent, place, role) if isinstance(parent, ast.Assign) else None
+    cls = place.parent(parent) if isinstance(parent, ast.Assign) else None
+    verdict = judge_member(place.names, cls, place, role, _has_role) if cls is not None and is_enum(cls) else None
     if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
         verdict = beside(allowed(parent.annotation), place, role)
     if verdict is not None:
         return verdict
     return YES if any(holds(target, role) or _is_given_on(target, place, role) for target in targets) else UNSURE
-
-
-def _member(assignment: ast.Assign, place: StringPlace, role: Role) -> str | None:
-    """Judge a member of an `Enum` by the others and by the name of the class: `CUDA = "cuda"`."""
-    cls = place.parent(assignment)
-    if not isinstance(cls, ast.ClassDef) or not any((last_name(base) or "").endswith("Enum") for base in cls.bases):
-        return None
-    values = strings_of(each.value for each in cls.body if isinstance(each, ast.Assign))
-    return beside(values, place, role) or (YES if is_word(cls.name, role) else None)
 
 
 def _is_given_on(name: ast.AST, place: StringPlace, role: Role) -> bool:
@@ -276,6 +272,9 @@ def _keyword(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
 def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(argument, (ast.expr, ast.keyword))
     callee = last_name(call.func) or ""
+    made = made_enum(call.func, place)
+    if made is not None and not place.is_read:
+        return judge_member(made.names, made.bound.node, place, role, _has_role) or UNSURE
     keyword = argument_keyword(argument)
     if callee in FLAGS or (callee == "add" and is_flag(call)):
         return _flag(call, keyword, place, role)

@@ -222,12 +222,6 @@ def test_what_is_doubtful_stays_and_is_reported(rulebook, text: str) -> None:
     assert [finding.kind.value for finding in result.findings] == ["review"]
 
 
-def test_a_doubtful_condition_of_sources_is_not_called_one_of_tensors(rulebook) -> None:
-    text = "def suffix(request):\n    if request.param == 'cuda':\n        return '.cu'\n"
-    (finding,) = migrate_source(text.encode(), "a.py", rulebook, ProjectContext()).findings
-    assert (finding.api, finding.message.partition(";")[0]) == ("'cuda'", "May mean 'npu' on the NPU")
-
-
 BACKENDS = [
     "import pytest\n@pytest.mark.parametrize('kind', ['gloo', pytest.param('nccl', marks=slow)])\ndef test(kind): ...",
     "dist.init_process_group(backend='nccl')",
