@@ -69,10 +69,12 @@ def _compared(text: str, names: Names, cls: ast.ClassDef, place: StringPlace) ->
     is_str = any((last_name(base) or "") in ("str", "StrEnum") for base in cls.bases)
     for path in sorted(naming | reading):
         other = names if path == names.path else project.names(path, names.path)
-        for node in other.file.parents if other is not None else ():
-            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        for node in other.file.unordered().get(ast.Compare, ()) if other is not None else ():
+            sides = [node.left, *node.comparators]
             string = next((each for each in sides if string_value(each) == text), None)
-            for side in sides if other is not None and string is not None else ():
+            if other is None or string is None:
+                continue
+            for side in sides:
                 may_be = _is_value(side) or (is_str and path in naming and isinstance(side, (ast.Name, ast.Attribute)))
                 where = replace(place, names=other, node=string, scope=other.file.scope_of(side), siblings=Siblings())
                 if may_be and enum_of(side, where) is None:

@@ -14,10 +14,10 @@ from gpu2npu.rulebook.rule import Role
 
 
 class Param(NamedTuple):
-    """The parameter of a fixture, or where that is a tuple its element at `index`."""
+    """The parameter of a fixture, or where that is a tuple its element at `position`."""
 
     fixture: Function
-    index: int | None
+    position: int | None
 
 
 def param_of(node: ast.AST, place: StringPlace) -> Param | None:
@@ -45,10 +45,10 @@ def param_with(place: StringPlace, fixture: Function) -> Param:
 def _values(param: Param, place: StringPlace) -> frozenset[str]:
     """The strings that a parameter may be."""
     params = _params(param.fixture)
-    if params is None or param.index is None:
+    if params is None or param.position is None:
         return place.siblings.inside(params) if params is not None else frozenset()
     rows = (elements(each) for each in elements(params))
-    return strings_of(row[param.index] for row in rows if param.index < len(row))
+    return strings_of(row[param.position] for row in rows if param.position < len(row))
 
 
 def is_param(param: Param, place: StringPlace, role: Role) -> bool:
