@@ -97,9 +97,10 @@ def _running(program: TrainingProgram, wraps: Sequence[Wrap]) -> dict[Wrap, Sequ
 
 
 def _elsewhere(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
-    """The programs of others that use a library's trainer, as one; tests are no library."""
+    """The programs of others that use a library's trainer, as one; tests are no library. Those of a model are unknown
+    that is put into a container."""
     above = [node for node in wrap.file.above(wrap.call) if isinstance(node, DEFINITIONS)]
-    if not above or is_test_file(wrap.file.path):
+    if not above or is_test_file(wrap.file.path) or is_stored(wrap):
         return ()
     called = above[-1] if hands_on(wrap) else above[0]
     entry = program.once((entry_elsewhere, called), lambda: entry_elsewhere(program, wrap.file, called))

@@ -78,7 +78,7 @@ def target_of(wrap: Wrap) -> ast.expr | None:
 def hands_on(wrap: Wrap) -> bool:
     """Return whether other code than the function of the wrap has the model: it is no local variable that stays one."""
     target, function = target_of(wrap), function_above(wrap.file, wrap.call)
-    if function is None or not isinstance(target, ast.Name) or is_stored(wrap):
+    if function is None or not isinstance(target, ast.Name):
         return True
     returned = (node.value for node in walk(*function.body) if isinstance(node, ast.Return) and node.value is not None)
     return any(wrap.file.code(part) == target.id for value in returned for part in (value, *elements(value)))
