@@ -37,9 +37,10 @@ def toml_content(source: bytes) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(source.decode("utf-8-sig"))
+        content: dict[str, Any] = tomllib.loads(source.decode("utf-8-sig"))
     except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError):
         return {}
+    return content
 
 
 def _in_toml(source: bytes) -> Iterator[str]:
