@@ -13,6 +13,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch import signature
+from gpu2npu.emulator.registration import implement
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -73,10 +74,10 @@ def install() -> None:
     ):
         for name in names:
             op = signature.overload(f"aten::{name}")
-            _aten.impl(op, make(op), _KEY)
+            implement(_aten, op, make(op), _KEY)
     for name, wider in FLOAT32_BY_OVERLOAD.items():
         op = signature.overload(f"aten::{name}")
-        _aten.impl(op, _float32_by_overload(op, signature.overload(f"aten::{wider}")), _KEY)
+        implement(_aten, op, _float32_by_overload(op, signature.overload(f"aten::{wider}")), _KEY)
     clear = torch.clear_autocast_cache
 
     def clear_all() -> None:

@@ -19,6 +19,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.emulator.registration import implement
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -99,7 +100,7 @@ class _Route:
         ours = {npu.npu_fusion_attention_v3.default: _forward, npu.npu_fusion_attention_grad_v3.default: _backward}
         dispatcher._custom_op_handlers = {**self.handlers, **ours}
         self.library = torch.library.Library("aten", "IMPL")
-        self.library.impl("scaled_dot_product_attention", _attention, "AutogradPrivateUse1")
+        implement(self.library, "scaled_dot_product_attention", _attention, "AutogradPrivateUse1")
         # Where no gradients are recorded (inference_mode), DTensor decomposes the operator by this kernel.
         attention = torch.ops.aten.scaled_dot_product_attention.default
         attention.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd] = _attention

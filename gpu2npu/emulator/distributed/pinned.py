@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from gpu2npu.emulator.device import frontend
+from gpu2npu.emulator.registration import implement
 
 
 def register() -> None:
@@ -47,8 +48,8 @@ def mark_pinned() -> torch.library.Library:
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced is the intention
-        library.impl("empty_strided", _empty_strided, "CPU")
-        library.impl("is_pinned", _is_pinned, "CPU")
+        implement(library, "empty_strided", _empty_strided, "CPU")
+        implement(library, "is_pinned", _is_pinned, "CPU")
     return library
 
 

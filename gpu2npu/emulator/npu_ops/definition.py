@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from gpu2npu.emulator.registration import implement
+
 NAMESPACE = "npu"
 
 # These draw random numbers from the NPU's generator.
@@ -61,14 +63,14 @@ def install() -> None:
         seeded = schema.partition("(")[0] in _SEEDED
         _library.define(schema, tags=(torch.Tag.nondeterministic_seeded,) if seeded else ())
     for name, function in {**memory.OWN, **optimizer.OWN}.items():
-        _library.impl(name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
+        implement(_library, name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
     for name, function in composite.COMPOSITE.items():
-        _library.impl(name, function, "CompositeImplicitAutograd")
+        implement(_library, name, function, "CompositeImplicitAutograd")
     for name, function in gradient.nodes(schemas()).items():
-        _library.impl(name, function, "AutogradPrivateUse1")
+        implement(_library, name, function, "AutogradPrivateUse1")
     for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
-        _aten.impl(name, function, "PrivateUse1")
-        _aten.impl(name, function, "AutogradPrivateUse1")
+        implement(_aten, name, function, "PrivateUse1")
+        implement(_aten, name, function, "AutogradPrivateUse1")
     _defined = True
 
 

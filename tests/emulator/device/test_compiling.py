@@ -83,3 +83,20 @@ def test_flex_attention_runs_without_compiling():
     assert x.grad.isfinite().all()
     with pytest.raises(ValueError, match="to have the same device"):
         flex_attention(x, q, q)
+
+
+def test_operators_are_not_traced_between_two_graphs():
+    def step(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        with torch.autocast("npu", torch.float16):
+            counts = torch.bincount(x).float()[None] @ torch.ones(5, 2, device=x.device)
+        return counts + torch.ones(5, 2, device=x.device).to_sparse().coalesce().values().sum() + x.sum().item()
+
+    for backend in ("eager", "npu"):
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        x = torch.tensor([1, 4, 4], device="npu")
+        compiled = torch.compile(step, backend=backend)(x)
+        torch.testing.assert_close(compiled, step(x))
+        reasons = "\n".join(torch._dynamo.utils.counters["graph_break"])
+        assert "gpu2npu" not in reasons and "_to_dlpack" not in reasons and "numpy" not in reasons, reasons

@@ -24,6 +24,7 @@ from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
 from gpu2npu.emulator.kernels import promotion
 from gpu2npu.emulator.kernels.registry import Kernel
 from gpu2npu.emulator.npu_ops import definition
+from gpu2npu.emulator.registration import implement, untraced
 from gpu2npu.emulator.soc import saturates
 
 _KEY = "PrivateUse1"
@@ -47,14 +48,17 @@ def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
     for name, function in storage_ops.OWN.items():
-        _aten.impl(
-            name, _initializing(name, function) if name in _ALLOCATING else _naming_operator(name, function), _KEY
+        implement(
+            _aten,
+            name,
+            _initializing(name, function) if name in _ALLOCATING else _naming_operator(name, function),
+            _KEY,
         )
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
-    _every.fallback(_fallback, _KEY)
-    _every.fallback(_sparse_fallback, "SparsePrivateUse1")
+    _every.fallback(untraced(_fallback), _KEY)
+    _every.fallback(untraced(_sparse_fallback), "SparsePrivateUse1")
 
 
 def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +135,7 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
     library = _aten
     if op.namespace != "aten":
         library = _others.setdefault(op.namespace, torch.library.Library(op.namespace, "IMPL"))
-    library.impl(op, run, _KEY)
+    implement(library, op, run, _KEY)
 
 
 def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:

@@ -28,6 +28,7 @@ from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.dispatch import signature, support_table
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.sparse import operators
+from gpu2npu.emulator.registration import implement
 
 SHARED = Path(__file__).with_name("shared.txt")
 COMPRESSED = Path(__file__).with_name("compressed.txt")
@@ -45,18 +46,18 @@ def load(library: torch.library.Library) -> None:
     release = support_table.release()
     if release is None or tuple(map(int, release.split(".")[:2])) >= FIRST_COMPRESSED:
         for name in COMPRESSED.read_text(encoding="utf-8").split():
-            library.impl(name, _shared(name, torch._C.DispatchKey.SparseCsrCPU), _COMPRESSED_KEY)
+            implement(library, name, _shared(name, torch._C.DispatchKey.SparseCsrCPU), _COMPRESSED_KEY)
     own = {name: function for name, function in operators.OWN.items() if support_table.has_sparse(f"aten::{name}")}
     if not own:
         return
     for name in SHARED.read_text(encoding="utf-8").split():
         if name != _MASK:
-            library.impl(name, _shared(name, _CPU_KEY), _KEY)
-    library.impl(_MASK, _named(_MASK, _sparse_mask), _KEY)
+            implement(library, name, _shared(name, _CPU_KEY), _KEY)
+    implement(library, _MASK, _named(_MASK, _sparse_mask), _KEY)
     for name, function in own.items():
-        library.impl(name, _named(name, function), _KEY)
+        implement(library, name, _named(name, function), _KEY)
     for name in _DENSE:
-        library.impl(name, _shared(name, torch._C.DispatchKey.CPU), "PrivateUse1")
+        implement(library, name, _shared(name, torch._C.DispatchKey.CPU), "PrivateUse1")
 
 
 def refuse(op: OpOverload) -> NoReturn:
