@@ -94,8 +94,13 @@ def csv_bytes(header: _Row, rows: Iterable[_Row]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(header)
-    writer.writerows(tuple(map(defused, row)) for row in rows)
+    writer.writerows([_writable(defused(cell)) for cell in row] for row in rows)
     return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _writable(cell: _Cell) -> _Cell | str:
+    """The cell, with `\\x00` for a NUL, which the csv module of Python 3.10 neither writes nor reads."""
+    return cell.replace("\0", r"\x00") if isinstance(cell, str) else cell
 
 
 def defused(cell: _Cell) -> _Cell | str:

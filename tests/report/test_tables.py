@@ -20,8 +20,8 @@ from gpu2npu.records import (
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, raw_cell, tables, write_tables
 
-# Text as it can stand in a source file: any Unicode but lone surrogates.
-SOURCE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+# Text as it can stand in a source file: any Unicode but lone surrogates and NUL.
+SOURCE_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
 def change(line: int, before: str = "a", after: str = "b", rule: str = "r") -> Change:
@@ -49,6 +49,10 @@ def test_no_cell_is_a_formula(cell: str) -> None:
     assert not written.startswith(tuple("=+-@\t\r"))
     assert raw_cell(written) == cell
     assert written == cell or cell.lstrip("'").startswith(tuple("=+-@\t\r"))
+
+
+def test_characters_that_no_table_can_have_are_escaped() -> None:
+    assert rows(csv_bytes(("one", "two"), [("a\0", "\udc80")]))[1] == [r"a\x00", r"\udc80"]
 
 
 @given(st.lists(st.tuples(SOURCE_TEXT.filter(bool), SOURCE_TEXT)))
