@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import torch
 from gpu2npu.verify import reference
@@ -64,6 +66,7 @@ assert seen[0] == ("normal", (5,), 3, 0), seen[0]
 """
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_draws_depend_on_seed_number_kind_and_shape_alone(training_python: list[str | Path], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)

@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import os
 import sys
@@ -132,6 +134,7 @@ assert [ended(forked(ranks)) for _ in range(16)] == [0] * 16
 """
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_backward_passes_of_forks(training_python: list[str | Path], tmp_path: Path) -> None:
     """Each fork makes its thread pool before the autograd engine's threads ask for it: 3 pairs of 10 aborted."""
     (tmp_path / "program.py").write_text(FORKS)
@@ -139,6 +142,7 @@ def test_backward_passes_of_forks(training_python: list[str | Path], tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_collectives_of_two_ranks(training_python: list[str | Path], tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [*training_python, tmp_path / "program.py", tmp_path]

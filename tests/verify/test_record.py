@@ -155,6 +155,7 @@ def verify(python: Sequence[str | Path], *arguments: object, folder: Path) -> su
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=folder)
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_a_reference_is_recorded_and_compared_with_another_program(
     training_python: list[str | Path], tmp_path: Path
 ) -> None:

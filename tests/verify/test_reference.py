@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import io
 import torch
@@ -146,6 +148,7 @@ for kind in (nn.LSTM, nn.GRU):
 """
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_cuda_is_played_as_cuda_behaves(training_python: list[str | Path], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
@@ -153,6 +156,7 @@ def test_cuda_is_played_as_cuda_behaves(training_python: list[str | Path], tmp_p
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_what_pytorch_holds_outlives_the_interpreter() -> None:
     """Its static objects read the table of CUDA's hooks when they end; glibc is asked to overwrite what is freed."""
     program = "from gpu2npu.verify import reference\nreference.install(1)\n"

@@ -29,7 +29,7 @@ def verified(python: Sequence[str | Path], *arguments: object) -> subprocess.Com
 
 @pytest.fixture(scope="module")
 def clean(
-    training_python: list[str | Path], tmp_path_factory: pytest.TempPathFactory
+    cpu_build: None, training_python: list[str | Path], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
     folder = tmp_path_factory.mktemp("verify") / "out"
     options = ["-i", FIXTURE, "-v", "2.1.0", "--steps", 3, "-o", folder, "--html", folder.with_suffix(".html"), "--"]
@@ -76,6 +76,7 @@ def test_a_change_that_matters_is_found_with_its_line(
     assert found["sources"]["migrated"]["train.py"]["27"].strip() == "loss.backward()"
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_a_program_that_fails_is_shown_with_the_change_near_it(
     training_python: list[str | Path], tmp_path: Path
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_program_that_fails_is_shown_with_the_change_near_it(
     assert "change_list.csv, row" in done.stderr and "train.py, line 2" in done.stderr
 
 
+@pytest.mark.usefixtures("cpu_build")
 def test_an_original_that_cannot_be_played_is_shown_without_changes(
     training_python: list[str | Path], tmp_path: Path
 ) -> None:

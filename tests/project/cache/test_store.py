@@ -140,16 +140,16 @@ def test_a_folder_that_cannot_be_used_has_no_records(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_searched_has_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, status = Store(tmp_path), os.stat
+    store, status = Store(tmp_path), Path.stat
 
-    def refused(path: object, **options: object) -> os.stat_result:
+    def refused(path: Path, **options: bool) -> os.stat_result:
         if path == store.file:
             raise PermissionError(13, "Permission denied")
-        return status(path, **options)  # type: ignore[call-overload, no-any-return]
+        return status(path, **options)
 
     store.put({"a": "text"})
     with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", refused)
+        patch.setattr(Path, "stat", refused)
         assert store.find("a", str) is None
     assert store.find("a", str) == "text"
 
