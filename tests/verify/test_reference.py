@@ -148,6 +148,16 @@ for kind in (nn.LSTM, nn.GRU):
 """
 
 
+def test_a_build_for_gpus_names_the_command_for_one_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gpu2npu.verify.reference import accelerator
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(accelerator.CannotPlayError, match=r"torch==[\d.]+ --index-url https://\S+/whl/cpu\)$"):
+        accelerator.believe(1)
+
+
 @pytest.mark.usefixtures("cpu_build")
 def test_cuda_is_played_as_cuda_behaves(training_python: list[str | Path], tmp_path: Path) -> None:
     script = tmp_path / "script.py"

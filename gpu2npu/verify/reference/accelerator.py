@@ -29,6 +29,9 @@ _FUNCTIONS = 64  # more than the classes have
 _IS_BUILT = 2  # after the two destructors
 _PINNED_ALLOCATOR = 12
 
+# As https://pytorch.org/get-started/locally names it (2026-11).
+_CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
+
 
 def _immortal(held: Any) -> int:
     """The address of a ctypes object that PyTorch holds: it is read when static objects end, after the interpreter."""
@@ -47,7 +50,11 @@ def believe(devices: int) -> None:
         CannotPlayError: PyTorch has CUDA, or its libraries are not built as on Linux.
     """
     if torch.version.cuda or torch.version.hip:
-        raise CannotPlayError(f"torch {torch.__version__} is built for GPUs: the reference needs a CPU build of torch")
+        version = torch.__version__.partition("+")[0]
+        raise CannotPlayError(
+            f"torch {torch.__version__} is built for GPUs and finds none; install its build for the CPU "
+            f"(pip install torch=={version} --index-url {_CPU_BUILDS})"
+        )
     libraries = Path(torch.__file__).parent / "lib"
     suffix = "dylib" if sys.platform == "darwin" else "so"
     try:
