@@ -147,6 +147,9 @@ def beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None
     """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
     if place.replaced_by in values:
         return NO
+    text = string_value(place.node)
+    if text and any(value.startswith(f"{text}:") for value in values):  # "cuda" beside "cuda:0"
+        return YES
     if values & role.strangers:
         return None
     return YES if values & role.siblings else None
