@@ -14,6 +14,7 @@ from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, read
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
+from gpu2npu.engine.strings.loop_values import loop_values
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, beside, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
@@ -198,7 +199,8 @@ def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     param = param_of(node, place)
     if param is not None and is_param(param, place, role):
         return True
-    return beside(place.siblings.compared(node, place.names.file), place, role) == YES
+    values = place.siblings.compared(node, place.names.file), loop_values(node, place)
+    return any(beside(each, place, role) == YES for each in values)
 
 
 def _stands_for(name: ast.AST, place: StringPlace, role: Role) -> bool:
