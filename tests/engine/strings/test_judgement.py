@@ -114,11 +114,6 @@ DEVICES = [
     "where = f\"{'cuda' if ok else 'cpu'}\"",
     "if device in ('gpu', 'cuda'): ...",
     "for kind in ('gpu', 'cuda', 'cuda:0'): ...",
-    "for given in ('cpu', 'cuda'):\n    if given == 'cuda': ...",
-    "GIVEN = ['cpu', 'cuda']\nfor given in GIVEN:\n    if given == 'cuda': ...",
-    "[f(given) for given in ['cpu', 'cuda'] if given == 'cuda']",
-    "@pytest.mark.parametrize('given', ['cpu', 'cuda'])\ndef test(given):\n    if given == 'cuda': ...",
-    "for given in ('gpu', 'cuda', 'cuda:0'):\n    if given == 'cuda': ...",
     # The NPU's name beside them does not keep CUDA's from an NPU.
     "device = torch.device('cuda' if ok else 'npu')",
     "device = 'cuda' if ok else 'npu' if fast else 'cpu'",
