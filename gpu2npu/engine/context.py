@@ -166,8 +166,9 @@ def may_have_plugin(files: Mapping[str, bytes], version: str) -> bool:
 
 
 def project_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset[str] | None:
-    """Return the modules that rules want a project to import and that some Python file imports; None without files."""
-    modules = {module for rule in rulebook.rules for module in rule.where.project | rule.where.nearby}
+    """Return the modules that rules ask of a project and that some Python file imports; None without files."""
+    requested = (rule.where.project | rule.where.nearby | rule.where.without for rule in rulebook.rules)
+    modules = frozenset().union(*requested)
     found = {module for module in modules if any(_imports(source, module) for source in files.values())}
     return frozenset(found) if files else None
 

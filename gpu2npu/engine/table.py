@@ -256,7 +256,8 @@ def outside(
         is_near = _has(imported, where.nearby) or (
             nearby is not None and _has(known, where.nearby) and _has(nearby(), where.nearby)
         )
-        is_in = _has(imported, where.imports) and is_near and _has(known, where.project)
+        is_without = not where.without or (known is not None and not _has(known, where.without))
+        is_in = _has(imported, where.imports) and is_near and _has(known, where.project) and is_without
         if not is_in or (where.files and not any(fnmatchcase(path, pattern) for pattern in where.files)):
             others |= ids
     return skipped | others

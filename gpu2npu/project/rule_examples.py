@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.context import project_imports
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.kinds.pattern import PatternMatch
@@ -77,7 +78,7 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
     unusable = _unusable(rule, version)
     if unusable is not None:
         return ExampleRun(rule, index, example, example.before, unusable, is_migrated=False)
-    context = ProjectContext(version=version)
+    context = ProjectContext(version=version, imported=_imported(rule, example))
     result = _migrate(example, rulebook, context)
     after = example.before if result.content is None else result.content.decode()
     is_for = rule.applies_to(version)
@@ -85,6 +86,12 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
     if problem is not None and is_for and result.failure is None and rule.id not in _involved(result):
         problem = f"{problem}: {_why_unmatched(rule, example, rulebook, context)}"
     return ExampleRun(rule, index, example, after, problem, is_migrated=result.failure is None)
+
+
+def _imported(rule: Rule, example: Example) -> frozenset[str] | None:
+    """The modules that the project of an example imports; the file alone tells, where a rule asks for none of some."""
+    files = {example.file: example.before.encode()} if rule.where.without else {}
+    return project_imports(Rulebook((rule,), {}), files)
 
 
 def check_user_examples(rulebook: Rulebook) -> None:

@@ -64,6 +64,8 @@ def where_texts(where: Where) -> Iterator[str]:
         yield f"Only in files that import {listed(where.nearby)}, or that imports join to one that does."
     if where.project:
         yield f"Only in projects that import {listed(where.project)} somewhere."
+    if where.without:
+        yield f"Only in projects that import {listed(where.without)} nowhere."
 
 
 def one_line(rule: Rule) -> str:

@@ -14,7 +14,8 @@ from gpu2npu.support.releases import has_fact
 @dataclass(frozen=True)
 class Where:
     """The files a rule is for: those whose path fits one of the patterns, that import one of the modules, that do so or
-    that imports join to one that does (`nearby`), and that are in a `project` some file of which imports one.
+    that imports join to one that does (`nearby`), and that are in a `project` some file of which imports one and no
+    file of which imports one of `without`.
 
     An empty set sets no limit.
     """
@@ -23,6 +24,7 @@ class Where:
     imports: frozenset[str] = frozenset()
     nearby: frozenset[str] = frozenset()
     project: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

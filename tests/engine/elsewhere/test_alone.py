@@ -134,6 +134,7 @@ def test_no_device_that_stays_is_called_the_npu_now(project):
 
 def test_a_device_by_name_that_code_of_another_file_is_given(project):
     code = "import jax\nfrom net import Net\ndevice = 'cuda'\njax.devices(device)\nNet(device)\n"
-    result = project({"a.py": code, "net.py": "class Net:\n    def __init__(self, device): ...\n"})["a.py"]
+    net = "import torch\nclass Net:\n    def __init__(self, device): ...\n"
+    result = project({"a.py": code, "net.py": net})["a.py"]
     assert result.content is not None and b"'npu'" in result.content
     assert [each.api for each in result.findings] == ["device"]

@@ -1,0 +1,24 @@
+"""Projects no file of which imports PyTorch (`where.without`): the framework that they compute with is reported."""
+
+import pytest
+
+from gpu2npu.engine import ProjectContext, migrate_source
+
+SERVE = "import {}\n\n\ndef place(device):\n    return 0 if device == 'cuda' else -1\n"
+
+
+@pytest.mark.parametrize("package", ["tensorflow", "jax", "onnxruntime", "paddle", "mxnet"])
+def test_a_project_of_another_framework(project, package: str) -> None:
+    migrated = project({"serve.py": SERVE.format(package), "main.py": "from serve import place\n"})
+    assert [each.rule for each in migrated["serve.py"].findings] == [f"project-of-{package}"]
+    assert not migrated["main.py"].findings
+
+
+@pytest.mark.parametrize("imports", ["import torch\n", "from transformers import pipeline\n"])
+def test_a_file_with_pytorch_anywhere_is_enough(project, imports: str) -> None:
+    migrated = project({"serve.py": SERVE.format("paddle"), "train.py": imports})
+    assert not migrated["serve.py"].findings
+
+
+def test_nothing_is_reported_where_the_project_is_not_known(rulebook) -> None:
+    assert not migrate_source(b"import paddle\n", "a.py", rulebook, ProjectContext()).findings
