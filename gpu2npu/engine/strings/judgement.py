@@ -15,7 +15,7 @@ from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut,
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
 from gpu2npu.engine.strings.loop_values import loop_values
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, beside, strings_of
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
@@ -156,7 +156,8 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     values = place.siblings.values(parent)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
         return NO if _NPU in place.siblings.inside(parent) else YES
-    return _of_name(place.parent(parent), role)
+    verdict = chosen(string_value(key), parent.values, place, role)  # {"options": ["cuda", "cpu"], "default": "cuda"}
+    return verdict or _of_name(place.parent(parent), role)
 
 
 def _of_name(holder: ast.AST | None, role: Role) -> str:
@@ -300,6 +301,10 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
         verdict = _of_method(call, call.func, argument, place, role)
         if verdict is not None:
             return verdict
+    others = (argument_value(each) for each in arguments(call) if each is not argument)
+    verdict = chosen(keyword, others, place, role)
+    if verdict is not None:
+        return verdict
     if callee in TRANSPARENT:
         return None
     # d.get("device", "cuda"), getattr(args, "device", "cuda"), parametrize("device", ["cuda"])

@@ -26,6 +26,7 @@ from gpu2npu.rulebook.rule import Role
 YES = "yes"
 NO = "no"
 UNSURE = "unsure"
+_DEFAULTS = frozenset({"value", "default", "initial", "selected"})  # arguments and keys beside the choices
 
 
 class Siblings:
@@ -153,6 +154,16 @@ def beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None
     if values & role.strangers:
         return None
     return YES if values & role.siblings else None
+
+
+def chosen(name: str | None, others: Iterable[ast.AST | None], place: StringPlace, role: Role) -> str | None:
+    """Judge a default by the list beside it that it is chosen from: `Radio(["cuda", "cpu"], value="cuda")`."""
+    if name not in _DEFAULTS:
+        return None
+    values = (place.scope.only_value(each.id) if isinstance(each, ast.Name) else each for each in others)
+    lists = [place.siblings.inside(each) for each in values if isinstance(each, (ast.List, ast.Tuple, ast.Set))]
+    text = string_value(place.node)
+    return beside(frozenset().union(*(each for each in lists if text in each)), place, role)
 
 
 def allowed(annotation: ast.AST | None) -> frozenset[str]:
