@@ -22,6 +22,7 @@ from gpu2npu.engine.elsewhere.compiled import (
 )
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
+from gpu2npu.engine.elsewhere.sources import is_source, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -47,18 +48,14 @@ _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
-# Texts of code for NVIDIA's GPUs.
-_TEXT = re.compile(
-    r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*|(cuda|\w*tensorrt\w*)executionprovider"
-    r"|(onnx|onnxruntime|faiss|tensorflow)-(cuda|gpu).*",
-    re.IGNORECASE,
-)
 # What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
 # What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
 _QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit", re.IGNORECASE)
 _GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
-_REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
+# Attention of packages that have it for CUDA alone, beside PyTorch's own or another.
+_ATTENTION = re.compile(r"(^|_)(xformers|flash_?attn)(_|$)", re.IGNORECASE)
+_REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt|xformers|\bflash[-_ ]?att", re.IGNORECASE)
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 
 
@@ -175,7 +172,7 @@ class _CudaCode:
         if _answers_for_nvidia(node, self.names):
             return True
         if isinstance(body, ast.expr):
-            return self._is_kernel(body) or self._is_source(body) or _is_quantized(body)
+            return self._is_kernel(body) or is_source(body, self.names) or _is_quantized(body)
         if self._is_own(body) or begins_with_kernels(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
@@ -188,8 +185,8 @@ class _CudaCode:
 
     def asks_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
-        `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, and `use_cuda_graph and ...` in a release without
-        graphs"""
+        `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, `use_xformers and ...`, and in a release without
+        graphs `use_cuda_graph and ...`"""
         if not isinstance(test.op, ast.And):
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
@@ -198,6 +195,7 @@ class _CudaCode:
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
             or any(map(LIBRARY.search, named))
             or any(map(_QUANTIZED.search, named))
+            or any(map(_ATTENTION.search, named))
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
 
@@ -283,22 +281,12 @@ class _CudaCode:
         if value is None:
             return False
         return (
-            self._is_kernel(value)
+            sets_compiler(statement)
+            or self._is_kernel(value)
             or gives_cuda(value, self.names, self.table)
             or _is_quantized(value)
-            or any(self._is_source(part) for part in walk(value) if isinstance(part, (ast.Constant, ast.Name)))
+            or any(is_source(part, self.names) for part in walk(value) if isinstance(part, ast.expr))
         )
-
-    def _is_source(self, value: ast.expr) -> bool:
-        """`"nms.cu"`, `["roi_kernel.cu", "roi_cuda.cpp"]`, `[("CUDAExecutionProvider", options)]`, and a name of such a
-        text"""
-        if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
-            return any(map(self._is_source, value.elts))
-        if isinstance(value, ast.Name):
-            found = self.names.file.scope_of(value).lookup(value.id)
-            values = [each.whole for each in found[1] if isinstance(each, Assigned)] if found is not None else []
-            return len(values) == 1 and _TEXT.fullmatch(string_value(values[0]) or "") is not None
-        return _TEXT.fullmatch(string_value(value) or "") is not None
 
     def _is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:
         """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives.
@@ -375,10 +363,11 @@ def _is_forced(test: ast.expr) -> bool:
 
 
 def _is_beside(statement: ast.stmt) -> bool:
-    """`with_cuda = True`, `extension = CUDAExtension`, `print(...)`, `pass`"""
+    """`with_cuda = True`, `home = CUDA_HOME`, `command = {"build_ext": BuildExtension}`, `print(...)`, `pass`"""
     if isinstance(statement, ast.Assign):
         value = statement.value
-        return isinstance(value, ast.Constant) or (last_name(value) or "") in {"CUDAExtension", "CUDA_HOME"}
+        named = {last_name(part) for part in (value, *(value.values if isinstance(value, ast.Dict) else ()))}
+        return isinstance(value, ast.Constant) or not named.isdisjoint({"BuildExtension", _HOME})
     if isinstance(statement, ast.Expr):
         call = statement.value
         return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and last_name(call.func) == "print")
