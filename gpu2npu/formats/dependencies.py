@@ -25,19 +25,19 @@ from gpu2npu.rulebook.in_code import TORCH_NPU
 _LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"))
 _TABLES_OF_LISTS = (("project", "optional-dependencies"), ("dependency-groups",), ("tool", "pdm", "dev-dependencies"))
 _HATCH_LISTS = ("dependencies", "extra-dependencies")
+# Groups of requirements for machines without NPUs, by a word of their names: `intel_macos`, `cpu`.
+_ELSEWHERE = re.compile(r"(^|[-_])(cpu|mac|macos|osx|darwin|windows|mps|rocm|xpu|tpu)\d*([-_]|$)", re.IGNORECASE)
 _TABLES = (("tool", "poetry", "dependencies"), ("tool", "poetry", "dev-dependencies"), ("packages",))
 
 
 def toml_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
     """The requirements of a pyproject.toml or Pipfile."""
-    lists = [entry(root, *path) for path in _LISTS]
-    for path in _TABLES_OF_LISTS:
-        table = entry(root, *path)
-        lists += [value for _, value in table.entries] if isinstance(table, Mapping) else []
+    groups = [each for path in _TABLES_OF_LISTS for each in _entries(entry(root, *path))]
+    lists = [entry(root, *path) for path in _LISTS] + _for_npus(groups)
     environments = entry(root, "tool", "hatch", "envs")
     if isinstance(environments, Mapping):
         lists += [entry(environment, name) for _, environment in environments.entries for name in _HATCH_LISTS]
-    marks = _listed(lists, text, knowledge)
+    marks = _listed(lists, text, knowledge) + _listed(_for_others(groups), text, knowledge, has_npu=False)
     tables = [entry(root, *path) for path in _TABLES]
     groups = entry(root, "tool", "poetry", "group")
     if isinstance(groups, Mapping):
@@ -50,10 +50,25 @@ def toml_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]
 
 def setup_cfg_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
     """The requirements of a setup.cfg."""
-    extras = entry(root, "options.extras_require")
-    lists = [entry(root, "options", "install_requires")]
-    lists += [value for _, value in extras.entries] if isinstance(extras, Mapping) else []
-    return _listed([Items((node,)) if isinstance(node, Scalar) else node for node in lists], text, knowledge)
+    groups = _entries(entry(root, "options.extras_require"))
+    lists = _itemised([entry(root, "options", "install_requires"), *_for_npus(groups)])
+    return _listed(lists, text, knowledge) + _listed(_itemised(_for_others(groups)), text, knowledge, has_npu=False)
+
+
+def _entries(table: Node | None) -> list[tuple[Scalar, Node]]:
+    return list(table.entries) if isinstance(table, Mapping) else []
+
+
+def _for_npus(groups: Iterable[tuple[Scalar, Node]]) -> list[Node | None]:
+    return [value for name, value in groups if not _ELSEWHERE.search(name.value or "")]
+
+
+def _for_others(groups: Iterable[tuple[Scalar, Node]]) -> list[Node | None]:
+    return [value for name, value in groups if _ELSEWHERE.search(name.value or "")]
+
+
+def _itemised(nodes: Iterable[Node | None]) -> list[Node | None]:
+    return [Items((node,)) if isinstance(node, Scalar) else node for node in nodes]
 
 
 def conda_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
@@ -89,14 +104,14 @@ def _required(scalars: Iterable[Scalar]) -> Iterator[tuple[Required, str]]:
             yield one, written
 
 
-def _listed(lists: Iterable[Node | None], text: str, knowledge: Knowledge) -> list[Mark]:
+def _listed(lists: Iterable[Node | None], text: str, knowledge: Knowledge, has_npu: bool = True) -> list[Mark]:
     marks: list[Mark] = []
     for node in lists:
         scalars = _strings(node)
         required = list(_required(scalars))
         for one, written in required:
             marks += requirement_marks(one, written, knowledge)
-        found = [one for one, _ in required]
+        found = [one for one, _ in required] if has_npu else []
         marks += missing_release(found, knowledge)
         wanted = npu_requirement(found, knowledge)
         if wanted is not None:

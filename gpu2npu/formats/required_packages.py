@@ -31,6 +31,12 @@ _WHEEL = re.compile(r"(?:[^\s@]*/)?(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>\d[\w
 _REPOSITORY = re.compile(r"git\+\S*?(?:/(?P<name>[A-Za-z0-9][\w.-]*?)(?:\.git)?/?(?:@[^\s/]*)?(?=$|[\s#?;]))")
 _CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<|\^|~)\s*(?P<version>[^\s,;()|]+)")
 _TORCH = frozenset({"torch", "pytorch"})
+# Markers of machines that have no NPU: `; sys_platform == "darwin"`.
+_ELSEWHERE = re.compile(
+    r"\s*;\s*(sys_platform|platform_system|os_name)\s*"
+    r"(==\s*['\"](darwin|win32|windows|nt)['\"]|!=\s*['\"](linux|posix)['\"])(\s+and\s.*)?",
+    re.IGNORECASE,
+)
 _INSTALLERS = frozenset({"install", "add", "create"})
 # Options of pip and conda that take the next word.
 _TAKING = frozenset(
@@ -106,7 +112,7 @@ def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Re
     """The requirement of torch after which one of torch-npu is to stand, and that one's text without a marker; None
     where none is wanted."""
     requirements = list(found)
-    torch = next((one for one in requirements if one.name in _TORCH), None)
+    torch = next((one for one in requirements if one.name in _TORCH and not _ELSEWHERE.fullmatch(one.marker)), None)
     if torch is None or not knowledge.uses_device or any(one.name == "torch-npu" for one in requirements):
         return None
     if not _is_on_pypi(knowledge.version) or not allows(torch.specifier, torch_of(knowledge.version)):

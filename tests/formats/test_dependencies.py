@@ -37,6 +37,19 @@ CASES = [
         '[tool.hatch.envs.test]\nextra-dependencies = ["torch"]\n',
         f'[tool.hatch.envs.test]\nextra-dependencies = ["torch", "{NPU}"]\n',
     ),
+    (
+        "pyproject.toml",
+        '[project.optional-dependencies]\ncpu = ["torch"]\nold_macos = ["torch<2.3"]\nfull = ["torch"]\n',
+        f'[project.optional-dependencies]\ncpu = ["torch"]\nold_macos = ["torch<2.3"]\nfull = ["torch", "{NPU}"]\n',
+    ),
+    (
+        "pyproject.toml",
+        "[project]\ndependencies = [\n  'torch; sys_platform == \"darwin\"',\n  'torch>2; os_name != \"nt\"',\n]\n",
+        "[project]\ndependencies = [\n  'torch; sys_platform == \"darwin\"',\n  'torch>2; os_name != \"nt\"',\n"
+        f"  '{NPU}; os_name != \"nt\"',\n]\n",
+    ),
+    ("setup.cfg", text := "[options.extras_require]\nmps =\n    torch\n", text),
+    ("requirements.txt", text := 'torch; platform_system == "Windows"\n', text),
     ("pyproject.toml", '[build-system]\nrequires = ["torch"]\n', '[build-system]\nrequires = ["torch"]\n'),
     (
         "setup.cfg",
