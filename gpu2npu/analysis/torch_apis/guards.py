@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import string_value
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")
@@ -18,7 +19,13 @@ _VERSION = re.compile(
 def guarded(file: PythonFile, use: ast.expr, name: str, release: str) -> bool:
     """Return whether an expression of a file is guarded, which uses `name`, the last part of an API that came with a
     release of PyTorch: by a `hasattr` of it, a comparison of versions, a call that asks for that release, or a `try`
-    that goes on without it."""
+    that goes on without it; around the use, or around the import of the name."""
+    found = file.scope_of(use).lookup(use.id) if isinstance(use, ast.Name) else None
+    imports = [each.statement for each in found[1] if isinstance(each, Imported)] if found is not None else []
+    return any(_is_under_guard(file, each, name, release) for each in (use, *imports))
+
+
+def _is_under_guard(file: PythonFile, use: ast.expr | ast.stmt, name: str, release: str) -> bool:
     below: ast.AST = use
     for node in file.above(use):
         if _guards(node, below, name, release):

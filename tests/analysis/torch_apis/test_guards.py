@@ -61,3 +61,13 @@ def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
     early = torch_api_findings(code, "2.1.0")
     assert [(found.span.start_line, found.kind.value) for found in early] == [(3, "review"), (4, "unsupported")]
     assert "asks first" in early[0].message and "-v 2.5.0" in early[1].message
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"), [("ImportError", "review"), ("ValueError", "unsupported"), (None, "unsupported")]
+)
+def test_a_name_whose_import_may_fail_blocks_nothing(parse, handler: str | None, kind: str) -> None:
+    imported = "from torch import while_loop\n"
+    tried = f"try:\n    {imported}except {handler}:\n    from own import while_loop\n"
+    (found,) = torch_api_findings(parse(f"{tried if handler else imported}while_loop(a, b, c)\n"), "2.1.0")
+    assert found.kind.value == kind
