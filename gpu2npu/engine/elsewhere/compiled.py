@@ -8,6 +8,7 @@ import re
 from gpu2npu.engine.elsewhere.kernels import LOADERS
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, import_module
 
@@ -50,7 +51,8 @@ def is_compiled_binding(binding: Binding, names: Names) -> bool:
         return names.project.module_path(binding.qualified, names.path) is None
     name = binding.qualified.rpartition(".")[2]
     package = binding.qualified.removesuffix(name)
-    if not package and not (_EXTENSION.search(name) or CUDA_NAME.search(name)):
+    here = binding.alias.asname or name
+    if not package and not (_EXTENSION.search(name) or CUDA_NAME.search(name) or CUDA_NAME.search(here)):
         return False
     return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 
@@ -69,3 +71,21 @@ def runs_library(function: ast.expr, names: Names, scope: Scope) -> bool:
         return False
     modules = [import_module(first)] if isinstance(first, ast.ImportFrom) else [each.name for each in first.names]
     return any(LIBRARY.search(each.partition(".")[0]) for each in modules)
+
+
+def applies_kernels(function: ast.expr, names: Names, scope: Scope) -> bool:
+    """Return whether a function is the `apply` of a class of the project, a torch.autograd.Function, whose methods call
+    a compiled module."""
+    is_apply = isinstance(function, ast.Attribute) and function.attr == "apply"
+    made = names.definition(function.value, scope) if isinstance(function, ast.Attribute) and is_apply else None
+    if made is None or not isinstance(made.bound.node, ast.ClassDef):
+        return False
+    called = (node.func for node in walk(made.bound.node) if isinstance(node, ast.Call))
+    return any(_is_of_extension(each, made.names) for each in called)
+
+
+def _is_of_extension(function: ast.expr, names: Names) -> bool:
+    """`_C.forward`, where all that binds the name is a compiled module"""
+    owner = function.value if isinstance(function, ast.Attribute) else None
+    found = names.file.scope_of(owner).lookup(owner.id) if isinstance(owner, ast.Name) else None
+    return found is not None and all(is_extension(each, names) for each in found[1])

@@ -15,6 +15,7 @@ from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
     LIBRARY,
     OF_TORCH,
+    applies_kernels,
     is_compiled_binding,
     is_compiled_member,
     is_extension,
@@ -22,7 +23,7 @@ from gpu2npu.engine.elsewhere.compiled import (
 )
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
-from gpu2npu.engine.elsewhere.sources import is_source, sets_compiler
+from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -167,7 +168,7 @@ class _CudaCode:
             body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
         if not self._needs_cuda(test):
             return False
-        if test is not node.test and isinstance(node, ast.If) and self._refuses(node):
+        if test is not node.test and isinstance(node, ast.If) and (self._refuses(node) or sets_architectures(node)):
             return True
         if _answers_for_nvidia(node, self.names):
             return True
@@ -300,7 +301,7 @@ class _CudaCode:
             return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True
-        if runs_library(function, names, scope):
+        if runs_library(function, names, scope) or (of_tensor and applies_kernels(function, names, scope)):
             return True
         owner = function.value if isinstance(function, ast.Attribute) else function
         found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None

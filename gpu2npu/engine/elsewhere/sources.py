@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import last_name, string_value
 
@@ -18,6 +19,7 @@ _TEXT = re.compile(
 _SOURCES = re.compile(r"(^|_)((cuda|cu)_(sources?|srcs?|files?)|(sources?|srcs?|files?)_(cuda|cu))$", re.IGNORECASE)
 _EXTENSION = "CUDAExtension"  # of torch.utils.cpp_extension
 _COMPILER = "nvcc"
+_ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 
 
 def is_source(value: ast.expr, names: Names) -> bool:
@@ -40,3 +42,10 @@ def sets_compiler(statement: ast.stmt) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     keys = (string_value(each.slice) if isinstance(each, ast.Subscript) else last_name(each) for each in targets)
     return any((key or "").lower().startswith(_COMPILER) for key in keys)
+
+
+def sets_architectures(node: ast.If) -> bool:
+    """Return whether a branch sets what CUDA sources are compiled for, as without a GPU it has to be:
+    `os.environ["TORCH_CUDA_ARCH_LIST"] = "8.0"`."""
+    targets = (target for part in walk(*node.body) if isinstance(part, ast.Assign) for target in part.targets)
+    return any(isinstance(each, ast.Subscript) and string_value(each.slice) == _ARCHITECTURES for each in targets)

@@ -35,6 +35,7 @@ KEPT = [
     "if torch.cuda.is_available():\n    sources.extend(cuda_files)\n    extra = {'cxx': [], 'nvcc': ['-O3']}\n",
     "built = CUDAExtension if torch.cuda.is_available() else CppExtension\n",
     "if torch.cuda.is_available():\n    a.append(c.CUDAExtension('a', files))\n    b = {'b': BuildExtension}\n",
+    "if not torch.cuda.is_available():\n    if home:\n        os.environ['TORCH_CUDA_ARCH_LIST'] = '8.0'\n",
     "if use_xformers and torch.cuda.is_available():\n    f()\n",
     "if torch.cuda.is_available() and flash_attn_func is not None:\n    f()\n",
     "if not torch.cuda.is_available():\n    raise ValueError('Flash attention needs a GPU.')\n",
@@ -54,6 +55,7 @@ CHANGED = [
     "if torch.cuda.is_available() and cupy is None:\n    f()\n",
     "if torch.cuda.is_available() and not use_xformers:\n    f()\n",
     "if torch.cuda.is_available() and flash:\n    f()\n",
+    "if not torch.cuda.is_available():\n    os.environ['ARCH_LIST'] = '8.0'\n",
     "if torch.cuda.is_available():\n    sources += more_files\n    args['cxx'] = flags\n",
     "built = Extension if torch.cuda.is_available() else None\n",
     "from settings import *\ngpu = gpu and torch.cuda.is_available()\nif gpu:\n    from ext import nms_gpu\n",
@@ -296,6 +298,11 @@ KERNELS = {
         "def f(x):\n    if x.is_cuda and ok:\n        y = flashinfer.mm_fp4(x)\n        return y\n    return x\n",
     ),
     "kernels of CuPy": ("import cupy\n", "def f(x):\n    if cupy is not None and x.is_cuda:\n        return g(x)\n"),
+    "a function of autograd that calls one": (
+        "import fused_lib as fused_cuda\n",
+        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return fused_cuda.forward(x)\n"
+        "def f(x):\n    if x.is_cuda and x.dim() == 2:\n        return Fused.apply(x)\n    return x * 2\n",
+    ),
     "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
 }
 
@@ -314,6 +321,12 @@ def test_what_follows_the_return_without_cuda_is_cudas_own(project):
     migrated = project(files)["pkg/a.py"]
     assert migrated.content is None
     assert "is false on an NPU" in migrated.findings[-1].message
+
+
+def test_a_function_of_autograd_in_python_is_no_kernel(migrate):
+    code = "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return torch.relu(x)\n"
+    code += "def f(x):\n    if x.is_cuda:\n        return Own.apply(x)\n    return x * 2\n"
+    assert "if x.is_npu:" in migrate(f"import torch\n{code}")
 
 
 def test_a_function_in_python_is_no_kernel(project):
