@@ -109,7 +109,7 @@ def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> N
 
     def is_local(place: Bounds) -> bool:
         text = file.text[place[0] : place[1]]
-        return text.isidentifier() and not file.text.endswith(".", 0, place[0])
+        return text.isidentifier() and not file.text.endswith((".", "def "), 0, place[0])
 
     def is_reported(found: Found) -> bool:
         # A variable such as FORCE_CUDA is set outside the code, whatever the condition does.

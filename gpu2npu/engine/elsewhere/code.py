@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpu2npu.engine.elsewhere.counterparts import counterparts
 from gpu2npu.engine.elsewhere.cuda import CudaBranches, asks_for_cuda, cuda_branches
 from gpu2npu.engine.elsewhere.npu import other_branches, speaks_of_npu
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.records import Bounds
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """`branches` never run on an NPU, since a condition beside them is for it; `cuda` is what only CUDA's own code
+    """`branches` never run on an NPU, since what stands beside them is for it; `cuda` is what only CUDA's own code
     stands under."""
 
     branches: tuple[Bounds, ...]
@@ -39,10 +41,14 @@ def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsew
     if not for_npu and not for_cuda:
         return Elsewhere((), CudaBranches())
     kinds = file.unordered()
-    branches = tuple(other_branches(file, kinds)) if for_npu else ()
+    branches = _branches(file, kinds) if for_npu else ()
     return Elsewhere(branches, cuda_branches(names, table, places, kinds) if for_cuda else CudaBranches())
 
 
 def branches_elsewhere(file: PythonFile) -> list[Bounds]:
-    """The branches of a file that run on no NPU, since a condition beside them is for it."""
-    return other_branches(file, file.unordered()) if speaks_of_npu(file.text) else []
+    """The code of a file that runs on no NPU, since what stands beside it is for it."""
+    return list(_branches(file, file.unordered())) if speaks_of_npu(file.text) else []
+
+
+def _branches(file: PythonFile, kinds: ByKind) -> tuple[Bounds, ...]:
+    return (*other_branches(file, kinds), *counterparts(file, kinds))

@@ -14,12 +14,13 @@ from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU, _CUDA = "npu", "cuda"
+_OWN = frozenset({_NPU, "hccl"})
 _BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
 # Words in the names of files for GPUs, and those in their place in the names of files for NPUs.
 _COUNTERPARTS = {"cuda": ("npu", "ascend"), "gpu": ("npu", "ascend"), "nccl": ("hccl",)}
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
-_SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
+_SPELLED = re.compile(r"(?:npu(?<![^\W_]npu)|hccl(?<![^\W_]hccl))(?![^\W_])")
 
 
 def has_npu_file(path: str, files: Set[str]) -> bool:
@@ -143,8 +144,10 @@ def asks_for_npu(test: ast.expr) -> bool | None:
         return True if isinstance(test.op, ast.And) and every == {True} else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         sides = {string_value(test.left), string_value(test.comparators[0])}
-        if _NPU in sides:
+        if not _OWN.isdisjoint(sides):
             return {ast.Eq: True, ast.In: True, ast.NotEq: False, ast.NotIn: False}.get(type(test.ops[0]))
+        if _is_member(test.left) or _is_member(test.comparators[0]):  # kind == DeviceType.NPU
+            return {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}.get(type(test.ops[0]))
         return None
     if isinstance(test, ast.Call):
         return True if _is_named(test.func) or _is_given(test) else None
@@ -153,8 +156,13 @@ def asks_for_npu(test: ast.expr) -> bool | None:
 
 def _is_named(node: ast.expr) -> bool:
     """Return whether a name mentions the NPU: `is_npu_available`, `torch.npu.is_available`, `x.is_npu`."""
-    named = _NPU in (last_name(node) or "").lower().split("_")
+    named = not _OWN.isdisjoint((last_name(node) or "").lower().split("_"))
     return named or (isinstance(node, ast.Attribute) and last_name(node.value) == _NPU)
+
+
+def _is_member(node: ast.expr) -> bool:
+    """Return whether a name is the NPU's among others of its kind: `DeviceType.NPU`."""
+    return isinstance(node, ast.Attribute) and node.attr in ("NPU", "HCCL")
 
 
 def _is_given(call: ast.Call) -> bool:

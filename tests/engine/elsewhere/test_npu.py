@@ -38,6 +38,24 @@ KEPT = [
     "def f(device):\n    if device == 'npu':\n        device = 'xpu'\n    if device == 'cuda':\n        torch.cuda\n",
     "a = device == 'npu'\nb = on\non = b and device == 'cuda'\nif on:\n    torch.cuda.synchronize()\n",
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
+    "if backend == 'hccl':\n    f()\nelif backend == 'nccl':\n    f(torch.cuda.current_device())\n",
+    "if is_hccl_backend:\n    f()\nelse:\n    x = torch.device('cuda')\n",
+    "if kind == Kind.NPU:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
+    "if kind is not Kind.NPU:\n    torch.cuda.empty_cache()\n",
+    "HAS_CUDA = torch.cuda.is_available()\nHAS_NPU = torch.npu.is_available()\n",
+    "try:\n    HAS_CUDA = torch.cuda.is_available()\nexcept Exception:\n    HAS_CUDA = False\n"
+    "try:\n    HAS_NPU = torch.npu.is_available()\nexcept Exception:\n    HAS_NPU = False\n",
+    "CUDA_0 = torch.device('cuda:0')\nNPU_0 = torch.device('npu:0')\n",
+    "ROCM = torch.device('cuda')\nNPU = torch.device('npu')\n",
+    "def f():\n    n_gpu = torch.cuda.device_count()\n    n_npu = torch.npu.device_count()\n",
+    "def has_cuda():\n    return torch.cuda.is_available()\ndef has_npu():\n    return torch.npu.is_available()\n",
+    "class Net(torch.nn.Module):\n    def cuda(self):\n        return super().cuda()\n"
+    "    def npu(self):\n        return super().npu()\n",
+    "def f():\n  if torch.cuda.is_available():\n    return torch.device('cuda')\n  if is_mps:\n    return 0\n"
+    "  if HAS_NPU and n:\n    return torch.device('npu')\n",
+    "if wide and torch.cuda.is_available():\n    add(torch.device('cuda'))\nif is_mps:\n    f()\n"
+    "if wide and is_npu:\n    add(torch.device('npu'))\n",
+    "if is_npu:\n    backend = 'hccl'\nif torch.cuda.is_available():\n    backend = 'nccl'\n",
 ]
 CHANGED = {
     "match kind:\n    case 'npu' if wide: f()\n    case _: torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
@@ -66,6 +84,14 @@ CHANGED = {
     "a = device == 'npu'\non = n > 1\non = device == 'cuda'\nif on:\n    torch.cuda.init()\n": "on = device == 'npu'",
     "a.npu = device == 'npu'\na.on = device == 'cuda'\nif b.on:\n    torch.cuda.init()\n": "    torch.npu.init()",
     "a, b = device == 'npu', device == 'cuda'\nif b:\n    torch.cuda.init()\n": "device == 'npu', device == 'npu'",
+    "HAS_CUDA = torch.cuda.is_available()\nHAS_NPU = False\n": "HAS_CUDA = torch.npu.is_available()",
+    "def f():\n    GPU = torch.device('cuda')\nNPU = torch.device('npu')\n": "GPU = torch.device('npu')",
+    "has_gpu = torch.cuda.is_available()\nhas_xpu = is_npu\n": "has_gpu = torch.npu.is_available()",
+    "if is_npu:\n    tune()\nif torch.cuda.is_available():\n    device = 'cuda'\n": "    device = 'npu'\n",
+    "if is_npu:\n    d = 'npu'\nf()\nif torch.cuda.is_available():\n    d = 'cuda'\n": "f()\nif torch.npu",
+    "def f():\n  if not torch.cuda.is_available():\n    return 0\n  if is_npu:\n    return 1\n": "not torch.npu.is",
+    "def f():\n  if is_npu or wide:\n    return 0\n  if torch.cuda.is_available():\n    return 1\n": "torch.npu.is",
+    "if kind == Kind.XPU:\n    f()\nelse:\n    torch.cuda.empty_cache()  # not npu\n": "    torch.npu.empty_cache()",
 }
 
 

@@ -1,0 +1,96 @@
+"""Code that a program has for CUDA beside the same for the NPU: `HAS_CUDA` and `HAS_NPU`, `def cuda` and `def npu`,
+`if torch.cuda.is_available(): ...` before `if is_npu: ...`. Its other code counts on CUDA not being there on an NPU."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from gpu2npu.engine.elsewhere.npu import asks_for_npu, speaks_of_npu
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import ByKind, walk
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.records import Bounds
+
+# Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
+_WORDS = {"cuda": "npu", "gpu": "npu", "rocm": "npu", "hip": "npu", "nccl": "hccl"}
+_WORD = re.compile(rf"(?<![^\W_])({'|'.join(_WORDS)})(?![^\W_])", re.IGNORECASE)
+_DENIALS = (ast.NotEq, ast.NotIn, ast.Is)
+_ENDS = (ast.Return, ast.Raise)
+
+
+def counterparts(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    """The functions and values of a file that are CUDA's, and the conditions for CUDA with what runs under them, where
+    the NPU's stand beside them."""
+    yield from _definitions(file, kinds)
+    for node in kinds.get(ast.If, ()):
+        if _holds_on_npu(node.test):
+            yield from _conditions(node, file)
+
+
+def _definitions(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    bound: dict[tuple[Scope, str], list[ast.AST]] = {}
+    for function in (*kinds.get(ast.FunctionDef, ()), *kinds.get(ast.AsyncFunctionDef, ())):
+        bound.setdefault((file.scope_of(function), function.name), []).append(function)
+    for assignment in kinds.get(ast.Assign, ()):
+        target = assignment.targets[0]
+        if len(assignment.targets) == 1 and isinstance(target, ast.Name):
+            bound.setdefault((file.scope_of(target), target.id), []).append(assignment.value)
+    for (scope, name), values in bound.items():
+        other = _WORD.sub(_of_npu, name)
+        beside = bound.get((scope, other), []) if other != name else []
+        if any(speaks_of_npu(file.code(each)) for each in beside):
+            yield from map(file.bounds, values)
+
+
+def _of_npu(word: re.Match[str]) -> str:
+    """`NPU` for `CUDA`, `npu` for `cuda`"""
+    text = word.group()
+    return _WORDS[text.lower()].upper() if text.isupper() else _WORDS[text.lower()]
+
+
+def _conditions(own: ast.If, file: PythonFile) -> Iterator[Bounds]:
+    """The conditions for CUDA among the `if`s in a row with one for the NPU, where all that runs under the one runs for
+    the NPU under the other, or both end there."""
+    block = file.block(own)
+    place = block.index(own)
+    for row in (block[place + 1 :], block[:place][::-1]):
+        for statement in row:
+            if not isinstance(statement, ast.If):
+                break
+            if _asks_for_cuda(statement.test) and _is_alike(statement.body, own.body):
+                yield file.bounds(statement.test)
+                yield file.bounds(statement.body[0])[0], file.bounds(statement.body[-1])[1]
+
+
+def _holds_on_npu(test: ast.expr) -> bool:
+    """`is_npu`, `wide and is_npu`"""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_holds_on_npu, test.values))
+    return asks_for_npu(test) is True
+
+
+def _asks_for_cuda(test: ast.expr) -> bool:
+    """`torch.cuda.is_available()`, `HAS_CUDA and n`, `device.type == "cuda"`"""
+    nodes = list(walk(test))
+    words = {word for node in nodes for word in (string_value(node) or last_name(node) or "").lower().split("_")}
+    return "cuda" in words and not any(map(_is_denial, nodes))
+
+
+def _is_denial(node: ast.AST) -> bool:
+    """`not is_cuda`, `device != "cuda"`"""
+    if isinstance(node, ast.Compare):
+        return any(isinstance(each, _DENIALS) for each in node.ops)
+    return isinstance(node, ast.UnaryOp)
+
+
+def _is_alike(body: Sequence[ast.stmt], own: Sequence[ast.stmt]) -> bool:
+    if isinstance(body[-1], _ENDS) and isinstance(own[-1], _ENDS):
+        return True
+    return _text(body).replace("cuda", "npu").replace("nccl", "hccl") == _text(own)
+
+
+def _text(body: Sequence[ast.stmt]) -> str:
+    return "\n".join(map(ast.unparse, body)).lower()
