@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
+from gpu2npu.engine.elsewhere.capability import asks_capability, finds_capability
 from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
     LIBRARY,
@@ -31,7 +32,7 @@ from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, is_none, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
 
 RETAINED = (
@@ -42,7 +43,10 @@ NAMED = (
     "What runs under this condition is CUDA's own, and the name is true on an NPU as well, for other code asks it too: "
     "ask for `torch.version.cuda is not None` here besides, or add a branch for Ascend."
 )
-KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
+KERNELS = (
+    "Only kernels for CUDA, or questions about a GPU, stand under this condition: left as it is, check what an NPU's "
+    "tensors meet instead."
+)
 
 # Each question for CUDA has one of these.
 _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
@@ -173,8 +177,10 @@ class _CudaCode:
         if _answers_for_nvidia(node, self.names):
             return True
         if isinstance(body, ast.expr):
-            return self._is_kernel(body) or is_source(body, self.names) or _is_quantized(body)
-        if self._is_own(body) or begins_with_kernels(body, self.names):
+            is_capability = not is_none(node.orelse) and finds_capability([body], self.names)
+            is_own = self._is_kernel(body) or is_source(body, self.names) or _is_quantized(body)
+            return is_capability or is_own
+        if self._is_own(body) or begins_with_kernels(body, self.names) or finds_capability(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
 
@@ -186,19 +192,26 @@ class _CudaCode:
 
     def asks_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
-        `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, `use_xformers and ...`, and in a release without
-        graphs `use_cuda_graph and ...`"""
+        `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, `use_xformers and ...`, `x.is_cuda and
+        get_device_capability()[0] >= 8`, and in a release without graphs `use_cuda_graph and ...`"""
         if not isinstance(test.op, ast.And):
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
         named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
         return (
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
+            or self._asks_capability(test)
             or any(map(LIBRARY.search, named))
             or any(map(_QUANTIZED.search, named))
             or any(map(_ATTENTION.search, named))
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
+
+    def _asks_capability(self, test: ast.BoolOp) -> bool:
+        """Return whether a condition asks for CUDA first, and then for what only a GPU has."""
+        for_cuda = [any(_asks(node, self.names) for node in walk(value)) for value in test.values]
+        first = for_cuda.index(True) if True in for_cuda else len(for_cuda)
+        return any(asks_capability(value, self.names) for value in test.values[first + 1 :])
 
     def _is_of_refusal(self, test: ast.expr) -> bool:
         """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""

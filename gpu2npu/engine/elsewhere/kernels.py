@@ -43,7 +43,7 @@ def builds_kernels(refusal: ast.If, names: Names) -> bool:
     loads, seen = _loads(first, names), set[ast.AST]()
     within = takewhile(lambda node: node not in loads, walk(first))
     before = (each for each in block[: block.index(first)] if each is not refusal)
-    if any(_uses_device(each, names, seen) for each in before) or any(_is_use(node, names, seen) for node in within):
+    if any(_uses_device(each, names, seen) for each in before) or any(is_use(node, names, seen) for node in within):
         return False
     settings = {keyword.arg for call in loads for keyword in call.keywords}
     return not settings.isdisjoint(_SETTINGS) or any(map(_is_source, walk(*after)))
@@ -74,23 +74,30 @@ def _loads_always(statement: ast.stmt, names: Names) -> bool:
 def _uses_device(statement: ast.stmt, names: Names, seen: set[ast.AST]) -> bool:
     """Return whether a statement, or a function of the project that it calls, moves something to a device, names one,
     or does more with `torch.cuda` than ask about the GPU. A definition alone runs nothing."""
-    return not isinstance(statement, DEFINITIONS) and any(_is_use(each, names, seen) for each in walk(statement))
+    return not isinstance(statement, DEFINITIONS) and any(is_use(each, names, seen) for each in walk(statement))
 
 
-def _is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
+def asks_torch_cuda(call: ast.Call, names: Names) -> bool:
+    """`torch.cuda.current_device()`"""
+    package, _, function = (names.qualified(call.func, names.file.scope_of(call)) or "").rpartition(".")
+    return package == "torch.cuda" and function.startswith(_QUESTIONS)
+
+
+def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
+    """Return whether a node moves something to a device, names one, or does more with `torch.cuda` than ask about the
+    GPU, or calls a function of the project that does; `seen` are those that were looked at."""
     if not isinstance(node, ast.Call):
         return (string_value(node) or "").partition(":")[0] == "cuda"
     scope = names.file.scope_of(node)
-    package, _, function = (names.qualified(node.func, scope) or "").rpartition(".")
-    if package == "torch.cuda":
-        return not function.startswith(_QUESTIONS)
+    if (names.qualified(node.func, scope) or "").rpartition(".")[0] == "torch.cuda":
+        return not asks_torch_cuda(node, names)
     if isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
         return True
     made = names.definition(node.func, scope)
     if made is None or made.bound.node in seen:
         return False
     seen.add(made.bound.node)
-    return any(_is_use(each, made.names, seen) for each in walk(made.bound.node))
+    return any(is_use(each, made.names, seen) for each in walk(made.bound.node))
 
 
 def _builds_kernels(names: Names) -> bool:
