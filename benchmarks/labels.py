@@ -36,7 +36,7 @@ QUICK = frozenset(
     | {"avalanche_lib", "compressai", "flagai", "swissarmytransformer"}
     | {"cellpose", "llm_foundry", "pytext_nlp", "torchserve"}
     | {"pyannote_audio", "skrl", "surya_ocr"}
-    | {"mmrotate"}
+    | {"auto_gptq", "mmengine", "mmrotate"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
