@@ -61,6 +61,7 @@ def test_roles_have_patterns_that_compile() -> None:
         "accelerator",
         "device",
         "backend",
+        "dispatch-key",
         "reference",
         "distributed-type",
         "ray-resource",
