@@ -32,12 +32,12 @@ _TABLES = (("tool", "poetry", "dependencies"), ("tool", "poetry", "dev-dependenc
 
 def toml_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
     """The requirements of a pyproject.toml or Pipfile."""
-    groups = [each for path in _TABLES_OF_LISTS for each in _entries(entry(root, *path))]
-    lists = [entry(root, *path) for path in _LISTS] + _for_npus(groups)
+    extras = [each for path in _TABLES_OF_LISTS for each in _entries(entry(root, *path))]
+    lists = [entry(root, *path) for path in _LISTS] + _for_npus(extras)
     environments = entry(root, "tool", "hatch", "envs")
     if isinstance(environments, Mapping):
         lists += [entry(environment, name) for _, environment in environments.entries for name in _HATCH_LISTS]
-    marks = _listed(lists, text, knowledge) + _listed(_for_others(groups), text, knowledge, has_npu=False)
+    marks = _listed(lists, text, knowledge) + _listed(_for_others(extras), text, knowledge, has_npu=False)
     tables = [entry(root, *path) for path in _TABLES]
     groups = entry(root, "tool", "poetry", "group")
     if isinstance(groups, Mapping):

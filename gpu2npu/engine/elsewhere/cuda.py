@@ -177,9 +177,9 @@ class _CudaCode:
         if _answers_for_nvidia(node, self.names):
             return True
         if isinstance(body, ast.expr):
-            is_capability = not is_none(node.orelse) and finds_capability([body], self.names)
+            has_other = isinstance(node, ast.IfExp) and not is_none(node.orelse)
             is_own = self._is_kernel(body) or is_source(body, self.names) or _is_quantized(body)
-            return is_capability or is_own
+            return is_own or (has_other and finds_capability([body], self.names))
         if self._is_own(body) or begins_with_kernels(body, self.names) or finds_capability(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))

@@ -156,8 +156,7 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     values = place.siblings.values(parent)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
         return NO if _NPU in place.siblings.inside(parent) else YES
-    verdict = chosen(string_value(key), parent.values, place, role)  # {"options": ["cuda", "cpu"], "default": "cuda"}
-    return verdict or _of_name(place.parent(parent), role)
+    return chosen(string_value(key), parent.values, place, role) or _of_name(place.parent(parent), role)
 
 
 def _of_name(holder: ast.AST | None, role: Role) -> str:

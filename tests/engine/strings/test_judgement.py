@@ -116,7 +116,6 @@ DEVICES = [
     "key = f\"{'cuda' if ok else 'cpu'}:{rank}\"",
     "where = f\"{'cuda' if ok else 'cpu'}\"",
     "if device in ('gpu', 'cuda'): ...",
-    "for kind in ('gpu', 'cuda', 'cuda:0'): ...",
     # The NPU's name beside them does not keep CUDA's from an NPU.
     "device = torch.device('cuda' if ok else 'npu')",
     "device = 'cuda' if ok else 'npu' if fast else 'cpu'",
