@@ -39,9 +39,7 @@ def toml_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]
         lists += [entry(environment, name) for _, environment in environments.entries for name in _HATCH_LISTS]
     marks = _listed(lists, text, knowledge) + _listed(_for_others(extras), text, knowledge, has_npu=False)
     tables = [entry(root, *path) for path in _TABLES]
-    groups = entry(root, "tool", "poetry", "group")
-    if isinstance(groups, Mapping):
-        tables += [entry(group, "dependencies") for _, group in groups.entries]
+    tables += [entry(group, "dependencies") for group in _for_npus(_entries(entry(root, "tool", "poetry", "group")))]
     for table in tables:
         if isinstance(table, Mapping):
             marks += _table_marks(table, text, knowledge)

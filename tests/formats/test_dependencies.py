@@ -48,6 +48,7 @@ CASES = [
         "[project]\ndependencies = [\n  'torch; sys_platform == \"darwin\"',\n  'torch>2; os_name != \"nt\"',\n"
         f"  '{NPU}; os_name != \"nt\"',\n]\n",
     ),
+    ("pyproject.toml", text := '[tool.poetry.group.macos.dependencies]\ntorch = "^2.0"\n', text),
     ("setup.cfg", text := "[options.extras_require]\nmps =\n    torch\n", text),
     ("requirements.txt", text := 'torch; platform_system == "Windows"\n', text),
     ("pyproject.toml", '[build-system]\nrequires = ["torch"]\n', '[build-system]\nrequires = ["torch"]\n'),
