@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum
+from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.features import enables_feature
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
@@ -108,7 +108,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
-    verdict = beside(place.siblings.inside(parent), place, role)
+    verdict = beside(place.siblings.inside(parent) | of_members(parent.elts, place), place, role)
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict

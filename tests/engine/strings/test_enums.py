@@ -8,6 +8,7 @@ COMPARED = {
     "a member": "def f(kind: Kind):\n    return kind == 'cuda'\n",
     "a member by name": "FIRST = Kind.CUDA.value != 'cuda'\n",
     "a member by value": "kind = Kind('cuda')\nprint(kind == 'cuda')\n",
+    "a text in a list with a member": "def f(kind):\n    return kind in ('cuda', Kind.CUDA)\n",
 }
 
 
@@ -25,3 +26,9 @@ def test_a_member_stays_where_what_it_may_be_compared_with_stays(project, test):
     results = project({"kinds.py": KIND, "a.py": code})
     assert [results[path].content for path in ("kinds.py", "a.py")] == [None, None]
     assert [len(results[path].findings) for path in ("kinds.py", "a.py")] == [1, 2]
+
+
+def test_a_text_stays_beside_a_member_of_an_enum_that_has_one_for_the_npu(project):
+    code = "from kinds import Kind\ndef f(device):\n    return device in ('cuda', Kind.CUDA)\n"
+    results = project({"kinds.py": f"{KIND}    NPU = 'npu'\n", "a.py": code})
+    assert [results[path].content for path in ("kinds.py", "a.py")] == [None, None]
