@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpu2npu.engine.strings.places import UNSURE, YES, Siblings, StringPlace, beside, strings_of
@@ -40,12 +40,15 @@ def made_enum(node: ast.AST, place: StringPlace) -> Definition | None:
     return found if found is not None and is_enum(found.bound.node) else None
 
 
-def of_members(nodes: Iterable[ast.expr], place: StringPlace) -> frozenset[str]:
-    """The values of the project's Enums that some of these are members of: of `Device` for `("cuda", Device.CUDA)`."""
-    found = [made_enum(node.value, place) for node in nodes if isinstance(node, ast.Attribute)]
-    classes = [made.bound.node for made in found if made is not None]
-    bodies = (each.body for each in classes if isinstance(each, ast.ClassDef))
-    return strings_of(each.value for body in bodies for each in body if isinstance(each, ast.Assign))
+def of_members(display: ast.List | ast.Tuple | ast.Set, place: StringPlace) -> frozenset[str]:
+    """The values of the project's Enums that elements are members of: of `Device` for `("cuda", Device.CUDA)`."""
+    known = place.siblings.of_members
+    if display not in known:
+        found = [made_enum(node.value, place) for node in display.elts if isinstance(node, ast.Attribute)]
+        classes = [made.bound.node for made in found if made is not None]
+        bodies = (each.body for each in classes if isinstance(each, ast.ClassDef))
+        known[display] = strings_of(each.value for body in bodies for each in body if isinstance(each, ast.Assign))
+    return known[display]
 
 
 def judge_member(names: Names, cls: ast.AST, place: StringPlace, role: Role, has_role: RoleJudge) -> str | None:

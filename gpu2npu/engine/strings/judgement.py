@@ -108,7 +108,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
-    verdict = beside(place.siblings.inside(parent) | of_members(parent.elts, place), place, role)
+    verdict = beside(place.siblings.inside(parent) | of_members(parent, place), place, role)
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict

@@ -30,10 +30,11 @@ _DEFAULTS = frozenset({"value", "default", "initial", "selected"})  # arguments 
 
 
 class Siblings:
-    """The strings directly inside displays and functions, and the positions of nodes in displays, calls and f-strings;
-    remembered, since each of them may be asked for them all."""
+    """The strings directly inside displays and functions, those of Enums `of_members` in them, and the positions of
+    nodes in displays, calls and f-strings; remembered, since each of them may be asked for them all."""
 
     def __init__(self) -> None:
+        self.of_members: dict[ast.AST, frozenset[str]] = {}
         self._inside: dict[ast.AST, frozenset[str]] = {}
         self._values: dict[ast.Dict, frozenset[str]] = {}
         self._positions: dict[ast.AST, dict[ast.AST | None, int]] = {}
