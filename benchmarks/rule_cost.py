@@ -76,7 +76,7 @@ def _other_words(match: Match) -> Match:
     if isinstance(match, PatternMatch):
         return replace(match, pattern=f"(?:{match.pattern})twin")
     if isinstance(match, CodeMatch):
-        return replace(match, code=re.sub(r"\(|$", r"twin\g<0>", match.code, count=1))
+        return replace(match, code=re.sub(r"[( ]|$", r"twin\g<0>", match.code, count=1))
     other: dict[str, Any] = {name: _other(word) for name in _WORDS if (word := getattr(match, name, None)) is not None}
     if hasattr(match, "distributions"):
         other["distributions"] = frozenset(map(_other, match.distributions))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.elsewhere.kernels import asks_torch_cuda, is_use
+from gpu2npu.engine.elsewhere.kernels import QUESTIONED, asks_torch_cuda, is_use
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS
 
-_CAPABILITY, _PROPERTIES = "torch.cuda.get_device_capability", "torch.cuda.get_device_properties"
+_CAPABILITIES = frozenset(f"{package}.get_device_capability" for package in QUESTIONED)
+_PROPERTIES = frozenset(f"{package}.get_device_properties" for package in QUESTIONED)
 _OF_VERSION = frozenset({"major", "minor"})
 # What may leave out the code in it, or catches what it raises.
 _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
@@ -41,13 +42,13 @@ def _asks_always(node: ast.AST, names: Names) -> bool:
 def _is_capability(node: ast.AST, names: Names) -> bool:
     """`torch.cuda.get_device_capability()`, `torch.cuda.get_device_properties(0).major`, `p.multi_processor_count`"""
     if isinstance(node, ast.Call):
-        return names.qualified(node.func, names.file.scope_of(node)) == _CAPABILITY
+        return names.qualified(node.func, names.file.scope_of(node)) in _CAPABILITIES
     if not isinstance(node, ast.Attribute):
         return False
     if node.attr == "multi_processor_count":
         return True
     of = node.value.func if node.attr in _OF_VERSION and isinstance(node.value, ast.Call) else None
-    return of is not None and names.qualified(of, names.file.scope_of(node)) == _PROPERTIES
+    return of is not None and names.qualified(of, names.file.scope_of(node)) in _PROPERTIES
 
 
 def _beside_questions(node: ast.AST, names: Names) -> Iterator[ast.AST]:

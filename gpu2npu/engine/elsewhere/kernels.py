@@ -13,6 +13,8 @@ from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_valu
 LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 _SETTINGS = frozenset({"cuda_sources", "extra_cuda_cflags"})
 _MOVES = frozenset({"cuda", "to"})
+# Where questions about a GPU are; in a file that was migrated before, they have their new names.
+QUESTIONED = frozenset({"torch.cuda", "torch.npu"})
 _QUESTIONS = ("get_", "is_", "device_count", "current_device")  # functions of torch.cuda that only ask
 # What may leave out the code in it, or run it later.
 _NESTING = (*DEFINITIONS, *FORS, ast.While, ast.Match)
@@ -80,7 +82,7 @@ def _uses_device(statement: ast.stmt, names: Names, seen: set[ast.AST]) -> bool:
 def asks_torch_cuda(call: ast.Call, names: Names) -> bool:
     """`torch.cuda.current_device()`"""
     package, _, function = (names.qualified(call.func, names.file.scope_of(call)) or "").rpartition(".")
-    return package == "torch.cuda" and function.startswith(_QUESTIONS)
+    return package in QUESTIONED and function.startswith(_QUESTIONS)
 
 
 def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
@@ -89,7 +91,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
     if not isinstance(node, ast.Call):
         return (string_value(node) or "").partition(":")[0] == "cuda"
     scope = names.file.scope_of(node)
-    if (names.qualified(node.func, scope) or "").rpartition(".")[0] == "torch.cuda":
+    if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
         return not asks_torch_cuda(node, names)
     if isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
         return True

@@ -434,3 +434,12 @@ def test_what_captures_no_graph_or_stands_alone_is_migrated(project):
     files = {"pkg/__init__.py": "", "pkg/graphs.py": graphs, "pkg/a.py": alone, "pkg/b.py": plain}
     migrated = project(files, "2.1.0.post0")
     assert b"is_npu" in migrated["pkg/a.py"].content and b"is_npu" in migrated["pkg/b.py"].content
+
+
+def test_a_condition_before_questions_about_a_gpu_stays_in_what_was_migrated(migrate):
+    code = (
+        "import torch\n\nif torch.cuda.is_available():\n"
+        "    if torch.cuda.get_device_capability() >= (8, 0):\n        torch.set_float32_matmul_precision('high')\n"
+    )
+    once = migrate(code)
+    assert "if torch.cuda.is_available()" in once and migrate(once) == once
