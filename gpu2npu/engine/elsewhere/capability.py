@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.engine.elsewhere.kernels import QUESTIONED, asks_torch_cuda, is_use
+from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FORS
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name, string_value
 
 _CAPABILITIES = frozenset(f"{package}.get_device_capability" for package in QUESTIONED)
 _PROPERTIES = frozenset(f"{package}.get_device_properties" for package in QUESTIONED)
@@ -19,11 +20,14 @@ _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
 
 def finds_capability(body: Sequence[ast.AST], names: Names) -> bool:
     """Return whether code asks for the compute capability of a GPU, or counts its multiprocessors, under no condition,
-    and uses no device: it does not run on an NPU, and nothing for the NPU is lost where it never runs."""
+    and does nothing else: nothing for the NPU is lost where it never runs."""
     if not any(_asks_always(each, names) for each in body):
         return False
     seen = set[ast.AST]()
-    return not any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names))
+    if any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names)):
+        return False
+    answers = _Answers(body, names)
+    return all(answers.are_all(each) for each in body)
 
 
 def asks_capability(value: ast.AST, names: Names) -> bool:
@@ -31,12 +35,92 @@ def asks_capability(value: ast.AST, names: Names) -> bool:
     return any(_is_capability(node, names) for node in walk(value))
 
 
+def chooses_device(test: ast.BoolOp, names: Names) -> bool:
+    """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's: without an answer for
+    the NPU, all would be computed on the CPU."""
+    file = names.file
+    above = next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
+    if isinstance(above, ast.Assign):
+        named = {each.id for each in above.targets if isinstance(each, ast.Name)}
+        uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
+        choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
+        guards = [each for each in choices if any(part in uses for part in walk(each.test))]
+    else:
+        guards = [above] if isinstance(above, (ast.If, ast.IfExp)) else []
+    bodies = (each.body if isinstance(each, ast.If) else [each.body] for each in guards)
+    return any(_is_device(node) for body in bodies for node in walk(*body))
+
+
+def _is_device(node: ast.AST) -> bool:
+    """`"cuda"`, `"cuda:0"`, `model.cuda()`"""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
+    return (string_value(node) or "").partition(":")[0] == "cuda"
+
+
+class _Answers:
+    """The names that code binds to what it finds out about a GPU."""
+
+    def __init__(self, body: Sequence[ast.AST], names: Names) -> None:
+        self.names = names
+        self.inside = set(walk(*body))
+        self.bound = set[str]()
+        for node in walk(*body):
+            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and self.is_of(node.value):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                self.bound |= {part.id for part in walk(*targets) if isinstance(part, ast.Name)}
+
+    def is_of(self, value: ast.AST | None) -> bool:
+        """Return whether a value is made of an answer."""
+        return value is not None and any(
+            _is_capability(node, self.names) or (isinstance(node, ast.Name) and node.id in self.bound)
+            for node in walk(value)
+        )
+
+    def are_all(self, node: ast.AST) -> bool:
+        """Return whether all that a statement does is to ask, to judge the answers, and to give or print them."""
+        if isinstance(node, (ast.expr, ast.Raise, ast.Pass, *IMPORTS)):
+            return True
+        if isinstance(node, ast.Expr):
+            return not isinstance(node.value, ast.Call) or _is_printed(node) or self.is_of(node.value)
+        if isinstance(node, ast.Return):
+            return node.value is None or isinstance(node.value, ast.Constant) or self.is_of(node.value)
+        if isinstance(node, ast.If) and self.is_of(node.test):
+            return True
+        if isinstance(node, (ast.If, ast.With, ast.Try, *FORS)):
+            return all(self.are_all(each) for block in blocks(node) for each in block)
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            return self._is_answer(node.value) or self._is_local(node)
+        return False
+
+    def _is_answer(self, value: ast.expr | None) -> bool:
+        """`capability`, `major >= 8`, but not one of several facts: `{"name": name, "capability": capability}`"""
+        return not isinstance(value, ast.Dict) and not _is_record(value) and self.is_of(value)
+
+    def _is_local(self, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
+        """Return whether only this code uses what is assigned."""
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        bound = {each.id for each in targets if isinstance(each, ast.Name)}
+        uses = {use for use, _ in self.names.file.uses if isinstance(use, ast.Name) and use.id in bound}
+        return len(bound) == len(targets) and bool(uses) and uses <= self.inside
+
+
+def _is_record(value: ast.expr | None) -> bool:
+    """`dict(name=name, capability=capability)`"""
+    return isinstance(value, ast.Call) and bool(value.keywords)
+
+
+def _is_printed(statement: ast.AST) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and speaks(last_name(call.func) or "")
+
+
 def _asks_always(node: ast.AST, names: Names) -> bool:
     if isinstance(node, ast.If):
         return asks_capability(node.test, names)
     if isinstance(node, (*FORS, ast.With)):
         return any(_asks_always(each, names) for each in node.body)
-    return not isinstance(node, _NESTING) and asks_capability(node, names)
+    return not isinstance(node, _NESTING) and not _is_printed(node) and asks_capability(node, names)
 
 
 def _is_capability(node: ast.AST, names: Names) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
-from gpu2npu.engine.elsewhere.capability import asks_capability, finds_capability
+from gpu2npu.engine.elsewhere.capability import asks_capability, chooses_device, finds_capability
 from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
     LIBRARY,
@@ -211,7 +211,8 @@ class _CudaCode:
         """Return whether a condition asks for CUDA first, and then for what only a GPU has."""
         for_cuda = [any(_asks(node, self.names) for node in walk(value)) for value in test.values]
         first = for_cuda.index(True) if True in for_cuda else len(for_cuda)
-        return any(asks_capability(value, self.names) for value in test.values[first + 1 :])
+        is_capability = any(asks_capability(value, self.names) for value in test.values[first + 1 :])
+        return is_capability and not chooses_device(test, self.names)
 
     def _is_of_refusal(self, test: ast.expr) -> bool:
         """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""

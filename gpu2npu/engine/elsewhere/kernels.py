@@ -89,7 +89,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
     """Return whether a node moves something to a device, names one, or does more with `torch.cuda` than ask about the
     GPU, or calls a function of the project that does; `seen` are those that were looked at."""
     if not isinstance(node, ast.Call):
-        return (string_value(node) or "").partition(":")[0] == "cuda"
+        return (string_value(node) or "").partition(":")[0] in ("cuda", "nccl")
     scope = names.file.scope_of(node)
     if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
         return not asks_torch_cuda(node, names)
