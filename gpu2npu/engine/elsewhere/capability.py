@@ -9,7 +9,7 @@ from gpu2npu.engine.elsewhere.kernels import QUESTIONED, asks_torch_cuda, is_use
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name, string_value
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name
 
 _CAPABILITIES = frozenset(f"{package}.get_device_capability" for package in QUESTIONED)
 _PROPERTIES = frozenset(f"{package}.get_device_properties" for package in QUESTIONED)
@@ -33,29 +33,6 @@ def finds_capability(body: Sequence[ast.AST], names: Names) -> bool:
 def asks_capability(value: ast.AST, names: Names) -> bool:
     """Return whether a part of a value asks for what only a GPU has."""
     return any(_is_capability(node, names) for node in walk(value))
-
-
-def chooses_device(test: ast.BoolOp, names: Names) -> bool:
-    """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's: without an answer for
-    the NPU, all would be computed on the CPU."""
-    file = names.file
-    above = next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
-    if isinstance(above, ast.Assign):
-        named = {each.id for each in above.targets if isinstance(each, ast.Name)}
-        uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
-        choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
-        guards = [each for each in choices if any(part in uses for part in walk(each.test))]
-    else:
-        guards = [above] if isinstance(above, (ast.If, ast.IfExp)) else []
-    bodies = (each.body if isinstance(each, ast.If) else [each.body] for each in guards)
-    return any(_is_device(node) for body in bodies for node in walk(*body))
-
-
-def _is_device(node: ast.AST) -> bool:
-    """`"cuda"`, `"cuda:0"`, `model.cuda()`"""
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
-    return (string_value(node) or "").partition(":")[0] == "cuda"
 
 
 class _Answers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
-from gpu2npu.engine.elsewhere.capability import asks_capability, chooses_device, finds_capability
+from gpu2npu.engine.elsewhere.capability import asks_capability, finds_capability
 from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
     LIBRARY,
@@ -23,7 +23,7 @@ from gpu2npu.engine.elsewhere.compiled import (
     runs_library,
 )
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
-from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
+from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels, chooses_cuda, decides_device
 from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -60,7 +60,8 @@ _QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit"
 _GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
 # Attention of packages that have it for CUDA alone, beside PyTorch's own or another.
 _ATTENTION = re.compile(r"(^|_)(xformers|flash_?attn)(_|$)", re.IGNORECASE)
-_REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt|xformers|\bflash[-_ ]?att", re.IGNORECASE)
+_REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
+_ATTENTION_TEXT = re.compile(r"xformers|\bflash[-_ ]?att", re.IGNORECASE)
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 
 
@@ -133,11 +134,6 @@ def asks_for_device(place: Bounds, file: PythonFile) -> bool:
     return _DEVICE.search(file.text, *place) is not None
 
 
-def _is_refusal(node: ast.Raise | ast.Assert) -> bool:
-    """`raise RuntimeError("A GPU is needed for quantization.")`"""
-    return any(_REFUSED.search(string_value(part) or "") for part in walk(node))
-
-
 def _affirmed(part: ast.AST, with_alternatives: bool) -> Iterator[ast.AST]:
     """The nodes of a condition that it asks to be true: nothing of `not a` and `a is None`, and of `a or b` only
     `with_alternatives`."""
@@ -188,7 +184,7 @@ class _CudaCode:
         """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it"""
         if not isinstance(node.body[0], ast.Raise):
             return False
-        return _is_refusal(node.body[0]) or builds_kernels(node, self.names)
+        return builds_kernels(node, self.names) or self._is_refusal(node, node.body[0])
 
     def asks_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
@@ -198,12 +194,12 @@ class _CudaCode:
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
         named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
+        is_limited = self._asks_capability(test) or any(map(_ATTENTION.search, named))
         return (
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
-            or self._asks_capability(test)
+            or (is_limited and not decides_device(test, self.names))
             or any(map(LIBRARY.search, named))
             or any(map(_QUANTIZED.search, named))
-            or any(map(_ATTENTION.search, named))
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
 
@@ -211,8 +207,7 @@ class _CudaCode:
         """Return whether a condition asks for CUDA first, and then for what only a GPU has."""
         for_cuda = [any(_asks(node, self.names) for node in walk(value)) for value in test.values]
         first = for_cuda.index(True) if True in for_cuda else len(for_cuda)
-        is_capability = any(asks_capability(value, self.names) for value in test.values[first + 1 :])
-        return is_capability and not chooses_device(test, self.names)
+        return any(asks_capability(value, self.names) for value in test.values[first + 1 :])
 
     def _is_of_refusal(self, test: ast.expr) -> bool:
         """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""
@@ -221,7 +216,14 @@ class _CudaCode:
 
     def is_asserted(self, node: ast.Assert) -> bool:
         """`assert torch.cuda.is_available(), "bitsandbytes needs a GPU"`"""
-        return self._needs_cuda(node.test) and _is_refusal(node)
+        return self._needs_cuda(node.test) and self._is_refusal(node, node)
+
+    def _is_refusal(self, node: ast.stmt, raised: ast.stmt) -> bool:
+        """`raise RuntimeError("A GPU is needed for quantization.")`; of attention that CUDA alone has only where no
+        device is used after it, for other attention runs there."""
+        texts = [string_value(part) or "" for part in walk(raised)]
+        is_attention = any(map(_ATTENTION_TEXT.search, texts)) and not chooses_cuda(self._after(node))
+        return is_attention or any(map(_REFUSED.search, texts))
 
     def _captures(self, node: ast.If | ast.IfExp, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""
@@ -269,7 +271,7 @@ class _CudaCode:
         """The statements after `if not x.is_cuda: return ...`."""
         return self._after(node) if isinstance(node.body[-1], ast.Return) else []
 
-    def _after(self, node: ast.If) -> Sequence[ast.stmt]:
+    def _after(self, node: ast.stmt) -> Sequence[ast.stmt]:
         block = self.names.file.block(node)
         return block[block.index(node) + 1 :]
 
@@ -295,12 +297,13 @@ class _CudaCode:
         value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
         if value is None:
             return False
+        nodes = [] if chooses_cuda([value]) else walk(value)
         return (
             sets_compiler(statement)
             or self._is_kernel(value)
             or gives_cuda(value, self.names, self.table)
             or _is_quantized(value)
-            or any(is_source(part, self.names) for part in walk(value) if isinstance(part, ast.expr))
+            or any(is_source(node, self.names) for node in nodes if isinstance(node, ast.expr))
         )
 
     def _is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:

@@ -30,6 +30,8 @@ def begins_with_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
     if not isinstance(first, ast.ImportFrom):
         return False
     package = "." * first.level + (first.module or "")
+    if chooses_cuda(body[1:]):
+        return False
     modules = (package, *(member_of(package, alias.name) for alias in first.names))
     return any(_builds_kernels(other) for each in modules if (other := names.module(each)) is not None)
 
@@ -100,6 +102,34 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
         return False
     seen.add(made.bound.node)
     return any(is_use(each, made.names, seen) for each in walk(made.bound.node))
+
+
+def chooses_cuda(body: Sequence[ast.AST]) -> bool:
+    """Return whether code names CUDA's device or moves something there: where it never runs, all is computed on the
+    CPU."""
+    return any(_is_cuda(node) for node in walk(*body))
+
+
+def decides_device(test: ast.BoolOp, names: Names) -> bool:
+    """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's."""
+    file = names.file
+    above = next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
+    if isinstance(above, ast.Assign):
+        named = {each.id for each in above.targets if isinstance(each, ast.Name)}
+        uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
+        choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
+        guards = [each for each in choices if any(part in uses for part in walk(each.test))]
+    else:
+        guards = [above] if isinstance(above, (ast.If, ast.IfExp)) else []
+    bodies = (each.body if isinstance(each, ast.If) else [each.body] for each in guards)
+    return any(map(chooses_cuda, bodies))
+
+
+def _is_cuda(node: ast.AST) -> bool:
+    """`"cuda"`, `"cuda:0"`, `model.cuda()`"""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
+    return (string_value(node) or "").partition(":")[0] == "cuda"
 
 
 def _builds_kernels(names: Names) -> bool:

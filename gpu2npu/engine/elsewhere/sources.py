@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpu2npu.engine.elsewhere.kernels import chooses_cuda
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
@@ -47,5 +48,7 @@ def sets_compiler(statement: ast.stmt) -> bool:
 def sets_architectures(node: ast.If) -> bool:
     """Return whether a branch sets what CUDA sources are compiled for, as without a GPU it has to be:
     `os.environ["TORCH_CUDA_ARCH_LIST"] = "8.0"`."""
+    if chooses_cuda(node.orelse):
+        return False
     targets = (target for part in walk(*node.body) if isinstance(part, ast.Assign) for target in part.targets)
     return any(isinstance(each, ast.Subscript) and string_value(each.slice) == _ARCHITECTURES for each in targets)

@@ -1,0 +1,63 @@
+"""Conditions under which a program asks how capable a GPU is."""
+
+import pytest
+
+CAPABILITY = [
+    ("if {}:\n    new = {}'cuda')\n", True),
+    ("if {}:\n    i = torch.cuda.current_device()\n    new = {}i)[0] > 7\n    print(new)\n", True),
+    ("if {}:\n    for i in range(n):\n        major, minor = {}i)\n        found.add(major)\n", True),
+    (
+        "def f():\n  if not {}:\n    return False\n  if {}'cuda') < (8, 0):\n    return False\n"
+        "  try:\n    import triton\n  except ImportError:\n    return False\n  return True\n",
+        True,
+    ),
+    ("if not {}:\n    new = (0, 0)\nelse:\n    new = {})\n", True),
+    ("new = {1})[0] >= 8 if {0} else False\n", True),
+    ("new = {} and {})[0] >= 8\n", True),
+    ("new = 1 if {} and wide and {})[0] >= 8 else 2\n", True),
+    ("if {}:\n    device = 'cuda'\n    new = {})[0] > 7\n", False),
+    ("if {}:\n    net.to(device)\n    new = {})[0] > 7\n", False),
+    ("def train():\n    net.cuda()\nif {}:\n    print({}))\n    train()\n", False),
+    ("if {}:\n    try:\n        new = {})\n    except Exception:\n        new = None\n", False),
+    ("if {}:\n    if wide:\n        new = {})\n", False),
+    ("if {}:\n    torch.cuda.empty_cache()\n    new = {})\n", False),
+    ("if {}:\n    print({}))\n", False),
+    ("use = False\nif {}:\n    use = True\n    new = {})\nif use:\n    net.npu()\n", False),
+    ("if {}:\n    new = {})\n    start('nccl')\n", False),
+    ("if {}:\n    major, minor = {})\n    self.scaler = Scaler()\n", False),
+    ("if {}:\n    count = torch.cuda.device_count()\n    new = {})\nprint(count)\n", False),
+    ("if {}:\n    new = dict(name=name, capability={}))\n", False),
+    ("def f():\n  if not {}:\n    return\n  major, minor = {})\n  train()\n", False),
+    ("if {}:\n    major, minor = {})\n    if major < 7:\n        raise ValueError\n    log.info(major)\n", True),
+    ("on = {} and {})[0] >= 5\nplace = 'cuda' if on else 'cpu'\n", False),
+    ("if {} and {})[0] >= 5 and wide:\n    net.cuda()\n", False),
+    ("on = {} and {})[0] >= 5\nkind = half if on else whole\n", True),
+    ("new = {1}) if {0} else None\n", False),  # as on an NPU
+    ("new = wide and ({} or {}))\n", False),
+    ("if not {}:\n    print({}))\n", False),
+]
+
+
+@pytest.mark.parametrize(("code", "stays"), CAPABILITY)
+@pytest.mark.parametrize("question", ["torch.cuda.is_available()", "x.is_cuda", "x.device.type == 'cuda'"])
+def test_a_condition_stays_where_only_a_gpu_can_answer(project, code, stays, question):
+    text = "import torch\n" + code.format(question, "torch.cuda.get_device_capability(")
+    migrated = project({"a.py": text})["a.py"]
+    assert migrated.content is None or (question in migrated.content.decode()) is stays
+    assert any("under this condition" in found.message for found in migrated.findings) is stays
+    is_whole = migrated.content is None  # the capability stands in the condition that stays
+    assert any("Returns None on an NPU" in found.message for found in migrated.findings) is not is_whole
+
+
+@pytest.mark.parametrize(
+    ("property_of_gpu", "stays"),
+    [
+        ("torch.cuda.get_device_properties(0).multi_processor_count", True),
+        ("properties.multi_processor_count", True),
+        ("torch.cuda.get_device_properties(0).major", True),
+        ("torch.cuda.get_device_properties(0).name", False),
+        ("properties.major", False),
+    ],
+)
+def test_a_condition_stays_where_only_a_gpu_has_a_property(migrate, property_of_gpu, stays):
+    assert ("x.is_cuda" in migrate(f"import torch\nn = {property_of_gpu} if x.is_cuda else 1\n")) is stays
