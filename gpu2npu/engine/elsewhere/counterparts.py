@@ -17,8 +17,7 @@ from gpu2npu.records import Bounds
 # Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
 _WORDS = {"cuda": "npu", "gpu": "npu", "rocm": "npu", "hip": "npu", "nccl": "hccl"}
 _WORD = re.compile(rf"(?<![^\W_])({'|'.join(_WORDS)})(?![^\W_])", re.IGNORECASE)
-_DENIALS = (ast.NotEq, ast.NotIn, ast.Is)
-_ENDS = (ast.Return, ast.Raise)
+_DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 
 def counterparts(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
@@ -38,10 +37,12 @@ def _definitions(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
         target = assignment.targets[0]
         if len(assignment.targets) == 1 and isinstance(target, ast.Name):
             bound.setdefault((file.scope_of(target), target.id), []).append(assignment.value)
+    used = {node.id for node, _ in file.uses if isinstance(node, ast.Name)}
     for (scope, name), values in bound.items():
         other = _WORD.sub(_of_npu, name)
         beside = bound.get((scope, other), []) if other != name else []
-        if any(speaks_of_npu(file.code(each)) for each in beside):
+        is_alone = name in used and other not in used  # no code takes the NPU's
+        if not is_alone and any(speaks_of_npu(file.code(each)) for each in beside):
             yield from map(file.bounds, values)
 
 
@@ -80,14 +81,15 @@ def _asks_for_cuda(test: ast.expr) -> bool:
 
 
 def _is_denial(node: ast.AST) -> bool:
-    """`not is_cuda`, `device != "cuda"`"""
+    """`not is_cuda`, `device != "cuda"`, `torch.cuda.device_count() == 0`"""
     if isinstance(node, ast.Compare):
-        return any(isinstance(each, _DENIALS) for each in node.ops)
+        is_count = any(isinstance(each, ast.Constant) and each.value == 0 for each in node.comparators)
+        return any(isinstance(each, _DENIALS) or (is_count and isinstance(each, ast.Eq)) for each in node.ops)
     return isinstance(node, ast.UnaryOp)
 
 
 def _is_alike(body: Sequence[ast.stmt], own: Sequence[ast.stmt]) -> bool:
-    if isinstance(body[-1], _ENDS) and isinstance(own[-1], _ENDS):
+    if isinstance(body[-1], ast.Return) and isinstance(own[-1], ast.Return):
         return True
     return _text(body).replace("cuda", "npu").replace("nccl", "hccl") == _text(own)
 

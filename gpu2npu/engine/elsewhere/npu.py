@@ -15,6 +15,7 @@ from gpu2npu.records import Bounds
 
 _NPU, _CUDA = "npu", "cuda"
 _OWN = frozenset({_NPU, "hccl"})
+_IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
 # Words in the names of files for GPUs, and those in their place in the names of files for NPUs.
 _COUNTERPARTS = {"cuda": ("npu", "ascend"), "gpu": ("npu", "ascend"), "nccl": ("hccl",)}
@@ -156,7 +157,8 @@ def asks_for_npu(test: ast.expr) -> bool | None:
 
 def _is_named(node: ast.expr) -> bool:
     """Return whether a name mentions the NPU: `is_npu_available`, `torch.npu.is_available`, `x.is_npu`."""
-    named = not _OWN.isdisjoint((last_name(node) or "").lower().split("_"))
+    name = (last_name(node) or "").lower()
+    named = _NPU in name.split("_") or _IS_HCCL.search(name) is not None
     return named or (isinstance(node, ast.Attribute) and last_name(node.value) == _NPU)
 
 
