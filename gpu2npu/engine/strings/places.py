@@ -150,7 +150,8 @@ def beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None
     if place.replaced_by in values:
         return NO
     text = string_value(place.node)
-    if text and any(value.startswith(f"{text}:") for value in values):  # "cuda" beside "cuda:0"
+    numbers = (number for value in values for name, _, number in [value.partition(":")] if name == text)
+    if any(number.isdecimal() for number in numbers):  # "cuda" beside "cuda:0", not beside "cuda:12.1"
         return YES
     if values & role.strangers:
         return None

@@ -11,6 +11,7 @@ DEVICES = [
 ]
 OTHERS = [
     "for given in ('nvidia', 'cuda'):\n    if given == 'cuda': ...",
+    "for given in ('cuda', 'cuda:12.1', 'hip'):\n    if given == 'cuda': ...",
     "for given in ('cpu', 'npu', 'cuda'):\n    if given == 'cuda': ...",
     "for given in ('cpu', 'mps'):\n    given = read()\n    if given == 'cuda': ...",
     "for given, n in ('cpu', 'mps'):\n    if given == 'cuda': ...",
