@@ -13,6 +13,7 @@ from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.required_packages import (
     ADDED,
     Required,
+    is_for_others,
     missing_release,
     npu_requirement,
     requirement,
@@ -25,8 +26,6 @@ from gpu2npu.rulebook.in_code import TORCH_NPU
 _LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"))
 _TABLES_OF_LISTS = (("project", "optional-dependencies"), ("dependency-groups",), ("tool", "pdm", "dev-dependencies"))
 _HATCH_LISTS = ("dependencies", "extra-dependencies")
-# Groups of requirements for machines without NPUs, by a word of their names: `intel_macos`, `cpu`.
-_ELSEWHERE = re.compile(r"(^|[-_])(cpu|mac|macos|osx|darwin|windows|mps|rocm|xpu|tpu)\d*([-_]|$)", re.IGNORECASE)
 _TABLES = (("tool", "poetry", "dependencies"), ("tool", "poetry", "dev-dependencies"), ("packages",))
 
 
@@ -58,11 +57,11 @@ def _entries(table: Node | None) -> list[tuple[Scalar, Node]]:
 
 
 def _for_npus(groups: Iterable[tuple[Scalar, Node]]) -> list[Node | None]:
-    return [value for name, value in groups if not _ELSEWHERE.search(name.value or "")]
+    return [value for name, value in groups if not is_for_others(name.value or "")]
 
 
 def _for_others(groups: Iterable[tuple[Scalar, Node]]) -> list[Node | None]:
-    return [value for name, value in groups if _ELSEWHERE.search(name.value or "")]
+    return [value for name, value in groups if is_for_others(name.value or "")]
 
 
 def _itemised(nodes: Iterable[Node | None]) -> list[Node | None]:

@@ -26,6 +26,7 @@ from gpu2npu.formats.marks import records, resolved, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
+from gpu2npu.formats.required_packages import is_for_others
 from gpu2npu.formats.requirements import requirements_marks
 from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
@@ -245,7 +246,9 @@ def _ini(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
 
 
 def _requirements(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
-    return requirements_marks(text, knowledge, installs="constraint" not in path.rpartition("/")[2].lower())
+    name = path.rpartition("/")[2].lower()
+    installs = "constraint" not in name and not is_for_others(name.partition(".")[0])
+    return requirements_marks(text, knowledge, installs)
 
 
 def _dockerfile(text: str, path: str, knowledge: Knowledge) -> list[Mark]:

@@ -33,9 +33,13 @@ _CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<|\^|~)\s*(?P<version
 _TORCH = frozenset({"torch", "pytorch"})
 # Markers of machines that have no NPU: `; sys_platform == "darwin"`.
 _ELSEWHERE = re.compile(
-    r"\s*;\s*(sys_platform|platform_system|os_name)\s*"
-    r"(==\s*['\"](darwin|win32|windows|nt)['\"]|!=\s*['\"](linux|posix)['\"])(\s+and\s.*)?",
-    re.IGNORECASE,
+    r"(?!.*\sor\s).*[;(\s](sys_platform|platform_system|os_name)\s*"
+    r"(==\s*['\"](darwin|win32|windows|nt)['\"]|!=\s*['\"](linux|posix)['\"]).*",
+    re.IGNORECASE | re.DOTALL,
+)
+# Words in the names of groups and files of requirements for machines without NPUs: `intel_macos`, `cpu.txt`.
+_OTHERS = re.compile(
+    r"(?:.*[-_])?(?:cpu(?!.*(?:gpu|cuda))|mac|macos|osx|darwin|windows|mps|rocm|xpu|tpu)\d*(?:[-_].*)?", re.IGNORECASE
 )
 _INSTALLERS = frozenset({"install", "add", "create"})
 # Options of pip and conda that take the next word.
@@ -106,6 +110,11 @@ def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> li
 def _pin(place: Bounds, rule: str, written: str, message: str) -> Found:
     """The finding about a pin that cannot be met beside torch-npu; the message shows the right one."""
     return Found(place, rule, FindingKind.REVIEW, written, message, Severity.CHANGE)
+
+
+def is_for_others(name: str) -> bool:
+    """Return whether a group or file of requirements of such a name is for machines that have no NPU."""
+    return _OTHERS.fullmatch(name) is not None
 
 
 def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Required, str] | None:

@@ -26,7 +26,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -> list[Mark]:
     """Return the marks for a requirements file: its edits and findings.
 
-    One that installs nothing, a constraints file, gets no new line.
+    One that installs nothing (a constraints file), or nothing on machines with NPUs, gets no new line.
     """
     found = []
     marks: list[Mark] = []

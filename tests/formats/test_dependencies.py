@@ -51,6 +51,17 @@ CASES = [
     ("pyproject.toml", text := '[tool.poetry.group.macos.dependencies]\ntorch = "^2.0"\n', text),
     ("setup.cfg", text := "[options.extras_require]\nmps =\n    torch\n", text),
     ("requirements.txt", text := 'torch; platform_system == "Windows"\n', text),
+    ("requirements-cpu.txt", "torch\n", "torch\n"),
+    ("requirements/rocm.txt", "torch\n", "torch\n"),
+    ("requirements/windows-gpu.txt", "torch\n", "torch\n"),
+    ("requirements-cpu-and-gpu.txt", "torch\n", f"torch\n{NPU}\n"),
+    ("requirements/cuda.txt", "torch\n", f"torch\n{NPU}\n"),
+    ("requirements.txt", text := "torch; platform_machine == 'arm64' and (sys_platform == 'darwin')\n", text),
+    (
+        "requirements.txt",
+        text := "torch; sys_platform == 'darwin' or python_version > '3.9'\n",
+        text + f"{NPU}; sys_platform == 'darwin' or python_version > '3.9'\n",
+    ),
     ("pyproject.toml", '[build-system]\nrequires = ["torch"]\n', '[build-system]\nrequires = ["torch"]\n'),
     (
         "setup.cfg",
