@@ -14,10 +14,16 @@ def test_a_project_of_another_framework(project, package: str) -> None:
     assert not migrated["main.py"].findings
 
 
-@pytest.mark.parametrize("imports", ["import torch\n", "from transformers import pipeline\n"])
+@pytest.mark.parametrize("imports", ["import torch\n", "from transformers import pipeline\n", "import whisper\n"])
 def test_a_file_with_pytorch_anywhere_is_enough(project, imports: str) -> None:
     migrated = project({"serve.py": SERVE.format("paddle"), "train.py": imports})
     assert not migrated["serve.py"].findings
+
+
+def test_a_device_that_stays_is_reported_with_what_the_framework_has_for_ascend(project) -> None:
+    code = "import onnxruntime as ort\ndef run(device='cuda'):\n    return ort.InferenceSession('a', provider=device)\n"
+    (_, device) = project({"serve.py": code})["serve.py"].findings
+    assert "CANNExecutionProvider" in device.message
 
 
 def test_nothing_is_reported_where_the_project_is_not_known(rulebook) -> None:
