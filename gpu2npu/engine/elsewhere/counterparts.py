@@ -11,12 +11,20 @@ from gpu2npu.engine.elsewhere.npu import asks_for_npu, speaks_of_npu
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.python.tree.syntax import argument_value, arguments, last_name, string_value
 from gpu2npu.records import Bounds
 
 # Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
 _WORDS = {"cuda": "npu", "gpu": "npu", "rocm": "npu", "hip": "npu", "nccl": "hccl"}
 _WORD = re.compile(rf"(?<![^\W_])({'|'.join(_WORDS)})(?![^\W_])", re.IGNORECASE)
+# Functions that register what computes an operator, and the keys and device types of CUDA and the NPU that they take.
+_REGISTRARS = frozenset({"impl", "register_kernel"})
+_KEYS = {
+    "cuda": "npu",
+    "CUDA": "PrivateUse1",
+    "AutogradCUDA": "AutogradPrivateUse1",
+    "AutocastCUDA": "AutocastPrivateUse1",
+}
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 
@@ -24,6 +32,7 @@ def counterparts(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
     """The functions and values of a file that are CUDA's, and the conditions for CUDA with what runs under them, where
     the NPU's stand beside them."""
     yield from _definitions(file, kinds)
+    yield from _registrations(kinds, file)
     for node in kinds.get(ast.If, ()):
         if _holds_on_npu(node.test):
             yield from _conditions(node, file)
@@ -44,6 +53,23 @@ def _definitions(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
         is_alone = name in used and other not in used  # no code takes the NPU's
         if not is_alone and any(speaks_of_npu(file.code(each)) for each in beside):
             yield from map(file.bounds, values)
+
+
+def registers_twice(text: str) -> bool:
+    """Return whether a text may register an operator for CUDA and for the NPU."""
+    return "PrivateUse1" in text and "impl(" in text
+
+
+def _registrations(kinds: ByKind, file: PythonFile) -> Iterator[Bounds]:
+    """`lib.impl("op", run, "CUDA")` beside `lib.impl("op", run_on_npu, "PrivateUse1")`"""
+    found: dict[tuple[str, str], ast.Call] = {}
+    for call in kinds.get(ast.Call, ()):
+        if last_name(call.func) in _REGISTRARS:
+            texts = [text for each in arguments(call) if (text := string_value(argument_value(each))) is not None]
+            found.update({(texts[0], key): call for key in texts[1:]})
+    for (operator, key), call in found.items():
+        if (operator, _KEYS.get(key, "")) in found:
+            yield file.bounds(call)
 
 
 def _of_npu(word: re.Match[str]) -> str:

@@ -56,6 +56,10 @@ KEPT = [
     "if wide and torch.cuda.is_available():\n    add(torch.device('cuda'))\nif is_mps:\n    f()\n"
     "if wide and is_npu:\n    add(torch.device('npu'))\n",
     "if is_npu:\n    backend = 'hccl'\nif torch.cuda.is_available():\n    backend = 'nccl'\n",
+    "lib.impl('op', run, 'CUDA')\nlib.impl('op', other, 'PrivateUse1')\n",
+    "lib.impl('op', run, dispatch_key='AutogradCUDA')\nlib.impl('op', run, 'AutogradPrivateUse1')\n",
+    "@torch.library.register_kernel('a::b', 'cuda')\ndef f(x): ...\n@torch.library.register_kernel('a::b', 'npu')\n"
+    "def g(x): ...\n",
 ]
 CHANGED = {
     "match kind:\n    case 'npu' if wide: f()\n    case _: torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
@@ -91,6 +95,7 @@ CHANGED = {
     "if fused_npu:\n    raise E\nif torch.cuda.device_count() > 8:\n    raise F\n": "if torch.npu.device_count()",
     "def f():\n  if torch.cuda.device_count() == 0:\n    return\n  if is_npu:\n    return\n": "torch.npu.device_c",
     "def f():\n  if torch.cuda.device_count() < 2:\n    return\n  if is_npu:\n    return\n": "torch.npu.device_count()",
+    "lib.impl('a', run, 'CUDA')\nlib.impl('b', other, 'PrivateUse1')\n": "lib.impl('a', run, \"PrivateUse1\")\n",
     "if hccl_timeout:\n    f()\nelse:\n    torch.cuda.set_device(rank)\n": "    torch.npu.set_device(rank)",
     "has_gpu = torch.cuda.is_available()\nhas_xpu = is_npu\n": "has_gpu = torch.npu.is_available()",
     "if is_npu:\n    tune()\nif torch.cuda.is_available():\n    device = 'cuda'\n": "    device = 'npu'\n",
