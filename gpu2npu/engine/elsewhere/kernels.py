@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_value
 
@@ -91,7 +92,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
     """Return whether a node moves something to a device, names one, or does more with `torch.cuda` than ask about the
     GPU, or calls a function of the project that does; `seen` are those that were looked at."""
     if not isinstance(node, ast.Call):
-        return (string_value(node) or "").partition(":")[0] in ("cuda", "nccl")
+        return (string_value(node) or "").partition(":")[0] in ("cuda", "gpu", "nccl")
     scope = names.file.scope_of(node)
     if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
         return not asks_torch_cuda(node, names)
@@ -114,15 +115,28 @@ def decides_device(test: ast.BoolOp, names: Names) -> bool:
     """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's."""
     file = names.file
     above = next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
-    if isinstance(above, ast.Assign):
+    guards: list[ast.If | ast.IfExp | ast.Assert] = []
+    if isinstance(above, (ast.If, ast.IfExp, ast.Assert)):
+        guards = [above]
+    elif isinstance(above, ast.Assign):
         named = {each.id for each in above.targets if isinstance(each, ast.Name)}
         uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
         choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
-        guards = [each for each in choices if any(part in uses for part in walk(each.test))]
-    else:
-        guards = [above] if isinstance(above, (ast.If, ast.IfExp)) else []
-    bodies = (each.body if isinstance(each, ast.If) else [each.body] for each in guards)
-    return any(map(chooses_cuda, bodies))
+        guards += [each for each in choices if any(part in uses for part in walk(each.test))]
+    return any(chooses_cuda(_under(each, file)) for each in guards)
+
+
+def _under(guard: ast.If | ast.IfExp | ast.Assert, file: PythonFile) -> Sequence[ast.AST]:
+    """The code that runs only where a condition holds: under `if a`, after `assert a`, in the `else` of `if not a`."""
+    is_denied = isinstance(guard.test, ast.UnaryOp)
+    if isinstance(guard, ast.IfExp):
+        return [guard.orelse if is_denied else guard.body]
+    if isinstance(guard, ast.If) and not is_denied:
+        return guard.body
+    if isinstance(guard, ast.If) and (guard.orelse or not isinstance(guard.body[-1], (ast.Raise, ast.Return))):
+        return guard.orelse
+    block = file.block(guard)
+    return block[block.index(guard) + 1 :]
 
 
 def _is_cuda(node: ast.AST) -> bool:

@@ -31,6 +31,11 @@ CAPABILITY = [
     ("if {}:\n    major, minor = {})\n    if major < 7:\n        raise ValueError\n    log.info(major)\n", True),
     ("on = {} and {})[0] >= 5\nplace = 'cuda' if on else 'cpu'\n", False),
     ("if {} and {})[0] >= 5 and wide:\n    net.cuda()\n", False),
+    ("assert {} and {})[0] >= 8\nnet.cuda()\n", False),
+    ("if not ({} and {})[0] >= 8):\n    raise ValueError\nnet.cuda()\n", False),
+    ("if not ({} and {})[0] >= 8):\n    raise ValueError\nkernel(x)\n", True),
+    ("def f():\n  if {}:\n    cc = {})\n    if cc[0] < 7:\n      return 1\n    return 'gpu'\n  return 1\n", False),
+    ("if not ({} and {})[0] >= 8):\n    place = 'cpu'\nelse:\n    place = 'cuda'\n", False),
     ("on = {} and {})[0] >= 5\nkind = half if on else whole\n", True),
     ("new = {1}) if {0} else None\n", False),  # as on an NPU
     ("new = wide and ({} or {}))\n", False),
