@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
 from gpu2npu.engine.elsewhere.capability import asks_capability, finds_capability
+from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device
 from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
     LIBRARY,
@@ -23,7 +24,7 @@ from gpu2npu.engine.elsewhere.compiled import (
     runs_library,
 )
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
-from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels, chooses_cuda, decides_device
+from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
 from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names

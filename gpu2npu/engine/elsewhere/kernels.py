@@ -6,8 +6,8 @@ import ast
 from collections.abc import Sequence
 from itertools import takewhile
 
+from gpu2npu.engine.elsewhere.choices import chooses_cuda
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_value
 
@@ -103,47 +103,6 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
         return False
     seen.add(made.bound.node)
     return any(is_use(each, made.names, seen) for each in walk(made.bound.node))
-
-
-def chooses_cuda(body: Sequence[ast.AST]) -> bool:
-    """Return whether code names CUDA's device or moves something there: where it never runs, all is computed on the
-    CPU."""
-    return any(_is_cuda(node) for node in walk(*body))
-
-
-def decides_device(test: ast.BoolOp, names: Names) -> bool:
-    """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's."""
-    file = names.file
-    above = next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
-    guards: list[ast.If | ast.IfExp | ast.Assert] = []
-    if isinstance(above, (ast.If, ast.IfExp, ast.Assert)):
-        guards = [above]
-    elif isinstance(above, ast.Assign):
-        named = {each.id for each in above.targets if isinstance(each, ast.Name)}
-        uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
-        choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
-        guards += [each for each in choices if any(part in uses for part in walk(each.test))]
-    return any(chooses_cuda(_under(each, file)) for each in guards)
-
-
-def _under(guard: ast.If | ast.IfExp | ast.Assert, file: PythonFile) -> Sequence[ast.AST]:
-    """The code that runs only where a condition holds: under `if a`, after `assert a`, in the `else` of `if not a`."""
-    is_denied = isinstance(guard.test, ast.UnaryOp)
-    if isinstance(guard, ast.IfExp):
-        return [guard.orelse if is_denied else guard.body]
-    if isinstance(guard, ast.If) and not is_denied:
-        return guard.body
-    if isinstance(guard, ast.If) and (guard.orelse or not isinstance(guard.body[-1], (ast.Raise, ast.Return))):
-        return guard.orelse
-    block = file.block(guard)
-    return block[block.index(guard) + 1 :]
-
-
-def _is_cuda(node: ast.AST) -> bool:
-    """`"cuda"`, `"cuda:0"`, `model.cuda()`"""
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
-    return (string_value(node) or "").partition(":")[0] == "cuda"
 
 
 def _builds_kernels(names: Names) -> bool:

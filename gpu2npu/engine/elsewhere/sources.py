@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from gpu2npu.engine.elsewhere.kernels import chooses_cuda
+from gpu2npu.engine.elsewhere.choices import chooses_cuda
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned

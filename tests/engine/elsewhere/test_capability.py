@@ -36,6 +36,11 @@ CAPABILITY = [
     ("if not ({} and {})[0] >= 8):\n    raise ValueError\nkernel(x)\n", True),
     ("def f():\n  if {}:\n    cc = {})\n    if cc[0] < 7:\n      return 1\n    return 'gpu'\n  return 1\n", False),
     ("if not ({} and {})[0] >= 8):\n    place = 'cpu'\nelse:\n    place = 'cuda'\n", False),
+    ("self.use_gpu = {} and {})[0] >= 5\n", False),
+    ("def has_cuda():\n    return {} and {})[0] >= 5\n", False),
+    ("run(gpu={} and {})[0] >= 5)\n", False),
+    ("run(bf16={} and {})[0] >= 5)\n", True),
+    ("self.use_cuda_kernel = {} and {})[0] >= 5\n", True),
     ("on = {} and {})[0] >= 5\nkind = half if on else whole\n", True),
     ("new = {1}) if {0} else None\n", False),  # as on an NPU
     ("new = wide and ({} or {}))\n", False),
