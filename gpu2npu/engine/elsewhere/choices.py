@@ -27,8 +27,8 @@ def decides_device(test: ast.BoolOp, names: Names) -> bool:
     guards: list[ast.If | ast.IfExp | ast.Assert] = []
     if isinstance(above, (ast.If, ast.IfExp, ast.Assert)):
         guards = [above]
-    elif isinstance(above, ast.Assign):
-        named = {each.id for each in above.targets if isinstance(each, ast.Name)}
+    else:
+        named = {each.id for each in _targets(above) if isinstance(each, ast.Name)}
         uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
         choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
         guards += [each for each in choices if any(part in uses for part in walk(each.test))]
@@ -43,8 +43,14 @@ def _is_flag(above: ast.AST, file: PythonFile) -> bool:
     elif isinstance(above, ast.keyword):
         named = [above.arg or ""]
     else:
-        named = [last_name(each) or "" for each in (above.targets if isinstance(above, ast.Assign) else ())]
+        named = [last_name(each) or "" for each in _targets(above)]
     return any(map(_FLAG.fullmatch, named))
+
+
+def _targets(node: ast.AST) -> Sequence[ast.expr]:
+    if isinstance(node, ast.AnnAssign):
+        return [node.target]
+    return node.targets if isinstance(node, ast.Assign) else ()
 
 
 def _under(guard: ast.If | ast.IfExp | ast.Assert, file: PythonFile) -> Sequence[ast.AST]:

@@ -39,6 +39,7 @@ CAPABILITY = [
     ("self.use_gpu = {} and {})[0] >= 5\n", False),
     ("def has_cuda():\n    return {} and {})[0] >= 5\n", False),
     ("run(gpu={} and {})[0] >= 5)\n", False),
+    ("on: bool = {} and {})[0] >= 5\nplace = 'cuda' if on else 'cpu'\n", False),
     ("run(bf16={} and {})[0] >= 5)\n", True),
     ("self.use_cuda_kernel = {} and {})[0] >= 5\n", True),
     ("on = {} and {})[0] >= 5\nkind = half if on else whole\n", True),
