@@ -263,19 +263,18 @@ def run_rank(number, case, folder):
 def main(folder):
     dispatch.load_kernels()
     gc.freeze()  # else each rank touches, and so copies, every object when it ends
-    stories = {}
-    for case in CASES:
-        processes = []
+    processes = {}
+    for case in CASES:  # all at once: most of them wait for each other
         for number in range(2):
             process = os.fork()
             if process == 0:
                 run_rank(number, case, folder)
                 return
-            processes.append(process)
-        stories[case.__name__] = [
-            (os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), (folder / f"{case.__name__}.{number}").read_text())
-            for number, process in enumerate(processes)
-        ]
+            processes[case.__name__, number] = process
+    stories = {case.__name__: [] for case in CASES}
+    for (case, number), process in processes.items():
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        stories[case].append((code, (folder / f"{case}.{number}").read_text()))
     sys.stdout.write(json.dumps(stories) + "\n")
 
 
