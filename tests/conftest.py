@@ -32,6 +32,11 @@ sys.dont_write_bytecode = False
 PACKAGE = Path(__file__).parents[1] / "gpu2npu"
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """The workers of `-n auto`: three for two cores, since many tests wait for processes that they start."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else 3 * (os.cpu_count() or 2) // 2
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.randomly_reset_seed = False  # random numbers are those of each test, not of each run
     if not hasattr(config, "workerinput"):
