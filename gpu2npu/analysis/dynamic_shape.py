@@ -52,7 +52,7 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
     reason = f"is a notebook; to watch it, add to its first cell: {_HOOK}"
     notes.extend(PathNote(path, reason, failed=False) for path in notebooks)
     if not changed:
-        notes.append(PathNote(".", f"no script was found that one starts; add to yours: {_HOOK}", failed=True))
+        notes.append(PathNote(".", f"no script that a user starts was found; add to yours: {_HOOK}", failed=True))
     changed[f"{PACKAGE}/__init__.py"] = b'"""Watches for changing shapes; see hook.py."""\n'
     changed[f"{PACKAGE}/hook.py"] = (_RUNTIME / "hook.py").read_bytes()
     return changed, notes

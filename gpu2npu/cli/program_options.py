@@ -95,7 +95,7 @@ class ReportOptions:
 def check_outermost() -> None:
     """Refuse to verify within `gpu2npu run`, whose NPUs the original would see too."""
     if "GPU2NPU_NPUS" in os.environ:
-        raise click.UsageError("`gpu2npu verify` starts both programs itself: call it without `gpu2npu run` around it.")
+        raise click.UsageError("`gpu2npu verify` starts both programs itself: call it without `gpu2npu run` before it.")
 
 
 def check_program(command: Sequence[str]) -> None:

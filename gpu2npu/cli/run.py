@@ -137,8 +137,8 @@ def _show_ascend_files(launch: Launch) -> None:
     for script in scripts:
         if script.stat().st_size < MOST_SCRIPT and expected in script.read_text(encoding="utf-8", errors="replace"):
             click.echo(
-                f"Note: {script} names {expected}, which this machine does not let us show to CMD alone. Make it once "
-                f"for all: `sudo ln -s {ASCEND} {expected}`.",
+                f"Note: {script} names {expected}, which cannot be shown to CMD alone on this machine. Make it "
+                f"once for all programs: `sudo ln -s {ASCEND} {expected}`.",
                 err=True,
             )
             return

@@ -21,7 +21,7 @@ The version, rules and exclusions of a project are those of its pyproject.toml o
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--stdio", is_flag=True, help="Talk by standard input and output, the only way there is.")
+@click.option("--stdio", is_flag=True, help="Communicate by standard input and output, which is the only way.")
 @click.option(
     "-v", "--version", default="", metavar="VERSION", help="The version of PyTorch.  [default: the settings']"
 )

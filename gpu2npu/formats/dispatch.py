@@ -201,7 +201,7 @@ def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
     for rule in knowledge.table.strings:
         mention = re.search(rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})[\"':]?[ \t]*(?=[,\]\n}}]|$)", text)
         if mention is not None and rule.role.words:
-            message = f"The file stays as it is: {reason}. Look for this and the like in it."
+            message = f"The file stays as it is: {reason}. Look for this and similar code in it."
             return [review(rule.rule, mention.start("value"), mention.end("value"), mention["value"], message)]
     return []
 

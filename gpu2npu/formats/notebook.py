@@ -98,7 +98,7 @@ def _sources(root: Node) -> Iterator[tuple[int, list[_Line]]]:
     """The lines of each code cell, with the cell's number."""
     cells = entry(root, "cells")
     if not isinstance(cells, Items):
-        raise FormatError("it is no notebook of format 4")
+        raise FormatError("it is not a notebook of format 4")
     language = entry(root, "metadata", "language_info", "name") or entry(root, "metadata", "kernelspec", "language")
     if isinstance(language, Scalar) and language.value not in ("python", "ipython", None):
         return
@@ -204,7 +204,7 @@ def _is_off(mark: Mark, cell: Cell, skips: Skips) -> bool:
 
 
 def _unread(cell: Cell, knowledge: Knowledge) -> list[Mark]:
-    message = "This cell is no Python that can be read, and stays as it is: look for this and the like in it."
+    message = "This cell cannot be read as Python, and stays as it is: look for this and similar code in it."
     return mention_marks(knowledge.table, cell.text, 0, message)
 
 

@@ -69,7 +69,7 @@ _SCRIPT_NAME = re.compile(r".*\.(?:sh|bash|zsh|slurm|sbatch|pbs)")
 _JOB = re.compile(r"^#SBATCH\s", re.MULTILINE)
 _MAX_DEPTH = 6
 _IS_PYTHON = "Python code inside a shell script is not migrated: change it by hand, or move it into a .py file."
-_IS_TEXT = "The text of a here-document that is no script is not migrated: change it by hand."
+_IS_TEXT = "The text of a here-document that is not a script is not migrated: change it by hand."
 
 
 def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:

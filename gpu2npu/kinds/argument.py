@@ -154,7 +154,7 @@ class ArgumentMatch(Match):
             return
         for piece in pieces:
             if piece.field not in (None, "value"):
-                yield "then.replace", f"the field {{{piece.field}}} is none of an argument; use {{value}}"
+                yield "then.replace", f"the field {{{piece.field}}} does not exist for an argument; use {{value}}"
 
     def why_not(self, site: Site, names: Names) -> str | None:
         if site.call is None:

@@ -52,7 +52,7 @@ class AttributeMatch(Match):
     order = 2
     starter: ClassVar[Json] = {
         "$comment": "An attribute that is read, by its name alone.",
-        "why": "Our wrappers tell the device by another attribute.",
+        "why": "Our wrappers name the device by another attribute.",
         "match": {"attribute": "on_gpu"},
         "then": {"rename": "on_npu"},
         "examples": [{"before": "if batch.on_gpu: ...\n", "after": "if batch.on_npu: ...\n"}],

@@ -105,7 +105,7 @@ class ImportMatch(Match):
         return leaf(self.module)
 
     def severity(self, kind: FindingKind) -> Severity:
-        """A package with a version for the NPU belongs to the environment; nothing takes the place of the others."""
+        """A package with a version for the NPU belongs to the environment; other packages have no replacement."""
         return Severity.BLOCKER if kind is FindingKind.UNSUPPORTED else Severity.ENVIRONMENT
 
     @classmethod
@@ -114,7 +114,7 @@ class ImportMatch(Match):
         if add and entry["match"]["import"].startswith("*"):
             yield "then.add", "is for one package; an ending of names is for many"
         if add.get("place", "before") not in ("before", "after"):
-            yield "then.add.place", f"{add['place']!r} is no place beside an import; possible: 'before', 'after'"
+            yield "then.add.place", f"{add['place']!r} is not a place beside an import; possible: 'before', 'after'"
 
     def meets(self, other: Match) -> bool:
         return isinstance(other, ImportMatch) and self.module == other.module

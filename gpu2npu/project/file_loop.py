@@ -49,7 +49,9 @@ def _migrated(migrate: Migrate, task: tuple[str, bytes]) -> MigratedFile:
     try:
         return migrate(source, path)
     except RecursionError:
-        return MigratedFile(path, failure="its code is nested too deeply, or names lead on to names too often")
+        return MigratedFile(
+            path, failure="its code is nested too deeply, or its names refer to each other in too long a chain"
+        )
     except MemoryError:
         return MigratedFile(path, failure="there was not enough memory to migrate it")
     except Exception as error:

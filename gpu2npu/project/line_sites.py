@@ -48,7 +48,7 @@ class Site:
             return f"`{shown}` is an object of a class of this project that defines `{member}` itself"
         meaning = names.qualified(owner, self.scope)
         if meaning is not None:
-            return f"`{shown}` is `{meaning}`, which was imported, and no tensor or module"
+            return f"`{shown}` is `{meaning}`, which was imported, and is not a tensor or module"
         candidates = sorted(self.context.own_members.get(member, ()))
         is_read = self.call is None
         files = ", ".join(each for each in candidates if self.context.has_own_class(each, member, is_read, names.path))

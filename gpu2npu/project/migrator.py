@@ -271,5 +271,5 @@ def _overlap(one: Span, other: Span) -> bool:
 
 def _unread(reason: str) -> Finding:
     """A file that the migration can read and the analysis cannot: newer syntax than this Python's, for instance."""
-    message = f"The file's torch APIs were not looked at, and have to be by a person: {reason}."
+    message = f"The file's torch APIs were not checked, and a person has to look at them: {reason}."
     return Finding(Span(1, 0, 1, 0), TORCH_API, FindingKind.UNKNOWN, "torch", message)

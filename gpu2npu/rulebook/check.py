@@ -159,7 +159,7 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if wanted.fullmatch(then["rename"]) is None:
             yield "then.rename", f"{then['rename']!r} is not {called}, as a match of '{kind.key}' needs"
         elif not kind.in_strings and (taken := keyword_in(then["rename"])):
-            yield "then.rename", f"{then['rename']!r} is no name in Python, which keeps '{taken}' for itself"
+            yield "then.rename", f"{then['rename']!r} is not a name in Python, where '{taken}' is a keyword"
     for limit, last in (("since", VERSIONS[-1]), ("until", VERSIONS[0])):
         release = minor_release(entry.get(limit, last))
         if release > minor_release(last) if limit == "since" else release < minor_release(last):

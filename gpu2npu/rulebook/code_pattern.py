@@ -112,12 +112,12 @@ def check_pattern(text: str) -> CodePattern:
     """
     pattern = parse_code(text)
     if not pattern.names:
-        raise PatternError(f"{text!r} has no name of code, by which it could be found")
+        raise PatternError(f"{text!r} has no name that code would have to contain")
     for node in pattern.names:
         if isinstance(node, ast.Name) and not hasattr(builtins, node.id):
             raise PatternError(
-                f"{node.id!r} in {text!r} is no builtin; write a qualified name (lib.{node.id}), or ${node.id.upper()} "
-                f"for any expression"
+                f"{node.id!r} in {text!r} is not a builtin; write a qualified name (lib.{node.id}), or "
+                f"${node.id.upper()} for any expression"
             )
     return pattern
 

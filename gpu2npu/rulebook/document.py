@@ -47,7 +47,7 @@ def read_document(path: Path) -> Any:
         ) from error
     except UnicodeEncodeError as error:
         raise RuleError(
-            f"{path}: a text has half of a surrogate pair (\\ud800 to \\udfff), which is no character."
+            f"{path}: a text has half of a surrogate pair (\\ud800 to \\udfff), which is not a character."
         ) from error
     except RecursionError as error:
         raise RuleError(f"{path}: is nested too deeply for a rule file.") from error

@@ -48,7 +48,7 @@ def vendor_rules(document: dict[str, Any], path: Path) -> list[Rule]:
     for kind, entries in document["rules"].items():
         where = f"$.rules.{printable(kind)}"
         if kind not in _KINDS:
-            raise RuleError(f"{path}: {where}: is no kind of rule of the vendor's tool; known: {', '.join(_KINDS)}.")
+            raise RuleError(f"{path}: {where}: is not a kind of rule of the vendor's tool; known: {', '.join(_KINDS)}.")
         if not isinstance(entries, list):
             raise RuleError(f"{path}: {where}: must be a list of rules, not {type_name(entries)}.")
         for index, entry in enumerate(entries):
@@ -98,7 +98,7 @@ def _name(entry: Entry, key: str, *, dotted: bool = True) -> str:
         wanted = "a name, with dots or without" if dotted else "a name without dots"
         raise _ValueError(key, f"{value!r} is not {wanted}")
     if key == "new_name" and (taken := keyword_in(value)):
-        raise _ValueError(key, f"{value!r} is no name in Python, which keeps '{taken}' for itself")
+        raise _ValueError(key, f"{value!r} is not a name in Python, where '{taken}' is a keyword")
     return value
 
 

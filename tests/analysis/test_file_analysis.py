@@ -45,7 +45,7 @@ def test_notebooks_are_told_of_by_cell() -> None:
     ("source", "path", "said"),
     [
         (b"import torch\nx = (\n", "a.py", "syntax error"),
-        (b'{"torch": 1}', "a.ipynb", "no notebook"),
+        (b'{"torch": 1}', "a.ipynb", "not a notebook"),
         (b"torch \xff", "a.ipynb", "not UTF-8"),
         (b"import torch\nx = 1\0", "a.py", "line 2: a null byte"),
         (b"import torch\nx = " + b"(" * 5_000 + b")" * 5_000, "a.py", "nest"),

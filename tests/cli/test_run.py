@@ -87,7 +87,7 @@ def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):
         (["--npus", "0", "x.py"], 2, "'--npus': 0"),
         (["--npus", "many", "x.py"], 2, "'--npus'"),
         (["--npu", "2", "x.py"], 2, "No such option '--npu'"),
-        (["--soc", "H100", "x.py"], 2, "--soc: 'H100' is no chip that the emulator knows: choose one of Ascend910B"),
+        (["--soc", "H100", "x.py"], 2, "--soc: 'H100' is not a chip that the emulator knows: choose one of Ascend910B"),
         (["--torch-npu", "2.0.0", "x.py"], 2, "there is no torch-npu 2.0.0; the nearest are 2.1.0, 2.1.0.post3"),
         (["no-such-command"], 127, "no-such-command"),
         (["no_such_script.py"], 127, "no_such_script.py"),

@@ -107,7 +107,7 @@ def test_processes(tmp_path: Path) -> None:
         [
             *(f"f{number} {str(number)[:1].encode() + b'True'!r} None" for number in range(20)),
             "bug None an internal error of gpu2npu (KeyError: 'x')",
-            "deep None its code is nested too deeply, or names lead on to names too often",
+            "deep None its code is nested too deeply, or its names refer to each other in too long a chain",
         ]
     )
 

@@ -98,7 +98,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"match": MATCHES["environment"], "then": {"rename": "A-B"}}, "the name of an environment variable"),
         ({"match": {"argument": 0, "of": "f"}, "then": {"rename": "npu"}}, "the match must say which: give 'value'"),
         ({"match": MATCHES["call"], "then": {"replace": "f({0}"}}, "then.replace (rule 'mine'): 'f({0}' is not Python"),
-        ({"match": MATCHES["argument"], "then": {"replace": "f({0})"}}, "the field {0} is none of an argument"),
+        ({"match": MATCHES["argument"], "then": {"replace": "f({0})"}}, "the field {0} does not exist for an argument"),
         ({"match": MATCHES["argument"], "then": {"replace": "1, 2"}}, "is not one argument"),
         ({"match": MATCHES["argument"], "then": {"replace": "1", "remove": True}}, "are two edits of one place"),
         ({"then": {"keep": True, "rename": "x"}}, "then.keep (rule 'mine'): a place that is kept"),
@@ -113,7 +113,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"match": {"pattern": "cu(\\d+)"}, "then": {"rename": "\\2"}}, "cannot stand for what the pattern finds"),
         (
             {"match": MATCHES["import"], "then": {"add": {"statement": "lib.f()", "place": "around"}}},
-            "then.add.place (rule 'mine'): 'around' is no place beside an import",
+            "then.add.place (rule 'mine'): 'around' is not a place beside an import",
         ),
         (
             {"match": {"import": "*_cuda"}, "then": {"add": {"statement": "lib.f()"}}},
@@ -138,7 +138,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
             "match (rule 'mine'): {'nmae': 'lib'} has none of the keys that say what it is, did you mean 'name'.",
         ),
         ({"examples": [{"befor": "x"}]}, "examples[0] (rule 'mine'): {'befor': 'x'} has none of the keys"),
-        ({"then": {"rename": "lib.class"}}, "'lib.class' is no name in Python, which keeps 'class' for itself"),
+        ({"then": {"rename": "lib.class"}}, "'lib.class' is not a name in Python, where 'class' is a keyword"),
         ({"match": {"name": "a", "method": "b"}}, "$.rules[0].match"),
         ({"examples": [{"before": "x"}]}, "examples[0] (rule 'mine'): lacks 'after'."),
         ({"where": {}}, "$.rules[0].where"),
@@ -200,8 +200,8 @@ def test_the_built_in_files_pass(path: Path) -> None:
     [
         ("lib.f($X", "1", "is not one expression of Python"),
         ("lib.f($x)", "1", "a dollar without a name at character 7; write $X, in capital letters"),
-        ("$X + $Y", "1", "has no name of code, by which it could be found"),
-        ("f($X)", "1", "'f' in 'f($X)' is no builtin; write a qualified name (lib.f), or $F for any expression"),
+        ("$X + $Y", "1", "has no name that code would have to contain"),
+        ("f($X)", "1", "'f' in 'f($X)' is not a builtin; write a qualified name (lib.f), or $F for any expression"),
         ("lib.f(lambda: $X)", "1", "has what a pattern cannot have: Lambda"),
         ("lib.f(..., $X)", "1", "arguments by position stand behind `...`"),
         ("lib.f($X)", "lib.g($X, $X)", "$X stands 2 times in it, so that its code would run 2 times"),

@@ -154,12 +154,12 @@ def test_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"NoSuchRule": []}, "$.rules.NoSuchRule: is no kind of rule of the vendor's tool; known: ArgsModifyRule, "),
+        ({"NoSuchRule": []}, "$.rules.NoSuchRule: is not a kind of rule of the vendor's tool; known: ArgsModifyRule, "),
         ({"FuncNameModifyRule": {}}, "$.rules.FuncNameModifyRule: must be a list of rules, not an object."),
         ({"FuncNameModifyRule": ["x"]}, "$.rules.FuncNameModifyRule[0]: must be an object, not a text."),
         (
             {"FuncNameModifyRule": [{"old_name": "a", "new_name": "class"}]},
-            "$.rules.FuncNameModifyRule[0].new_name: 'class' is no name in Python, which keeps 'class' for itself.",
+            "$.rules.FuncNameModifyRule[0].new_name: 'class' is not a name in Python, where 'class' is a keyword.",
         ),
         ({"FuncNameModifyRule": [{"old_name": "a"}]}, "$.rules.FuncNameModifyRule[0]: lacks the key 'new_name'."),
         (

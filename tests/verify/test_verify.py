@@ -112,7 +112,7 @@ def test_it_is_refused_within_the_emulated_npu(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "without `gpu2npu run` around it" in capsys.readouterr().err
+    assert "without `gpu2npu run` before it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ _OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch
 _OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*|torch\.(?:bool|half|double|long)\..*")
 # torch_npu has more than it lists, and nobody calls it without having one.
 _OF_TORCH_NPU = ("torch_npu", "torch.npu")
-_GUARDED = "The program asks first or goes on without it: look whether its other way is good enough."
+_GUARDED = "The program tests for it first, or goes on without it: check whether its other way is good enough."
 # Classes whose methods have verdicts of their own, besides those of the class.
 _TENSOR_CLASS = "torch.Tensor"
 _MODULE = "torch.nn.Module"

@@ -153,7 +153,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     metavar="URL",
     help="With --repos: where to work, dask://HOST:PORT or ray://HOST:PORT, instead of local processes.",
 )
-@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where earlier answers are kept.")
+@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where earlier answers are stored.")
 @click.option("--no-cache", is_flag=True, help="Look at every file again. The answer is the same.")
 @click.option(
     "--docs-url",

@@ -25,7 +25,7 @@ from gpu2npu.support.releases import known_version, unknown_version
 @rule_files_option
 @click.option("-v", "--version", metavar="VERSION", help="Only the rules for this PyTorch version.")
 def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> None:
-    """List the rules, in the order in which they are asked, and where they come from: yours, then the built-in ones.
+    """List the rules, in the order in which they apply, and where they come from: yours, then the built-in ones.
 
     Packs of rules that installed packages offer and that are not applied are named at the end.
     """

@@ -47,7 +47,7 @@ elements of tensors, and no code. Take it to the machine of the migrated copy, f
     "--gpus",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many GPUs the CPU plays where there are none; what torchrun is told in CMD, or 1, unless set.",
+    help="How many GPUs the CPU plays where there are none; unless set, as many as torchrun in CMD starts, or 1.",
 )
 @click.option(
     "--hf32",
@@ -61,7 +61,7 @@ elements of tensors, and no code. Take it to the machine of the migrated copy, f
     "--tensors",
     type=click.IntRange(min=1),
     metavar="STEP",
-    help="Also keep the whole tensors of a step, at which `compare` found a divergence: a larger file.",
+    help="Also store the whole tensors of a step, at which `compare` found a divergence: a larger file.",
 )
 @program_argument
 def record(

@@ -111,7 +111,7 @@ CROSS_ENTROPY = AffinityKind(
     (ast.Call,),
     (b"cross_entropy",),
     ("npu::npu_cross_entropy_loss",),
-    "npu_cross_entropy_loss computes log_softmax and the loss in one operator, which tells for large vocabularies.",
+    "npu_cross_entropy_loss computes log_softmax and the loss in one operator, which matters for large vocabularies.",
     "The loss of each row is rounded, and sums are added in another order.",
     _HALF,
     (

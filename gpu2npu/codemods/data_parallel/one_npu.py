@@ -34,7 +34,7 @@ from gpu2npu.records import Code, Edit, FindingKind
 
 _MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."
 _RETAINED = "An NPU has no DataParallel: the model goes to one NPU, under the name `module` as before."
-_GIVEN = " DataParallel moved to the card what the model is given; see that it is on the NPU here."
+_GIVEN = " DataParallel moved the model's arguments to the card: check that they are on the NPU here."
 _NAMES = (
     " Take `.module` out where it is used, and load a state dict that was saved from a wrapped model as "
     "`{key.removeprefix('module.'): value for key, value in state.items()}`."

@@ -28,7 +28,7 @@ def single_card_entry(program: TrainingProgram, main: str, target: str) -> Entry
         raise CodemodError(f"The entry file '{main}' cannot be parsed.")
     group = own_group(entry)
     if group is not None:
-        raise CodemodError(f"'{main}' sees to several processes itself ({group}): migrate it without 'distributed'.")
+        raise CodemodError(f"'{main}' makes its process group itself ({group}): migrate it without 'distributed'.")
     if not any(True for _ in _assignments(entry.file, target)):
         raise CodemodError(f"'{main}' never assigns the target model '{target}'; give its name with -t/--target_model.")
     return entry

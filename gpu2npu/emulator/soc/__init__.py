@@ -98,7 +98,9 @@ def soc_named(name: str) -> Soc:
     """
     soc = SOCS.get(FAMILIES.get(name, name))
     if soc is None:
-        raise ValueError(f"{name!r} is no chip that the emulator knows: choose one of {', '.join([*FAMILIES, *SOCS])}")
+        raise ValueError(
+            f"{name!r} is not a chip that the emulator knows: choose one of {', '.join([*FAMILIES, *SOCS])}"
+        )
     return soc
 
 

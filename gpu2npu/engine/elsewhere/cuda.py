@@ -41,12 +41,12 @@ RETAINED = (
     "code has a counterpart for Ascend, add a branch for it."
 )
 NAMED = (
-    "What runs under this condition is CUDA's own, and the name is true on an NPU as well, for other code asks it too: "
-    "ask for `torch.version.cuda is not None` here besides, or add a branch for Ascend."
+    "What runs under this condition is CUDA's own, and the name is true on an NPU as well, as other code tests it too: "
+    "also test `torch.version.cuda is not None` here, or add a branch for Ascend."
 )
 KERNELS = (
-    "Only kernels for CUDA, or questions about a GPU, stand under this condition: left as it is, check what an NPU's "
-    "tensors meet instead."
+    "Only CUDA kernels, or tests for a GPU, are under this condition, which stays as it is: check which code runs for "
+    "tensors on an NPU instead."
 )
 
 # Each question for CUDA has one of these.

@@ -83,7 +83,7 @@ def mark_known(files: Iterable[CheckedFile], baseline: Baseline, root: Path, fil
 def expired(
     files: Iterable[CheckedFile], baseline: Baseline, root: Path, file: Path, checked: Collection[str], rules: set[str]
 ) -> Baseline:
-    """The entries that met nothing, of those that this check could have met: of the source trees `checked`, given as
+    """The entries that matched no finding, of those that this check could match: of the source trees `checked`, as
     paths from the baseline, and of `rules`."""
     met = {baseline_path(each.path, root, file): {one.fingerprint for one in each.findings} for each in files}
     gone: dict[str, list[Known]] = {}

@@ -84,7 +84,7 @@ def check_repository(task: RepositoryTask) -> CheckedRepository:
     for."""
     name = Path(task.path).name
     if task.program != __version__:
-        error = f"the worker has gpu2npu {__version__}, and {task.program} asks; install the same version on both"
+        error = f"the worker has gpu2npu {__version__}, and the caller {task.program}; install the same version on both"
         return CheckedRepository(task.path, name, error=error)
     started = time.perf_counter()
     owner = owner_of(Path(task.path))

@@ -27,7 +27,7 @@ def check_text(
     place = Path(os.path.relpath(name))
     path = PurePath(place.name) if ".." in place.parts else PurePath(place)
     if kind_of(path.name, text[:HEAD_BYTES]) is None:
-        raise UsageError(f"No file that is called {name!r} is looked into; give a name such as train.py or run.sh.")
+        raise UsageError(f"Files named {name!r} are not checked; give a name such as train.py or run.sh.")
     if choice.baseline is not None:
         raise UsageError("A baseline is about files; standard input has none.")
     with tempfile.TemporaryDirectory(prefix="gpu2npu-") as folder:
@@ -43,4 +43,4 @@ def _write(file: Path, text: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text)
     except OSError as error:
-        raise OutputError(f"Standard input could not be kept for the check: {error.strerror}.") from error
+        raise OutputError(f"Standard input could not be stored for the check: {error.strerror}.") from error

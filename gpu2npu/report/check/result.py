@@ -209,8 +209,8 @@ class CheckResult:
     `root` is the absolute folder that paths are relative to; `shown_root` what goes before a path that is shown to a
     user: "" where the root is the current folder, else it ends with "/". `version` is the PyTorch version the facts are
     for and `evidence` the wheel they come from; `chips` are the families of chips. `expired` is how many entries of the
-    baseline met nothing. `seconds` is wall-clock time. `files` are all files that were looked into, also those with
-    nothing to report, sorted.
+    baseline matched no finding. `seconds` is wall-clock time. `files` are all files that were read, also those
+    with nothing to report, sorted.
     """
 
     name: str

@@ -17,14 +17,14 @@ LABELS = {
     FindingKind.REVIEW: "to be reviewed by a person",
 }
 SEVERITY_LABELS = {
-    Severity.BLOCKER: "that nothing takes the place of",
+    Severity.BLOCKER: "without a replacement",
     Severity.CHANGE: "with a line to write",
     Severity.ENVIRONMENT: "of the environment",
     Severity.ADVICE: "that work and could be better",
     Severity.NOTE: "to know of",
 }
 VERDICTS = {
-    Verdict.READY: "ready to be migrated: nothing is left to a person but to try it",
+    Verdict.READY: "ready to be migrated: a person only has to try the result",
     Verdict.REVIEW: "can be migrated; some places need a look, or a line",
     Verdict.BLOCKED: "blocked: code of the program itself cannot run on the NPU, and nothing takes its place as it is",
     Verdict.NO_CUDA: "nothing in it is for CUDA",
@@ -100,7 +100,7 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
         for reason in readiness.effort.reasons[:3]:
             yield one_line(f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}")
     if readiness.effort.apart:
-        yield f"Apart from the program, and not in this: {hours_range(Effort(readiness.effort.apart))}"
+        yield f"Apart from the program, and not included: {hours_range(Effort(readiness.effort.apart))}"
     by_severity = ", ".join(
         f"{count} {SEVERITY_LABELS[severity]}" for severity, count in result.severities.items() if count
     )
@@ -111,7 +111,7 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
         yield f"Not listed: {counted(result.known, 'finding')} of the baseline"
     if result.expired:
         entries = counted(result.expired, "entry", "entries")
-        yield f"{entries} of the baseline met nothing (--update-baseline removes what meets nothing)"
+        yield f"{entries} of the baseline matched no finding (--update-baseline removes what matches none)"
 
 
 def apart(readiness: Readiness) -> str:

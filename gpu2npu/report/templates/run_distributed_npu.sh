@@ -17,7 +17,7 @@ COMMAND=(please input your shell script here)
 #                                and the same MASTER_PORT (29500); torchrun then starts the ranks.
 #     LOG_DIR                    the folder for one log a rank; default: npu_logs
 #     BIND_CORES                 0: let every rank run on all CPU cores, not on its share of them
-#     STOP_SECONDS               how long a rank that is told to end (SIGTERM) may take before it is killed; default: 5
+#     STOP_SECONDS               how long a rank that has got SIGTERM may take before it is killed; default: 5
 #
 # Exported to each process: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS,
 # and under the names of older programs RANK_SIZE, RANK_ID, DEVICE_ID.
@@ -186,7 +186,7 @@ leave() {
     rm -f -- "$MESSAGES" "$MESSAGES.sh"
 }
 
-# Where ranks tell "started RANK PROCESS" and "ended RANK STATUS", in the order in which it happens.
+# Ranks write "started RANK PROCESS" and "ended RANK STATUS" to it, in the order in which it happens.
 MESSAGES=$(mktemp)
 trap leave EXIT
 trap 'exit 129' HUP

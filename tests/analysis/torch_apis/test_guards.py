@@ -60,7 +60,7 @@ def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
     code = parse(text)
     early = torch_api_findings(code, "2.1.0")
     assert [(found.span.start_line, found.kind.value) for found in early] == [(3, "review"), (4, "unsupported")]
-    assert "asks first" in early[0].message and "-v 2.5.0" in early[1].message
+    assert "tests for it first" in early[0].message and "-v 2.5.0" in early[1].message
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_what_is_no_configuration(tmp_path):
         torch.npu.set_dump(str(tmp_path / "none.json"))
     wrong = tmp_path / "wrong.json"
     wrong.write_text('{"dump": {"dump_path": "x", "dump_mode": "some"}}')
-    with pytest.raises(ValueError, match=r"wrong.json is no configuration of a dump: KeyError\('some'\)"):
+    with pytest.raises(ValueError, match=r"wrong.json is not a configuration of a dump: KeyError\('some'\)"):
         torch.npu.set_dump(str(wrong))
 
 

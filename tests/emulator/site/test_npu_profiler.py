@@ -232,7 +232,7 @@ def test_what_is_not_written_says_so():
     prof = torch_npu.profiler.profile()
     with pytest.raises(RuntimeError, match="requires with_stack=True"):
         prof.export_stacks("stacks.txt")
-    with pytest.warns(UserWarning, match="is no JSON"):
+    with pytest.warns(UserWarning, match="is not JSON"):
         prof.add_metadata_json("a", "{")
 
 

@@ -42,7 +42,7 @@ def test_the_default_is_the_training_card_with_64_gib(monkeypatch):
 def test_an_unknown_chip_is_an_error_that_names_the_known_ones(monkeypatch):
     monkeypatch.setenv("GPU2NPU_SOC", "H100")
     with pytest.raises(
-        RuntimeError, match=r"GPU2NPU_SOC: 'H100' is no chip .*: choose one of Ascend910B, .*Ascend910A"
+        RuntimeError, match=r"GPU2NPU_SOC: 'H100' is not a chip .*: choose one of Ascend910B, .*Ascend910A"
     ):
         current_soc()
 

@@ -44,9 +44,9 @@ _TOGETHER = (
     "DistributedDataParallel waits for all of them), and write it under `if dist.get_rank() == 0:`."
 )
 _GOES_ON = (
-    "Every rank writes this file and goes on with it, and not all ranks may come by here: write it under "
-    "`if dist.get_rank() == 0:` and call dist.barrier() where all do, before the others use it; or write it under a "
-    "name of the process's own, and put it in place by os.replace."
+    "Every rank writes this file and goes on with it, and perhaps not all ranks run this line: write it under "
+    "`if dist.get_rank() == 0:` and call dist.barrier() where all ranks run it, before the others use it; or write it "
+    "under a name of the process's own, and put it in place by os.replace."
 )
 
 

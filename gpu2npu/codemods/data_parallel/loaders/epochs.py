@@ -58,8 +58,8 @@ def set_epochs(
                 loop.place.file,
                 loop.place.node,
                 API,
-                f"Which epoch this is cannot be told: count the passes over the loader from 0 and call {text}.sampler."
-                "set_epoch(n) before each, or every pass has the same order.",
+                f"The number of this epoch is not known: count the passes over the loader from 0 and call {text}."
+                "sampler.set_epoch(n) before each, or every pass has the same order.",
             )
 
 

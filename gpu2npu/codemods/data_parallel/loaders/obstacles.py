@@ -32,7 +32,7 @@ def _called(maker: CallPlace) -> str:
 def obstacle(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> str | None:
     """Return why a training loader cannot be rewritten, and what to write; None if it can be."""
     if call.positional not in range(4) or "dataset" not in call.given:
-        return f"The arguments of this DataLoader cannot be told apart: give it a DistributedSampler, and {_DIVIDE}."
+        return f"It is not known what each argument of this DataLoader is: give it a DistributedSampler, and {_DIVIDE}."
     return next(_obstacles(flow, call, shared, entries), None)
 
 
@@ -118,8 +118,9 @@ def _of_batch_size(flow: Dataflow, call: LoaderCall, shared: Shared | None) -> s
     if shared is None and call.keywords is not None and _owns_keywords(flow, call, call.keywords):
         return None
     return (
-        "What the keyword dictionary holds cannot be told, or other loaders get it too: give this loader a batch_size "
-        f"of its own, divided by {_RANKS}, and sampler=DistributedSampler({call.code('dataset')}) in place of shuffle."
+        "The contents of the keyword dictionary are not known, or other loaders get it too: give this loader a "
+        f"batch_size of its own, divided by {_RANKS}, and sampler=DistributedSampler({call.code('dataset')}) in place "
+        "of shuffle."
     )
 
 

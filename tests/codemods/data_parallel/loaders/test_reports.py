@@ -32,13 +32,13 @@ LEFT = {
     "a batch of one": ("train_loader = DataLoader(ds, shuffle=True)", "A batch of one sample cannot be shared"),
     "unknown keywords": (
         "train_loader = DataLoader(ds, **options())",
-        "What the keyword dictionary holds cannot be told",
+        "The contents of the keyword dictionary are not known",
     ),
     "keywords of two loaders": (
         "kw = dict(batch_size=64)\ntrain_loader = DataLoader(ds, **kw)\nother = DataLoader(ds, **kw)",
         "or other loaders get it too",
     ),
-    "starred arguments": ("train_loader = DataLoader(*parts)", "cannot be told apart"),
+    "starred arguments": ("train_loader = DataLoader(*parts)", "what each argument of this DataLoader is"),
     "a condition": (
         "train_loader = DataLoader(Big(), batch_size=64) if big else DataLoader(Small(), batch_size=64)",
         "give it a name in a line before",

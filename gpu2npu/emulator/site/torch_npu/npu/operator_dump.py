@@ -90,7 +90,7 @@ def set_dump(cfg_file: str) -> None:
         settings = json.loads(Path(cfg_file).read_text(encoding="utf-8"))["dump"]
         folder, sides = Path(settings["dump_path"]), _MODES[settings.get("dump_mode", "output")]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"set_dump: {cfg_file} is no configuration of a dump: {error!r}") from None
+        raise ValueError(f"set_dump: {cfg_file} is not a configuration of a dump: {error!r}") from None
     _end()
     if _enabled and settings.get("dump_op_switch", "off") == "on":
         _dump = _Dump(folder / time.strftime("%Y%m%d%H%M%S"), sides)

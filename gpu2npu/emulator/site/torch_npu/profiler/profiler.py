@@ -131,7 +131,7 @@ class _KinetoProfile:
         try:
             self.metadata[key] = json.loads(value)
         except (TypeError, ValueError):
-            warnings.warn(f"The value of metadata {key!r} is no JSON; it is ignored.", stacklevel=2)
+            warnings.warn(f"The value of metadata {key!r} is not JSON; it is ignored.", stacklevel=2)
 
     def get_trace_id(self) -> str:
         """Return the number that the callback for trace numbers gives, "" without one."""
