@@ -1,5 +1,5 @@
 """`make bench`: the whole migration of one large project beside PaConvert and bare parsing, on this machine, now; what
-that and a check are asked to take, and take; what twice as many rules cost; how right the edits are, by hand-written
+that and a check may take, and do take; what twice as many rules cost; how right the edits are, by hand-written
 labels; whether migrate, check and analyse agree about the same packages; what `gpu2npu check` and `analyse` cost; what
 data parallelism costs on emulated NPUs; and what `gpu2npu verify` costs a step that it records.
 
@@ -90,7 +90,7 @@ def measure_parts(parts: Sequence[str], rounds: int) -> int:
 
 
 def targets(tree: Path, scratch: Path, rounds: int) -> list[Target]:
-    """Measure the migration, and the check of the last and largest project, against what is asked of them."""
+    """Measure the migration, and the check of the last and largest project, against their targets."""
     smaller = scratch / "for-paconvert"
     copy_without_match(tree, smaller)
     _, large = project_trees(TREES, tree)[-1]

@@ -1,7 +1,7 @@
 """The hand-labelled set: which places there are, and what the tool did at each.
 
 A place counts as edited when what stands there afterwards differs, found by comparing the text before and after: what
-the tool says about itself is not asked, except for its findings.
+the tool says about itself is not used, except for its findings.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _SMALL = {
 
 @dataclass(frozen=True)
 class Target:
-    """One line: what is measured, its value by the clock and by the processors' seconds, and the value asked for."""
+    """One line: what is measured, its value by the clock and by the processors' seconds, and the target."""
 
     name: str
     value: float

@@ -225,7 +225,7 @@ def _settings(
     jobs: int | None = None,
     chips: tuple[str, ...] = (),
 ) -> Settings:
-    """The settings of a run. Raises UsageError for a version that is no string: 2.10 would be 2.1."""
+    """The settings of a run. Raises UsageError for a version that is not a string: 2.10 would be 2.1."""
     for given in (version, torch_npu):
         if not isinstance(given, str):
             raise UsageError(f'A version is a text, such as "2.7.1", not {given!r}.')

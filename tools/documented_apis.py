@@ -96,7 +96,7 @@ def kinds_of(names: Sequence[str], version: str) -> dict[str, set[FindingKind]]:
 def disagreements(
     supported: Mapping[str, bool], kinds: Mapping[str, set[FindingKind]]
 ) -> tuple[list[str], list[str], list[str]]:
-    """The names documented as unsupported of which nothing is said; documented as supported and reported as
+    """The names documented as unsupported that are not reported; documented as supported and reported as
     unsupported; and as unknown."""
     silent = [name for name, good in supported.items() if not good and not kinds[name]]
     refused = [name for name, good in supported.items() if good and FindingKind.UNSUPPORTED in kinds[name]]

@@ -1,4 +1,4 @@
-"""Analyses one file: what is asked of it is answered by findings and advice in the record of a migration."""
+"""Analyses one file: the requested analyses give findings and advice in the record of a migration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnreadableError(ValueError):
 
 
 class FileQuestion(str, Enum):
-    """The questions that a single file can be asked."""
+    """The analyses of a single file."""
 
     TORCH_APIS = "torch_apis"
     AFFINITY_APIS = "affinity_apis"

@@ -12,7 +12,7 @@ class CodemodError(ValueError):
 @dataclass(frozen=True)
 class Installation:
     """The part of a project that it installs: the outermost folders of its packages, `packages`, and the files with the
-    functions that its `commands` call, by path. Programs that are no part of the project import these."""
+    functions that its `commands` call, by path. Programs outside the project import these."""
 
     packages: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()

@@ -68,7 +68,7 @@ class Entry:
 
 
 class Entries:
-    """Several programs of a project, asked together: what each of them runs is looked up by file and definition."""
+    """Several programs of a project, searched together: what each of them runs is looked up by file and definition."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.all = tuple(entries)

@@ -21,7 +21,7 @@ from gpu2npu.python.tree.syntax import (
 )
 
 _MESSAGE = "The wrapped model has this in its module."
-# What DistributedDataParallel has itself, with the same meaning. State dicts are asked of the module: so their keys are
+# Members of DistributedDataParallel with the same meaning. State dicts are read from the module, so their keys are
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(
     {

@@ -1,6 +1,6 @@
 """The spelling of a module or name that new code needs in a file, and the import that adds it where it is missing.
 
-Asked twice, this says the same: equal edits of several codemods become one.
+Called twice, this gives the same: equal edits of several codemods become one.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _shortened(text: str) -> str:
 
 
 def actions(checked: Checked, codec: PositionCodec, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """The fix of each edit on the lines that are asked about, and the migration of the whole file."""
+    """The fix of each edit on the requested lines, and the migration of the whole file."""
     migrated = checked.migrated
     if migrated.content is None:
         return

@@ -1,4 +1,4 @@
-"""A project whose files are open in an editor: it is made ready once, then asked about texts that are not saved yet."""
+"""A project whose files are open in an editor: it is made ready once, then used for texts that are not saved yet."""
 
 from __future__ import annotations
 

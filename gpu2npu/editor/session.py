@@ -78,7 +78,7 @@ class EditorSession:
 
     def refresh(self, name: str) -> None:
         """Take in what changed on the disk in a file's project. Where it is not Python, it may be settings: then the
-        project is read as a whole when it is next asked about."""
+        project is read as a whole at the next request."""
         file = resolved(name)
         root = source_of(file, self.folders)
         known = self.projects.pop(root, None) if root.exists() else None

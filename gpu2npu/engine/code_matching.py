@@ -155,7 +155,7 @@ class CodeMatcher:
         return self.instances.is_one(node, scope, Wanted(CLASSES.get(kind, kind), member))
 
     def _is_unknown(self, node: ast.expr, scope: Scope) -> bool:
-        """Return whether nothing tells what an object is: not a tensor, a Module or a module that is imported, not of a
+        """Return whether an object is not known to be anything: not a tensor, a Module or an imported module, not of a
         class that defines the member which is taken from it, and not the program's own flags."""
         if last_name(node) in FLAG_HOLDERS:
             return False

@@ -26,7 +26,7 @@ class ProjectContext:
     """Facts shared by every file of one migration; picklable, so that workers can have it.
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
-    and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
+    and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
     `own_members` has, for members that rules match, such as `cuda`, the only files in which some class may define them.
     `other_names` are names that files of the project give to functions and classes of rules, `from lib import norm as
     our_norm`: each with the last names that it stands for.
@@ -187,7 +187,7 @@ def _own_members(
     methods: Words, attributes: Words, files: Mapping[str, bytes], spelled: Mapping[str, Words]
 ) -> dict[str, frozenset[str]]:
     """The files in which alone a class may define a member: those with a function of a method's name, and those that
-    spell an attribute's. The model judges each that is asked about."""
+    spell an attribute's. The model judges each on request."""
     members: dict[str, set[str]] = {}
     for path, data in files.items():
         for name in spelled[path] & (methods | attributes):

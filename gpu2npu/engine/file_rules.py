@@ -111,7 +111,7 @@ class FileRules:
         return bool(self.rules(kind)) or not self.context.other_names.keys().isdisjoint(self.spelled)
 
     def may_use(self, cls: str, member: str) -> bool:
-        """Return whether an object of which nothing is known may be of a class: the file imports its package, and names
+        """Return whether an object that is not known may be of a class: the file imports its package, and names
         the class where the member is one of dictionaries, lists and the like too."""
         package, _, name = cls.rpartition(".")
         if not imports_package(self.file, package.partition(".")[0]):

@@ -1,4 +1,4 @@
-"""The one place where findings of several sources come together."""
+"""Merges the findings of several sources; nothing else does."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def is_public(names: Names, name: str, scope: Scope) -> bool:
 def split_from_import(module: str, renamed: Sequence[Renamed], keep: Mapping[ast.alias, bool]) -> str:
     """The text of a from-import whose names no longer come from one module: one statement a module.
 
-    `keep` tells for each alias whether its local name must stay, and an `as` is needed.
+    `keep` says for each alias whether its local name must stay, and an `as` is needed.
     """
     groups: dict[str, list[str]] = {}
     for item in renamed:
@@ -141,7 +141,7 @@ def binds_module(file: PythonFile, module: str) -> bool:
 
 
 def anchor(sites: Sequence[ImportSite]) -> tuple[ImportSite, bool] | None:
-    """Of the torch imports of one scope, in source order: which one the new import goes to, and whether above it.
+    """The import among the torch imports of one scope, in source order, that the new import goes to; whether above it.
 
     It goes below `import torch`. Where a statement further up already imports from the NPU's module, which exists
     only once the plugin is loaded, it goes above that one.

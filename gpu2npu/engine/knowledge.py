@@ -1,4 +1,4 @@
-"""The rules for a file that is not Python, and the places in it that the kinds of matches are asked about."""
+"""The rules for a file that is not Python, and the places in it that the kinds of matches are tested at."""
 
 from __future__ import annotations
 

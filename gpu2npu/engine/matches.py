@@ -13,7 +13,7 @@ from gpu2npu.rulebook.rule import Rule
 
 @dataclass(frozen=True)
 class ReceiverQuestion:
-    """A member edit that depends on what `receiver` is, which only inference across files can tell."""
+    """A member edit that depends on what `receiver` is, which only inference across files can find out."""
 
     receiver: ast.expr
     member: str

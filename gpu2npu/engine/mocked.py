@@ -188,7 +188,7 @@ class MockedMembers:
                 yield node
 
     def _is_method(self, node: ast.Attribute) -> bool:
-        """Return whether a use of a member says that it is a method: it is called, or asked as a mock."""
+        """Return whether a use of a member says that it is a method: it is called, or used as a mock."""
         above = self.file.parents[node]
         if isinstance(above, ast.Attribute):
             return above.attr in MOCK_MEMBERS

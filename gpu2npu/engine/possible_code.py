@@ -52,7 +52,7 @@ def _is_handed_on(names: Names, node: ast.expr) -> bool:
 
 def possible_message(work: FileRules, rule: Rule, matched: Matched) -> str | None:
     """The sentence for a possible match of a rule; None where none is worth one: where another rule is for the name, a
-    rule is for objects of which nothing is known, or the file has nothing to do with the class that it may be of."""
+    rule is for objects that are not known, or the file has nothing to do with the class that it may be of."""
     if rule.then.keep or UNKNOWN in dict(getattr(rule.match, "types", ())).values():
         return None
     node = matched.node

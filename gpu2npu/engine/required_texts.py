@@ -29,7 +29,7 @@ def required_texts(pattern: bytes) -> tuple[Texts, ...]:
 
 
 def _best(candidates: list[Texts]) -> Texts:
-    """The one among some that is least often found by chance."""
+    """The candidate that is least often found by chance."""
     return max(candidates, key=lambda texts: min(map(len, texts), default=0), default=frozenset())
 
 

@@ -71,9 +71,9 @@ class RuleTable:
 
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;
     `families` are environment variables by their beginning, one of `beginnings`, `endings` imported modules by their
-    end. `plugins` tells for a rule's id which module its edits need. `leaves` are the last parts of all rule
+    end. `plugins` has by a rule's id the module that its edits need. `leaves` are the last parts of all rule
     names: cheap evidence that a name matters. `kinds` has the rules of each kind by the text that finds
-    them, `words` these texts, and `classes` are the kinds in the order in which they are asked.
+    them, `words` these texts, and `classes` are the kinds in the order in which they are tested.
     What a pattern matches has, in whatever letters, one of its `pattern_texts` in small ones; `pattern_text` finds any
     of them, and `ending` a module that one of the endings is for. `foreign_packages` know no NPU, `argument_names` are
     the keywords and positions of the arguments that rules are for, `users_names` the qualified names that users' rules

@@ -1,4 +1,4 @@
-"""Requirements: what pip and conda are asked to install, in whatever file they are asked."""
+"""Requirements: what pip and conda are to install, in whatever file it is named."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Re
 
 
 def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mark]:
-    """That no torch-npu for the version can be required, since there is none on PyPI."""
+    """The finding that PyPI has no torch-npu for the version, so that none can be required."""
     if _is_on_pypi(knowledge.version) or not knowledge.uses_device:
         return []
     message = f"PyPI has no torch-npu for PyTorch {knowledge.version}: install the wheel of Ascend's own release."

@@ -24,7 +24,7 @@ _NAMED = re.compile(r"(?:^|(?<=^-[eu])|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?=
 _OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
 _QUOTED_NAME = re.compile(r"[\"'](?P<name>[A-Z][A-Z0-9_]*)[\"']")
 _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
-# What is asked of PBS: `select=1:ngpus=1`.
+# A resource request to PBS: `select=1:ngpus=1`.
 _RESOURCE = re.compile(r"(?:^|[:,])(?P<name>\w+)=(?P<value>\w+)")
 _SCHEDULERS = {"SBATCH": "sbatch", "PBS": "qsub", "BSUB": "bsub"}
 # Commands whose options mean the same.
@@ -294,7 +294,7 @@ class _Reader:
         return moved(marks, lambda index: start + places[index])
 
     def _unread(self, start: int, end: int, message: str) -> Iterator[Mark]:
-        """Yield the first mention of a device or backend in what is no shell."""
+        """Yield the first mention of a device or backend in text that is not shell code."""
         if not self.spoken:
             yield from mention_marks(self.knowledge.table, self.text[start:end], start, message)
 

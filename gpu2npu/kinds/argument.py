@@ -184,7 +184,7 @@ class Arguments(Callees):
         self.unpacked(node, scope)
 
     def given(self, node: ast.Call, scope: Scope) -> list[Argument]:
-        """Apply the rules for the arguments of the call; gives those of which nothing stays."""
+        """Apply the rules for the arguments of the call; return the arguments that are taken out whole."""
         reached = self._constructed(node, scope, [keyword.arg for keyword in node.keywords])
         rules = self._argument_rules(node, reached, scope)
         if not rules:  # as for most calls

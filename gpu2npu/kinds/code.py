@@ -46,7 +46,7 @@ _PLAIN = ("name", "literal")  # what may be written twice
 class CodeMatch(Match):
     """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
 
-    `types` says for metavariables what they must be: tensor, module, unknown (nothing tells), device, dtype, literal,
+    `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
     name, or the qualified name of a class. `signature` are the parameters of the function that is called, in their
     order, so that an argument counts by position and by keyword.
     """

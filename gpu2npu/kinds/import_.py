@@ -135,7 +135,7 @@ class ImportMatch(Match):
 _OPTIONAL = "The import is optional here: the program has another way."
 _INSTALLED = re.compile(
     r"available|installed|enabled|(^|_)(has|have|with)_\w", re.IGNORECASE
-)  # in what is asked before an import
+)  # in a condition before an import
 _SHORT = 3  # characters of a package's name that other names have by chance
 
 

@@ -151,7 +151,7 @@ class Members:
 
     def _is_of(self, owner: ast.expr, scope: Scope, match: MemberMatch) -> bool | None:
         """Return whether an expression is an object of a class, or a class that is or derives from it; None where
-        nothing tells."""
+        it is not known."""
         if self.names.qualified(owner, scope) == match.owner:
             return True
         wanted = Wanted(match.owner, match.name, with_overrides=True)
@@ -193,7 +193,7 @@ class Members:
         return derives(found.names, found.bound.scope, wanted) if found and isinstance(found.bound, Defined) else False
 
     def _may_be(self, node: ast.Attribute, scope: Scope, match: MemberMatch) -> bool:
-        """Return whether an object of which nothing is known may be of the class."""
+        """Return whether an object that is not known may be of the class."""
         return self.names.qualified(node, scope) is None and self.work.may_use(match.owner, node.attr)
 
     def _definition(self, name: str, cls: Scope) -> None:

@@ -89,7 +89,7 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
 
 
 def _imported(rule: Rule, example: Example) -> frozenset[str] | None:
-    """The modules that the project of an example imports; the file alone tells, where a rule asks for none of some."""
+    """The modules that the project of an example imports: those of its file, where the rule excludes some modules."""
     files = {example.file: example.before.encode()} if rule.where.without else {}
     return project_imports(Rulebook((rule,), {}), files)
 

@@ -29,7 +29,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Learner(Protocol):
-    """The part of what is asked that remembers, in each worker, what others can use: `learned` gives what is new, and
+    """The part of the task that remembers, in each worker, what others can use: `learned` gives what is new, and
     `learn` takes what others found."""
 
     def learned(self) -> dict[str, bytes]: ...
@@ -174,7 +174,7 @@ def _reason(code: int | None, seconds: float | None) -> TaskEndedError:
     return TaskEndedError("the process ended unexpectedly")
 
 
-# What a worker is asked, and the part of it that remembers.
+# The task of a worker, and the part of it that remembers.
 _Work = tuple[Callable[[Any], Any], "Learner | None"]
 # Set in a worker, whose own threads hold no locks when it starts workers itself.
 _is_worker = False
@@ -187,7 +187,7 @@ def can_fork() -> bool:
 
 
 def _start_context() -> Any:
-    """Where a worker is not forked, it loads what it needs itself."""
+    """The context of multiprocessing. A worker that is not forked loads what it needs itself."""
     return multiprocessing.get_context("fork" if can_fork() else "spawn")
 
 

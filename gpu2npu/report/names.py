@@ -16,7 +16,7 @@ from gpu2npu.report.log import LOG_LINE, LOG_NAME
 from gpu2npu.report.tables import HEADERS, header_line
 
 REPORTS = (*HEADERS, LOG_NAME, LAUNCHER_NAME)
-# Enough of a file to tell whether it is a report of ours.
+# Bytes of a file that show whether it is a report of ours.
 HEAD_BYTES = 256
 
 _RENAMED = re.compile(r"^(?:gpu2npu_(?:\d+_)?)?(.+?)(?:\.\d+)?$")

@@ -99,7 +99,7 @@ def _is_of_no_kind(error: Any) -> bool:
 
 
 def _keys_of_kinds(alternatives: Iterable[dict[str, Any]]) -> list[str]:
-    """The keys that tell the alternatives of a choice between objects apart: the first that each requires."""
+    """The keys that distinguish the alternatives of a choice between objects: the first that each requires."""
     return [schema["required"][0] for schema in alternatives if "required" in schema]
 
 
@@ -148,7 +148,7 @@ def _hint(words: Iterable[str], known: Sequence[str]) -> str:
 
 
 def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where, below the rule, something is wrong, and what."""
+    """The place below the rule, and a sentence, for each thing that is wrong."""
     kind, then = kind_of(entry["match"]), entry["then"]
     yield from _misfits(kind, then)
     yield from kind.problems(entry)

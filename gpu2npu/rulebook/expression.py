@@ -21,7 +21,7 @@ SECONDS = 5.0
 _TRIES = 5
 _ran_out: Counter[str] = Counter()
 
-# Texts that `regex` reads otherwise than `re`: braces that are no count are its approximate matching, `[:` within a
+# Texts that `regex` reads otherwise than `re`: braces that are not a count are its approximate matching, `[:` within a
 # set is a POSIX class.
 _OTHERWISE = re.compile(
     r"\\(?:N\{[^}]*\}|.)|\[(?P<set>\^?\]?(?:\\.|[^\]\\])*)\]|(?P<brace>\{)(?!(?:\d+(?:,\d*)?|,\d*)\})", re.DOTALL

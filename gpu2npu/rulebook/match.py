@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-# The severity of a finding of which nothing but its kind is known.
+# The severity of a finding if only its kind is known.
 SEVERITIES = {
     FindingKind.UNSUPPORTED: Severity.BLOCKER,
     FindingKind.UNKNOWN: Severity.NOTE,
@@ -146,7 +146,7 @@ class Match:
 
     @property
     def otherwise(self) -> str:
-        """The reason why code is not matched of which no more can be said."""
+        """The reason why code is not matched, if no closer one is known."""
         return f"the code here is other than the rule's: it matches {self.text}"
 
     @property
@@ -155,7 +155,7 @@ class Match:
         return f"`{self.word}` stands only in text here (a comment or a string), and the rule is for code"
 
     def why_not(self, site: Site, names: Names) -> str | None:
-        """Return why a name on a line, which is the `word`, is not what is matched; None where nothing tells."""
+        """Return why a name on a line, which is the `word`, is not what is matched; None where that is not known."""
         wanted, shown = self.qualified, site.shown
         if wanted is None:
             return self.otherwise
@@ -188,13 +188,13 @@ class Match:
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
         """Return what is done at the nodes of a Python file that name, call, import, define or quote something:
-        functions by the type of the node. One that gives true has settled its node for the kinds asked later.
+        functions by the type of the node. One that gives true has settled its node for the kinds tested later.
         `Quoted` stands for strings for the text of which there is no rule, `ast.Module` for the end of the file."""
         return {}
 
     @classmethod
     def in_text(cls, work: FileRules, ruled: RuledString) -> None:
-        """Apply the rules of the kind to the text of a string, for which no rule with a role has been asked."""
+        """Apply the rules of the kind to the text of a string, for which no rule with a role has been tested."""
 
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
@@ -213,7 +213,7 @@ class Match:
         return False
 
     def before(self, other: Match) -> str | None:
-        """Return why this is asked before a match of another kind where both fit; None if there is no such place."""
+        """Return why this is tested before a match of another kind where both fit; None if there is no such place."""
         return None
 
     # In a rule file.

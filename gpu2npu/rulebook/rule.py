@@ -167,7 +167,7 @@ class Role:
 
 @dataclass(frozen=True, eq=False)
 class Rulebook:
-    """Rules in the order in which they are asked: the user's before the built-in ones. `limited` has the limits of the
+    """Rules in the order in which they are tested: the user's before the built-in ones. `limited` has the limits of the
     rules that are not for every file, each with the ids of those that have it."""
 
     rules: tuple[Rule, ...]

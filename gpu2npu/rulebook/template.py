@@ -78,8 +78,8 @@ def check_template(text: str, *, argument: bool = False) -> tuple[Piece, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The comma tells one expression from what only reads as one between added brackets: `x) + (y`. On its own
-            # line it tells one from what closes the bracket and leaves it to a comment: `x,)#`.
+            # The comma refuses what only reads as one expression between added brackets: `x) + (y`. On its own line it
+            # refuses what closes the bracket and leaves it to a comment: `x,)#`.
             opening = "f(" if argument else "("
             ast.parse(f"{opening}{code}\n,)", mode="eval")
             tree = ast.parse(f"{opening}{code},)", mode="eval").body

@@ -86,5 +86,5 @@ def _patterns() -> list[tuple[re.Pattern[str], Fact]]:
 
 @cache
 def _some_pattern() -> re.Pattern[str]:
-    """Return one pattern that fits what any of the patterns fits, asked first: few names are fitted by one."""
+    """Return one pattern that fits what any of the patterns fits, tested first: few names are fitted by one."""
     return re.compile("|".join(pattern.pattern for pattern, _ in _patterns()) or "(?!)")

@@ -16,7 +16,7 @@ from gpu2npu.support.documented import documented
 from gpu2npu.support.releases import DATA, from_on, has_fact, release_of, version_key
 
 LIMITS = DATA / "limits.json"
-# Families of chips, as torch_npu's documentation tells them apart; 910_93 is the A3, 310P an inference card.
+# Families of chips, as torch_npu's documentation distinguishes them; 910_93 is the A3, 310P an inference card.
 CHIPS = ("910A", "910B", "910_93", "310P", "950")
 DEFAULT_CHIP = "910B"
 # What the name of a chip begins with, as torch_npu's socVersionMap and `npu-smi` have it, and its family.

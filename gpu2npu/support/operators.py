@@ -63,7 +63,7 @@ def first_release(name: str) -> str | None:
 def exists(name: str) -> bool:
     """Return whether PyTorch has the name in some release, or a class it is an attribute of.
 
-    True as well for packages of which no names were read, such as torch.fx.
+    True as well for packages whose names were not read, such as torch.fx.
     """
     everything = all_names()
     parts = name.split(".")

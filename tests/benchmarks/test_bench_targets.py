@@ -1,4 +1,4 @@
-"""Tests of what is asked of the migration and the check, and of how it is printed."""
+"""Tests of the targets of the migration and the check, and of how they are printed."""
 
 import subprocess
 import sys

@@ -222,7 +222,7 @@ def test_a_signal_ends_a_loop_of_the_command_itself(
 def test_another_signal_does_not_kill(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], number: int | None, said: str
 ) -> None:
-    """A timer with a handler of its own, such as that of --file-timeout, is no reason to kill."""
+    """A timer with a handler of its own, such as that of --file-timeout, is not a reason to kill."""
     killed = []
     monkeypatch.setattr(signals, "_SECONDS", 0)
     monkeypatch.setattr(os, "kill", lambda process, number: killed.append((process, number)))

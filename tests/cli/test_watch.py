@@ -43,7 +43,7 @@ def signals_restored() -> Iterator[None]:
 
 @pytest.fixture
 def added(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[[], list[str]]:
-    """The lines that the diffs shown since it was last asked add."""
+    """The lines that the diffs shown since the last call add."""
 
     def read() -> list[str]:
         lines = capfdbinary.readouterr().out.decode().splitlines()

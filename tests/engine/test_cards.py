@@ -1,4 +1,4 @@
-"""Which files name a card, and which import torch."""
+"""Files that name a card, and files that import torch."""
 
 from __future__ import annotations
 

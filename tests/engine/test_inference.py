@@ -1,4 +1,4 @@
-"""Tests of what jedi is asked, and that asking runs nothing of the user's."""
+"""Tests of what jedi is used for, and that this runs nothing of the user's."""
 
 from __future__ import annotations
 

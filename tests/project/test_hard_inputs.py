@@ -117,7 +117,7 @@ if sys.version_info >= (3, 12):
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A project of which no file can be taken but one, and what is said of each."""
+    """A project with one file that can be migrated, and the reason for each other file."""
     folder = tmp_path_factory.mktemp("refused") / "project"
     folder.mkdir()
     (folder / "good.py").write_text(IMPORT + PLACE)

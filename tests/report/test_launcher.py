@@ -33,7 +33,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """That of a machine with 8 NPUs, unless `variables` say otherwise."""
+    """The environment of a machine with 8 NPUs, unless `variables` say otherwise."""
     ours = {"NPUS", "ASCEND_RT_VISIBLE_DEVICES", "LOG_DIR", "OMP_NUM_THREADS", "NNODES", "NODE_RANK", *NAMES}
     others = {name: value for name, value in os.environ.items() if name not in ours}
     return {**others, "GPU2NPU_NPUS": "8", **variables}

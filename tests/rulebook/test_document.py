@@ -1,4 +1,4 @@
-"""Files that are no rule files at all: each is refused in one sentence, without reading or waiting for ever."""
+"""Files that are not rule files at all: each is refused in one sentence, without reading or waiting for ever."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_what_cannot_be_called_is_noted(kinds):
 
 
 def test_the_shipped_map_is_what_is_traced(kinds):
-    """Of a few APIs of each source; the whole takes minutes."""
+    """Compares a few APIs of each source; the whole map takes minutes."""
     chosen = ("torch.nn.functional.linear", "torch.nn.LayerNorm", "torch.optim.AdamW", "torch.nn.utils.clip_grad_norm_")
     book = Book(kinds)
     for call in all_calls(only=chosen):

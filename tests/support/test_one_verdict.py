@@ -132,7 +132,7 @@ def test_no_name_that_pytorch_has_is_said_not_to_exist():
 
 
 def test_the_documentation_is_heard_where_no_operator_speaks():
-    """Of names documented as unsupported few are called good: docs/documented-unsupported.md has them."""
+    """Few names documented as unsupported are called good: docs/documented-unsupported.md has them."""
     good = [
         name for name in documented_names() if not documented(name).supported and verdict(name, "2.7.1").kind in GOOD
     ]

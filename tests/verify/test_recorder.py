@@ -49,7 +49,7 @@ assert torch.load("0.pt")["model"].keys() == {"linear.weight", "linear.bias"}
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """Of a program that starts as users start it, where Python itself begins the recording."""
+    """The recording of a program that starts as users start it, where Python itself begins the recording."""
     folder = tmp_path_factory.mktemp("recorder")
     script = folder / "train.py"
     script.write_text(PROGRAM)

@@ -27,7 +27,7 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The key that tells one outcome from another."""
+        """The key that identifies an outcome."""
         return self.suite, self.mode, self.dtype, self.name
 
 

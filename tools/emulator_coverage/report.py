@@ -26,7 +26,7 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
 (modules) and `optim_db` (optimizers), are run here on the emulated NPU and compared with the CPU: every operator of
 `op_db` that supports float32, all its samples, forward and, where it has a gradient, backward.
 
-- **normal**: an operator without a NumPy kernel borrows torch's CPU code, as `gpu2npu run` does unless told otherwise.
+- **normal**: an operator without a NumPy kernel borrows torch's CPU code, as `gpu2npu run` does without `--strict`.
 - **strict** (`GPU2NPU_STRICT=1`): NumPy computes everything; an operator without a kernel is an error. float16 and
   bfloat16 are run in strict mode, over the operators that pass in strict float32 and have the dtype on the CPU.
 - An entry passes when all its samples do: same shapes, dtypes and layout, results on the NPU, and values within the
@@ -42,7 +42,7 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
   logarithmic targets of a divergence, gradients that multiply complex matrices, conversions to channels_last.
 - Which of several equal elements `sort`, `argsort`, `topk`, `kthvalue` and `mode` name is open: the elements that their
   indices point to are compared.
-- HF32, which the NPU uses for float32 convolutions unless told otherwise, is off (`torch.npu.conv.allow_hf32 = False`):
+- HF32, which the NPU uses for float32 convolutions by default, is off (`torch.npu.conv.allow_hf32 = False`):
   it keeps fewer digits than the tables ask for.
 - Optimizers take {steps} steps with each of torch's configurations, one by one, by foreach and fused.
 """

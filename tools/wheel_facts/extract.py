@@ -183,7 +183,7 @@ def _words(library: bytes, sources: dict[str, str]) -> set[str]:
 
 
 def _refused(source: str) -> set[str]:
-    """Of dicts {"share_memory_": torch.Tensor} the qualified names; a class stands for its `__init__`."""
+    """The qualified names in dicts {"share_memory_": torch.Tensor}; a class stands for its `__init__`."""
     file = ParsedFile.of(Names.of(SourceFile(REFUSED, source, "utf-8", b""), Project()))
     pairs = (pair for node in file.nodes(ast.Dict) for pair in zip(node.keys, node.values, strict=True))
     found = ((string_value(name), file.qualified(owner)) for name, owner in pairs)

@@ -23,7 +23,7 @@ _COMMON = frozenset(
         gelu silu softmax layer_norm rms_norm dropout bias_add transpose matmul linear attention embedding""",
     )
 )
-# How variables that hold an extension are called; asked where the project has a Python function of the same name.
+# How variables that hold an extension are called; used where the project has a Python function of the same name.
 _EXTENSION = re.compile(r"ext|cuda|_c$|_module|kernel|_ops|lib|_op$", re.IGNORECASE)
 _BUILDERS = frozenset({"load", "load_inline"})
 

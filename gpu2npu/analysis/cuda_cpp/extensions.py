@@ -45,7 +45,7 @@ class Extension:
 
 
 def extensions(project: Project) -> list[Extension]:
-    """Those whose name is plain text, from the Python files of a project."""
+    """The extensions whose name is plain text, from the Python files of a project."""
     found: list[Extension] = []
     for path in sorted(project.files):
         names = project.names(path) if _WORDS.search(project.read(path)) is not None else None

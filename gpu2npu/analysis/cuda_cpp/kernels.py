@@ -79,7 +79,7 @@ def cuda_places(path: str, source: bytes) -> Iterator[NativePlace]:
 
 
 def kernels_and_launches(path: str, text: str, first_line: int = 1) -> Iterator[NativePlace]:
-    """Those in a text of CUDA code that begins in line `first_line` of the file."""
+    """The kernels and launches in a text of CUDA code that begins in line `first_line` of the file."""
     code = without_strings(text)
     starts = [match.end() for match in re.finditer(r"\n", code)]
 

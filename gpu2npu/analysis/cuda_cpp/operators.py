@@ -49,7 +49,7 @@ def operator_lines(files: Mapping[str, bytes], built: list[Extension]) -> dict[t
 
 
 def _only_extension(built: list[Extension], seen: set[str]) -> bool:
-    """The one extension of a project is what its exporting sources are compiled into, however they are listed."""
+    """Return whether a project has one extension, which all its exporting sources are compiled into, listed or not."""
     return len(built) == 1 and bool(seen)
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-# What torch.compile fuses could not be told apart any more.
+# Operators that torch.compile fuses would no longer be seen one by one.
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
 import torch
@@ -72,7 +72,7 @@ class _Call:
         self.calls = 1
 
     def add(self, inputs: _Shapes, outputs: _Shapes) -> bool:
-        """Tells whether its shapes were never seen in this call."""
+        """Record the shapes of a call; return whether they were not seen in it before."""
         self.calls += 1
         if not self.shapes and (inputs, outputs) == self.first:
             return False

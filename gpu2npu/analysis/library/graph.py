@@ -198,7 +198,7 @@ class _Builder:
             yield from filter(None, (self.meanings.reads_property(owner, part.attr) for owner in owners))
 
     def _unknown_method(self, node: ast.Attribute, scope: Scope, caller: str) -> None:
-        """A method of an object of which nothing is known; never one of `self`."""
+        """A method of an object that is not known; never one of `self`."""
         receiver = last_name(node.value) or ""
         if not (receiver == "self" and isinstance(node.value, ast.Name) and scope.enclosing_class() is not None):
             self.graph.need(self.needs.of_method(node.attr, receiver, node.attr in self.functions), caller, node.lineno)

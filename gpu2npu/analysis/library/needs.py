@@ -33,7 +33,7 @@ class Needs:
         return self._known[question]
 
     def of_method(self, name: str, receiver: str, is_python: bool) -> Need | None:
-        """The need of a method that is called on an object of which nothing is known."""
+        """The need of a method that is called on an object that is not known."""
         operator = self._operators.method(name, receiver, is_python)
         if operator is not None:
             return _own_operator(operator)

@@ -1,9 +1,9 @@
 """The functions of a library that reach, through any chain of calls, something that an NPU lacks or that a migration
-has to rewrite: an unsupported API, a CUDA operator, a CUDA API, an API of which nothing is known.
+has to rewrite: an unsupported API, a CUDA operator, a CUDA API, an API that is not known.
 
 The library is read, never imported. Calls are followed through its files, its classes and what its packages re-export;
 what a variable holds is inferred from annotations, assignments, defaults and what functions return. A call through an
-object of which nothing is known is not followed.
+object that is not known is not followed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The torch APIs that a file calls and that the NPU lacks, runs on the CPU, or of which no table says anything.
+"""The torch APIs that a file calls and that the NPU lacks, runs on the CPU, or that no table knows.
 
 Functions and classes are found by what their names mean, methods by the type of what they are called on.
 """

@@ -96,12 +96,12 @@ def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list
 
 
 def _kind(met: Limit) -> FindingKind:
-    """Leave what nobody can tell from the text, such as the device, for a person to look at."""
+    """Leave what the text does not show, such as the device, for a person to look at."""
     return FindingKind.REVIEW if met.outcome == DIFFERS or met.devices else FindingKind.UNSUPPORTED
 
 
 def _text(api: str, met: Limit, chips: Sequence[str]) -> str:
-    """The evidence and advice; `chips` are those it is for, none where it is for all that were asked about."""
+    """The evidence and advice; `chips` are those it is for, none where it is for all that were named."""
     on = f"On {' and '.join(chips)}: " if chips else ""
     return on + message(ApiVerdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
 
@@ -128,7 +128,7 @@ def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
 
 
 def _may_be_limited(api: str, call: ast.Call, scope: Scope, code: Code) -> bool:
-    """Return whether a limit is for what a call is given; asked before what it is called on, which takes longer."""
+    """Return whether a limit is for the arguments of a call; tested before the receiver, which takes longer."""
     limits = limits_of(api)
     given = _given(api, call, scope, code) if limits else CallFacts()
     return any(each.applies_to(given) for each in limits)

@@ -26,8 +26,8 @@ EXIT_FAILED = 1
 def validate(files: tuple[Path, ...]) -> None:
     """Check that FILEs can be used with -r: their form, their meaning, their examples.
 
-    Rules that are for the same place are no error: they are listed, with the one that counts there and why. The exit
-    code is 2 if a file cannot be used, and 1 if no example shows what a rule does.
+    Rules that are for the same place are not an error: they are listed, with the one that counts there and why. The
+    exit code is 2 if a file cannot be used, and 1 if no example shows what a rule does.
     """
     problems = [problem for path in files if (problem := _problem(path)) is not None]
     if problems:

@@ -19,7 +19,7 @@ from gpu2npu.rulebook.reference import reference
     default=Path("docs/rules"),
     show_default=True,
     metavar="DIR",
-    help="The folder to write. Pages in it of rule files that are no more are removed.",
+    help="The folder to write. Pages in it of rule files that no longer exist are removed.",
 )
 def docs(output: Path) -> None:
     """Write the reference of the built-in rules: one page for each rule file, one for the roles, and an index."""

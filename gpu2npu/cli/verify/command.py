@@ -65,7 +65,7 @@ _COMMANDS = {
 
 
 class _VerifyGroup(LazyGroup):
-    """A group whose words are a program to run where the first of them is no subcommand."""
+    """A group whose words are a program to run where the first of them is not a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As LazyGroup; the program's words are in `ctx.args`."""

@@ -91,7 +91,7 @@ class TermReader:
         return self._leaf(node)
 
     def _leaf(self, node: ast.expr) -> Term:
-        """A value that only the code of an expression tells."""
+        """A value of which only the expression is known, such as the name of a variable."""
         name = dotted_name(node)
         if name is None:
             return Term("leaf", value=(id(node), "code"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Term:
-    """A value. `value` is the number of a "const", the position of an "item", and what tells leaves apart.
+    """A value. `value` is the number of a "const", the position of an "item", and what identifies a leaf.
 
     `spelled` are expressions of the function that is looked at which have this value, the shortest first; none where
     only another function has them. `through` are the assignments of that function that lead to the value.

@@ -35,7 +35,8 @@ _LEFT_BEFORE = (
 
 
 def by_world_size(wrap: Wrap) -> Iterator[Step]:
-    """The condition that a wrap stands under, asked of the processes; a finding where it is about something else."""
+    """The condition that a wrap stands under, rewritten for the number of processes; a finding where it tests something
+    else."""
     for condition in _conditions(wrap):
         found = list(_counts(wrap, condition))
         yield from found
@@ -50,7 +51,7 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
 
 
 def asks_for_processes(wrap: Wrap) -> bool:
-    """Return whether the wrap stands under a condition that is asked of the processes."""
+    """Return whether the wrap stands under a condition that is rewritten for the number of processes."""
     return any(True for condition in _conditions(wrap) for _ in _counts(wrap, condition))
 
 

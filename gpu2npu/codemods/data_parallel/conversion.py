@@ -97,8 +97,8 @@ def _running(program: TrainingProgram, wraps: Sequence[Wrap]) -> dict[Wrap, Sequ
 
 
 def _elsewhere(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
-    """The programs of others that use a library's trainer, as one; tests are no library. Those of a model are unknown
-    that is put into a container."""
+    """The programs of others that use a library's trainer, as one; tests are not a library. For a model that is put
+    into a container they are unknown."""
     above = [node for node in wrap.file.above(wrap.call) if isinstance(node, DEFINITIONS)]
     if not above or is_test_file(wrap.file.path) or is_stored(wrap):
         return ()

@@ -42,7 +42,7 @@ def wrap_target(program: TrainingProgram, entry: Entry, target: str) -> Iterator
 def wrap_below(
     program: TrainingProgram, entry: Entry, file: ParsedFile, placed: ast.stmt, target: str
 ) -> Iterator[Step]:
-    """Wrap a model in DistributedDataParallel below a statement. What is asked of the model alone, such as its state
+    """Wrap a model in DistributedDataParallel below a statement. What is read from the model itself, such as its state
     dict, goes to its `.module`."""
     offset, indent = line_below(file, placed), indentation(file.text, file.bounds(placed)[0])
     ddp, torch = spelling(file, DISTRIBUTED), spelling(file, "torch")

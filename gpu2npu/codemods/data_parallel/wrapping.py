@@ -76,7 +76,8 @@ def target_of(wrap: Wrap) -> ast.expr | None:
 
 
 def hands_on(wrap: Wrap) -> bool:
-    """Return whether other code than the function of the wrap has the model: it is no local variable that stays one."""
+    """Return whether other code than the function of the wrap has the model: it is not, or does not stay, a local
+    variable."""
     target, function = target_of(wrap), function_above(wrap.file, wrap.call)
     if function is None or not isinstance(target, ast.Name):
         return True

@@ -88,6 +88,6 @@ def ipc_collect() -> None:
 
 
 def utilization(device: DeviceLike = None) -> int:
-    """Percent of time the device computes; 0, since nothing is queued when this is asked."""
+    """Percent of time the device computes; 0, since nothing is queued when this is called."""
     index_of(device)
     return 0

@@ -63,7 +63,7 @@ def saturate(values: Array, counts: bool = True) -> None:
     """Make the largest numbers of infinities and 0 of NaN in a float16 array, in place.
 
     Source: the document of INF_NAN_MODE_ENABLE in CANN's reference of environment variables ("Inf becomes max, NaN
-    becomes 0"). `counts`: whether it is an overflow, one that `has_overflowed` tells.
+    becomes 0"). `counts`: whether it is an overflow that `has_overflowed` reports.
     """
     saturated = _saturated(values, counts)
     if saturated is not values:
@@ -108,7 +108,7 @@ def _arrays(values: Iterable[Any]) -> Iterable[Array]:
 
 
 def _all_finite(args: Sequence[Any]) -> bool:
-    """Return whether the operator was given neither infinities nor NaN, which are no overflow of its own."""
+    """Return whether the operator was given neither infinities nor NaN, which do not count as its own overflow."""
     if any(isinstance(value, float) and not np.isfinite(value) for value in args):
         return False
     return all(np.isfinite(value).all() for value in _arrays(args) if value.dtype.kind == "f")

@@ -13,7 +13,7 @@ def current_blas_handle() -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """0: no warnings about synchronization, of which there is none."""
+    """0: no warnings about synchronization, since nothing is asynchronous."""
     return 0
 
 
@@ -68,7 +68,7 @@ class CubePrecision:
 
     Setting `allow_hf32` to what is not a bool raises torch_npu's TypeError.
 
-    Setting `allow_hf32` to what is no bool raises torch_npu's TypeError.
+    Setting `allow_hf32` to what is not a bool raises torch_npu's TypeError.
     """
 
     def __init__(self, allow_hf32: bool) -> None:

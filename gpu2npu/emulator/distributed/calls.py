@@ -17,7 +17,7 @@ HEADERS = 0  # the tag of messages' headers; see `tag` for that of the messages
 
 @dataclass(frozen=True)
 class Call:
-    """One collective: its name, what the others are told, and whether the caller waits at once."""
+    """One collective: its name, what the other ranks are sent, and whether the caller waits at once."""
 
     collective: str
     header: torch.Tensor
@@ -52,7 +52,7 @@ def reduction(opts: Any) -> str:
 
 
 def _dtype(tensors: Tensors) -> str:
-    """Of the first tensor; HCCL moves truth values as bytes."""
+    """The dtype of the first tensor, as " of float32"; HCCL moves bool as uint8."""
     names = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors[:1]]
     return "".join(f" of {'uint8' if name == 'bool' else name}" for name in names)
 

@@ -75,7 +75,7 @@ def _sockets() -> dict[int, int]:
 
 
 def _inode(descriptor: int) -> int | None:
-    """Of a socket; None for other files and for a descriptor that is closed."""
+    """The inode of a socket; None for other files and for a descriptor that is closed."""
     try:
         status = os.fstat(descriptor)
     except OSError:

@@ -52,7 +52,7 @@ class Group(dist.ProcessGroup):
     def _gloo(self) -> Any:
         return self._transport.gloo
 
-    # What is asked about a group.
+    # Properties of a group.
 
     def getBackendName(self) -> str:  # noqa: N802 - c10d's name
         return "hccl"

@@ -107,7 +107,7 @@ class InFlight:
             work.wait()
 
     def pending(self) -> list[Work]:
-        """Those that are not over."""
+        """The works that are not over."""
         return [work for work in self._snapshot() if not work.is_over]
 
     def finish(self, patience: float) -> list[Exception]:

@@ -69,7 +69,7 @@ def _until(ask: Callable[[], list[int]], seconds: float) -> list[int]:
 
 
 def _is_running(process: int) -> bool:
-    """Return whether a process runs; one that has ended and that its parent has not asked about does not."""
+    """Return whether a process runs; one that has ended and whose parent has not waited for it does not."""
     try:
         os.kill(process, 0)
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]

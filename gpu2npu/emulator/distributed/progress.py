@@ -46,7 +46,7 @@ class Collective(PendingOperation):
     is_for_others: ClassVar[bool] = True
 
     def missing(self, others: Mapping[int, RankProgress]) -> list[int]:
-        """Those that have called fewer."""
+        """The ranks that have called fewer collectives."""
         return [rank for rank, progress in others.items() if progress.collectives <= self.number]
 
 

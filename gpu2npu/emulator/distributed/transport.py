@@ -70,7 +70,7 @@ from gpu2npu.emulator.distributed.watch import Watch
 
 _PATIENCE = timedelta(seconds=15)  # for other ranks, at the end of a process: one that fails ends soon
 _AFTER_ABORT = 5.0  # seconds for threads to see that their connections are closed
-_LATE = 1.0  # seconds that a work takes before the other ranks are told
+_LATE = 1.0  # seconds that a work takes before the other ranks are informed
 
 _live: dict[Transport, None] = {}  # in the order in which they were made
 

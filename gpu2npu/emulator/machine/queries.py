@@ -130,7 +130,7 @@ TYPES: dict[str, tuple[Callable[[Chip], Iterable[Field]], bool]] = {
 
 
 def answer(kind: str, chips: Sequence[Chip], card: int) -> Iterator[str]:
-    """`-t KIND -i CARD`: what is asked of each of `chips`, which are on that card."""
+    """`-t KIND -i CARD`: the requested values of each of `chips`, which are on that card."""
     yield _line("NPU ID", card)
     if kind == "board":
         yield from (_line(*field) for field in _board(chips[0]))

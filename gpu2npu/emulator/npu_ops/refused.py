@@ -12,7 +12,7 @@ from gpu2npu.emulator.device.dispatch.limits import refuse
 
 
 def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
-    """`torch.kl_div`, of a target that is no logarithm. Raises LimitError for one that is."""
+    """`torch.kl_div`, of a target that is not a logarithm. Raises LimitError for one that is."""
     refuse("torch.nn.functional.kl_div", (("log_target", str(log_target)),))
     composed = torch.ops.aten.kl_div.default._op_dk
     key = torch._C.DispatchKey.CompositeImplicitAutograd

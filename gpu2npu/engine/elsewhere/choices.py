@@ -11,7 +11,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
 
-# Names that tell whether the GPU is used: `use_gpu`, `has_cuda`.
+# Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
 
 
@@ -36,7 +36,7 @@ def decides_device(test: ast.BoolOp, names: Names) -> bool:
 
 
 def _is_flag(above: ast.AST, file: PythonFile) -> bool:
-    """Return whether a value tells other code that the GPU is used: `self.use_gpu = ...`, `run(cuda=...)`, or as the
+    """Return whether a value shows other code that the GPU is used: `self.use_gpu = ...`, `run(cuda=...)`, or as the
     answer of `def has_cuda()`."""
     if isinstance(above, ast.Return):
         named = [each.name for each in file.above(above) if isinstance(each, FUNCTIONS)][:1]

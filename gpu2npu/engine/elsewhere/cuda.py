@@ -118,7 +118,7 @@ def _without_not(test: ast.expr) -> ast.expr:
 
 
 def _value(home: Scope, name: str) -> ast.expr:
-    """The one value that is assigned to a name."""
+    """The only value that is assigned to a name."""
     (binding,) = home.bindings[name]
     assert isinstance(binding, Assigned) and binding.whole is not None
     return binding.whole

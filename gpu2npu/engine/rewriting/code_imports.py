@@ -112,7 +112,7 @@ class CodeImports:
         self.moved[key] = (target, local, binding, found[0][2])
 
     def _import(self, key: Key) -> Imported | None:
-        """The one import that binds a name which no other file takes from this one."""
+        """The only import that binds a name, if no other file takes the name from this one."""
         bindings = key[0].bindings.get(key[1], ())
         binding = bindings[0] if len(bindings) == 1 else None
         return binding if isinstance(binding, Imported) and not self._is_public(key) else None

@@ -16,7 +16,7 @@ ArgumentJudge = Callable[[ast.Call, ast.AST, StringPlace, Role], str | None]
 def is_handed_on(name: str, scope: Scope, place: StringPlace, role: Role, judge_argument: ArgumentJudge) -> bool:
     """Return whether a name that is assigned, as a scope sees it, is an argument somewhere that certainly has the role.
 
-    A parameter is not asked for: its callers may give it by a keyword that does not say what it means. Nor is a name
+    A parameter does not count: its callers may give it by a keyword that does not say what it means. Nor is a name
     that another is given to, as names may lead in a circle: `a.startswith(b) or b.startswith(a)`.
     """
     found = None if place.is_read else scope.lookup(name)

@@ -172,7 +172,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     if child is parent.value:
         return None
     verdict = beside(strings_of(indexes(parent)), place, role)
-    if last_name(parent.value) == "Literal":  # the name it annotates may tell
+    if last_name(parent.value) == "Literal":  # the name it annotates may decide
         return verdict
     return verdict or beside(keys_of(parent.value, place), place, role) or UNSURE
 
@@ -239,7 +239,7 @@ def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
 
 
 def _annotation(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
-    """Judge the string of a `Literal` with no other that tells by the name that is annotated."""
+    """Judge the only string of a `Literal`, or one whose others decide nothing, by the name that is annotated."""
     assert isinstance(parent, ast.arg)
     return YES if is_word(parent.arg, role) else UNSURE
 
@@ -350,7 +350,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
 
 
 def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -> str:
-    """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices tell."""
+    """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices decide."""
     if keyword not in ("default", "choices", "const"):
         return NO
     names = [*call.args, *(each.value for each in call.keywords if each.arg == "dest")]

@@ -44,7 +44,7 @@ class StringText:
         return self.opening + text + self.closing
 
     def replacements(self, text: str) -> list[tuple[Bounds, str]]:
-        """Where to write what for another text: of a text of many lines only the lines that differ."""
+        """The places and their new text, for another text: of a text of many lines only the lines that differ."""
         old, new = self.raw.split("\n"), text.split("\n")
         if len(old) == 1 or len(old) != len(new):
             return [(self.place, self.quoted(text))]

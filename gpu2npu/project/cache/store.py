@@ -113,7 +113,7 @@ class Store:
         return self.get([name], kind).get(name)
 
     def put(self, records: Mapping[str, object]) -> None:
-        """Store records. Those with text that is no Unicode, such as the name of a file in bytes, are left out."""
+        """Store records. Records with text that is not Unicode, such as the name of a file in bytes, are left out."""
         now = time.time()
         rows = [(name, now, content) for name, content in _encoded(records)]
 
@@ -188,7 +188,7 @@ def _stamps(folder: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, int, 
 def _installed(package: str) -> list[str]:
     """The names of what describes an installed package, which have its version; empty where there is nothing.
 
-    importlib.metadata says the same, and takes longer to import than all that is asked of it here.
+    importlib.metadata says the same, and takes longer to import than all else that is done here.
     """
     found = find_spec(package)
     if found is None or found.origin is None:

@@ -22,8 +22,8 @@ _BUILDERS = ("setuptools", "distutils", "torch.utils.cpp_extension")
 
 
 class LaterCode:
-    """Finds the code that does not run at once. `sources` are the files of a project by path, `part` tells what of
-    the project a file belongs to; files of tests, examples and the like are no reason to load one."""
+    """Finds the code that does not run at once. `sources` are the files of a project by path, `part` gives the
+    part of the project that a file is in; files of tests, examples and the like do not count as loading one."""
 
     def __init__(self, sources: Mapping[str, bytes], part: Callable[[str], Part]) -> None:
         python = {path: source for path, source in sources.items() if path.endswith(".py")}

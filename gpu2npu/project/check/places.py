@@ -54,8 +54,8 @@ class _Text:
 def checked_file(
     file: MigratedFile, source: bytes, path: str, part: Part, diff: str, is_later: Callable[[Finding], bool]
 ) -> CheckedFile:
-    """The record of a migrated file as a check reports it. `path` is its path from the root of the check, `part` what
-    of the project it belongs to; `is_later` tells which findings are about code that does not run at once."""
+    """The record of a migrated file as a check reports it. `path` is its path from the root of the check, `part` the
+    part of the project that it is in; `is_later` says which findings are about code that does not run at once."""
     if not file.findings:
         return CheckedFile(path, _count_lines(source), file.changes, failure=file.failure, diff=diff)
     texts = _texts(file.path, source)
@@ -117,6 +117,6 @@ def _checked(findings: Iterable[Finding], texts: dict[int, _Text]) -> Iterable[C
 
 
 def _fingerprint(identity: tuple[str, ...], occurrence: int) -> str:
-    """Of findings that nothing else tells apart, each has its number among them."""
+    """The identity of a finding as a digest; `occurrence` is its number among findings that are equal otherwise."""
     content = "\0".join((*identity, str(occurrence)))
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -44,8 +44,8 @@ class _Code:
 
 
 class ProgramCode:
-    """The Python files of a program by path, `sources`; each is parsed once, when it is first asked about. `project`
-    finds the files that imports mean, `is_entry` tells whether a file's function is an entry point."""
+    """The Python files of a program by path, `sources`; each is parsed once, when it is first needed. `project`
+    finds the files that imports mean, `is_entry` says whether a file's function is an entry point."""
 
     def __init__(self, sources: Mapping[str, bytes], project: Project, is_entry: Callable[[str, str], bool]) -> None:
         self._sources, self._project, self._is_entry = sources, project, is_entry

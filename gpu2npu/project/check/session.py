@@ -59,7 +59,7 @@ def check_project(
     *,
     executor: Executor | None = None,
 ) -> tuple[CheckResult, bool]:
-    """The result, and whether the version was not asked for but chosen here. Raises UsageError, and OutputError where
+    """The result, and whether the version was not given but chosen here. Raises UsageError, and OutputError where
     the baseline cannot be written."""
     started = time.perf_counter()
     trees, root, chosen = source_trees(sources, settings, choice)

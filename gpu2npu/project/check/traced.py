@@ -35,11 +35,11 @@ class TracedMigrator:
 
 
 class Dependencies:
-    """The files that each file leads to, by the graphs of who asked about whom, which grow as files are looked at.
+    """The files that each file leads to, by graphs of the files that each has read about; they grow with each file.
 
     Sets of files are bits, in the order of `paths`. What a file leads to is kept until an edge leads out of it: most
     files of a project lead to each other, and their new edges stay among them. `grown` gives the files whose edges may
-    have grown since it was asked last; without it, all edges are looked at.
+    have grown since the last call; without it, all edges are looked at.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class Dependencies:
     ) -> None:
         self._edges = edges
         self._grown = grown
-        self._bits = {path: 1 << place for place, path in enumerate(paths)}  # and of what asks without being asked
+        self._bits = {path: 1 << place for place, path in enumerate(paths)}  # and of files that read about others only
         self._numbers: list[dict[str, int]] = [{} for _ in edges]  # of the edges of each file when last looked at
-        self._direct: dict[int, int] = {}  # what the file of a bit asked about
+        self._direct: dict[int, int] = {}  # what the file of a bit read about
         self._found: dict[int, int] = {}  # what it leads to, itself included
         self._known = 0  # the bits of the files in `_found`
 
     def of(self, path: str) -> int:
         """The bits of the files that `path` leads to, without itself; -1 if EVERY_FILE is among them.
 
-        An answer may be kept in memory from an earlier file, without asking again: so what *those* asked counts too.
+        An answer may be kept in memory from an earlier file, without reading again: so what *those* read counts too.
         """
         self._look_again()
         own = self._bit(path)

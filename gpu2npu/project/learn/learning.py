@@ -74,7 +74,7 @@ def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] =
 def _of_use(
     source: Path, settings: Settings, old: Texts, new: Texts, proposals: Sequence[Proposal], known: Rulebook
 ) -> Sequence[Proposal]:
-    """The proposals without which more lines differ from the version after; asked from the last to the first."""
+    """The proposals without which more lines differ from the version after; tested from the last to the first."""
     result = migrated(source, settings, old, with_proposals(known, proposals))
     unconcerned = tuple(path for path, text in result.items() if old[path] == text == new.get(path))
     settings = replace(settings, exclude=unconcerned)

@@ -65,7 +65,7 @@ def replace_content(file: Path, content: bytes) -> None:
 
 
 def read_head(file: Path, size: int = HEAD_BYTES) -> bytes:
-    """The first bytes of a file, as many as tell its kind; none if it cannot be read."""
+    """The first bytes of a file, as many as its kind is found by; b"" if it cannot be read."""
     try:
         with file.open("rb") as opened:
             return opened.read(size)

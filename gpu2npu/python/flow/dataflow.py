@@ -155,7 +155,7 @@ class Dataflow:
         return list({made.key: made.place for made in self.made(place)}.values())
 
     def made(self, place: AnyPlace) -> list[Made]:
-        """The same, told apart by the calls of the functions that they stand in."""
+        """The same, with the calls of the functions that they stand in: one entry for each."""
         return list(self._followed(Value(place), _DEPTH).values())
 
     def _followed(self, start: Value, depth: int) -> _Found:
@@ -333,7 +333,7 @@ class Dataflow:
     def _classes(self, place: AnyPlace) -> list[ast.ClassDef]:
         """The classes of the program that the value of an expression may be of."""
         if place.node not in self._owners:
-            self._owners[place.node] = []  # asked again while it is worked out
+            self._owners[place.node] = []  # needed again while it is worked out
             made = self._followed(Value(place), _CLASS_DEPTH).values()
             targets = [target.node for each in made for target in self.targets(each.place)]
             self._owners[place.node] = [node for node in targets if isinstance(node, ast.ClassDef)]
@@ -366,7 +366,7 @@ class Dataflow:
         if name in self._callers:
             return self._callers[name].get(definition, [])
         calls = self.index.calls.get(name, ())
-        if name in self._in_work:  # asked again while it is worked out
+        if name in self._in_work:  # needed again while it is worked out
             return [call for call in calls if any(target.node is definition for target in self.targets(call))]
         self._in_work.add(name)
         found: dict[Definition, list[CallPlace]] = {}

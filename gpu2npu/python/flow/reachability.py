@@ -267,7 +267,7 @@ def _holds(node: ast.AST, line: int) -> bool:
     return getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", None) or 0)
 
 
-@lru_cache(maxsize=1)  # the lines of a file are asked about one after the other
+@lru_cache(maxsize=1)  # the lines of a file are looked up one after the other
 def tree_of(source: bytes) -> ast.Module:
     """The tree of a file; an empty one where it cannot be parsed."""
     try:

@@ -40,7 +40,7 @@ class Instances:
 
     def is_one(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
         """Return whether the value of an expression is an object of the wanted class, or of a class of the project that
-        derives from it and leaves the member to it; None where nothing tells, or not all that may reach it says so."""
+        derives from it and leaves the member to it; None where that is not known, or not for all values of it."""
         if self._depth >= _MAX_STEPS:
             return None
         key = (node, scope, wanted)

@@ -37,7 +37,7 @@ class Library:
     `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
     tensors in what functions give that have several. `wrappers` are functions and classes that give back, in one
     wrapping or another, what they are given; `class_calls` methods by which a class is called without making an
-    object. `assumed_result` says what `result` does, and what a function of which nothing is known probably gives.
+    object. `assumed_result` says what `result` does, and what a function that is not known probably gives.
     """
 
     packages: frozenset[str] = frozenset()

@@ -2,7 +2,7 @@
 
 It over-approximates: a name that is given several values may mean each of them, and a container what is put into it.
 Nothing outside the project is looked at: what comes from there stays a dotted name. What is found holds no nodes, so
-that a file may be forgotten once it was asked about.
+that a file may be forgotten once it was looked up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kind of an object that a member is looked up on: a tensor, a layer, an object of a class of the project.
 
-A view of `types`: the same knowledge, as far as rules about methods and attributes need it. jedi is asked last.
+A view of `types`: the same knowledge, as far as rules about methods and attributes need it. jedi is used last.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ObjectKinds:
         self.types = types or ValueTypes(names)
 
     def of(self, node: ast.AST, scope: Scope, member: str) -> Kinds:
-        """Every kind the expression may be; {"unknown"} when nothing tells."""
+        """Every kind the expression may be; {"unknown"} when nothing is known."""
         guarded = frozenset(map(self._of_library, guarded_classes(node, self.names)))
         if guarded and UNKNOWN not in guarded:
             return guarded

@@ -89,7 +89,7 @@ def _imported(program: Program, path: str) -> Iterator[str]:
     # The odd parts lie in strings of several lines, as a rule: then an import there is an example.
     parts = _LONG_QUOTES.split(source)
     found, within = (_paths_of(program.project, path, parts[start::2]) for start in (0, 1))
-    if within - found:  # only the tree tells
+    if within - found:  # only the syntax tree shows
         interface = program.project.interface(path, path)
         found = found | within if interface is None else _project_paths(program.project, path, interface.imports)
     yield from found
@@ -212,7 +212,7 @@ def offered_names(project: Project, path: str) -> dict[str, str]:
 
 
 def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | None) -> Iterator[str]:
-    """Those of the names of a module that a star brings in: of the `wanted`, or what is public."""
+    """The names of a module that a star import brings in: those that are `wanted`, or all public ones."""
     for name in names:
         if name in wanted if wanted is not None else not name.startswith("_") or name in exports.names:
             yield name

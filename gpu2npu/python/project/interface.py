@@ -74,7 +74,7 @@ def interface_of(file: PythonFile) -> Interface:
 
 
 def read_interface(source: SourceFile) -> Interface:
-    """The interface of a file of which nothing else is asked, found in a fraction of the time.
+    """The interface of a file, found in a fraction of the time where nothing else about the file is needed.
 
     Raises:
         TreeError: It is not Python of this interpreter's version, or is nested too deeply.
@@ -92,7 +92,7 @@ def interface_in(source: bytes, path: str) -> Interface | None:
 
 
 def listed_names(text: str) -> frozenset[str] | None:
-    """The names in `__all__`, where a text says at its end that these are all; None where only its whole tree tells.
+    """The names in `__all__`, where a text says at its end that these are all; None where only the tree shows that.
 
     `__all__` stands there once, at the start of a line. That is a statement of the module and not within a string or
     brackets if what follows is Python by itself and has no quotes that could end a string of several lines.

@@ -1,4 +1,4 @@
-"""The Python files of a project looked at together: parsed when they are asked for, and then kept."""
+"""The Python files of a project looked at together: parsed when they are first needed, and then stored."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class Program:
         self._answers: dict[object, Any] = {}
 
     def once(self, question: object, ask: Callable[[], _Answer]) -> _Answer:
-        """The answer to a question about the program, found when it is first asked."""
+        """The answer to a question about the program, computed at the first request."""
         if question not in self._answers:
             self._answers[question] = ask()
         answer: _Answer = self._answers[question]
         return answer
 
     def of_file(self, ask: Callable[[ParsedFile], _Answer], file: ParsedFile) -> _Answer:
-        """Return what a function says about a file, found when it is first asked."""
+        """Return what a function says about a file, computed at the first request."""
         return self.once((ask, file.path), lambda: ask(file))
 
     def with_word(self, pattern: bytes, text: bytes = b"") -> Iterator[ParsedFile]:
@@ -84,7 +84,7 @@ class Program:
         return self.parsed(path for path in found if word.search(self.sources[path]) is not None)
 
     def parsed(self, paths: Iterable[str]) -> Iterator[ParsedFile]:
-        """Those of some files that can be parsed."""
+        """The files that can be parsed."""
         for path in paths:
             file = self.file(path)
             if file is not None:

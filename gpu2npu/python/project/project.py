@@ -1,4 +1,4 @@
-"""The Python files of a project: found by the names that imports give them, parsed when they are asked about."""
+"""The Python files of a project: found by the names that imports give them, parsed when they are needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-# What a file depends on about which jedi was asked: it looks wherever it likes.
+# What a file depends on if jedi was used for it: jedi may read any file.
 EVERY_FILE = "*"
 _STAR = re.compile(rb"import[\s\\]*\*")
 _RETAINED = 1_500_000  # characters of parsed files that stay in memory for the next question
@@ -34,7 +34,7 @@ def no_file(path: str) -> bytes:
 
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
-    `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
+    `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
     The last parsed files stay in memory, up to `retained` characters of them (None: all files). `folders` are those
     that the project's own code puts on sys.path.
 
@@ -92,13 +92,13 @@ class Project:
             self._grown.add(asker)
 
     def grown(self) -> set[str]:
-        """The files for which `consulted` has grown since this was asked last."""
+        """The files for which `consulted` has grown since the last call."""
         found, self._grown = self._grown, set()
         return found
 
     def once(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
         """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that
-        imports from it. Until the outermost is answered, each is asked once; asked again within itself, it is None."""
+        imports from it. Until the outermost is answered, each is looked up once; within itself it is None."""
         answers = self._answers
         if question in answers:
             if question in self._running or question in self._incomplete:
@@ -209,7 +209,7 @@ class Project:
             self._remember(names.path, names)
 
     def _remember(self, path: str, names: Names | None) -> None:
-        """Keep a parsed file, and forget those that have not been asked for longest."""
+        """Store a parsed file, and forget those that were not used for longest."""
         self._size += _size(names) - _size(self._names.get(path))
         self._names[path] = names
         self._names.move_to_end(path)
@@ -217,7 +217,7 @@ class Project:
             self._size -= _size(self._names.popitem(last=False)[1])
 
     def hold(self, path: str) -> Names | None:
-        """The same as `names`, and the file stays in memory: its nodes are the same whenever it is asked for."""
+        """The same as `names`, and the file stays in memory: its nodes are the same at each request."""
         if path not in self._held:
             self._held[path] = self.names(path)
             self._size -= _size(self._names.pop(path, None))
@@ -236,7 +236,7 @@ class Project:
         return self._interfaces[path]
 
     def learned(self) -> dict[str, bytes]:
-        """The interfaces that this process has found since it was asked last, pickled for others."""
+        """The interfaces that this process has found since the last call, pickled for others."""
         found, self._learned = self._learned, []
         return {path: pickle.dumps(self._interfaces[path], pickle.HIGHEST_PROTOCOL) for path in found}
 

@@ -32,7 +32,7 @@ def search_folders(sources: Mapping[str, bytes]) -> tuple[str, ...]:
     return tuple(sorted(frozenset().union(*found)))
 
 
-@lru_cache(maxsize=2_000)  # asked of a project, then of its parts
+@lru_cache(maxsize=2_000)  # called for a project, then for its parts
 def _added_folders(path: str, source: bytes) -> frozenset[str]:
     if _ADDS.search(source) is None:
         return frozenset()

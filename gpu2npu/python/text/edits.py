@@ -1,4 +1,4 @@
-"""The one splicer: which of the edits of a text are made, and what the text becomes.
+"""Splices the edits of a text: chooses those that are made, and makes the new text. Nothing else does.
 
 An edit may lie inside another. It is made where the outer one keeps the code that it is in, and is void where the outer
 one replaces that code. Of two edits that want the same characters otherwise, one is refused.

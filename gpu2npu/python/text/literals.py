@@ -1,7 +1,7 @@
 """String literals as they are written: prefixes, quotes, implicit concatenation, and the parts of f-strings.
 
-`ast` gives one node for `"a" f"{b}"` and no place for the text inside an f-string; Python's own tokenizer tells them
-apart only from 3.12 on. This reads them on every version by one grammar, that of 3.12, of which the older is a part.
+`ast` gives one node for `"a" f"{b}"` and no place for the text inside an f-string; Python's own tokenizer separates
+them only from 3.12 on. This reads them on every version by one grammar, that of 3.12, of which the older is a part.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class SourceFile:
 _APART = bytes(byte if chr(byte).isascii() and (chr(byte).isalnum() or byte == ord("_")) else 32 for byte in range(256))
 
 
-@lru_cache(maxsize=1)  # one file is asked about after the other, by several
+@lru_cache(maxsize=1)  # several callers read one file after the other
 def words(data: bytes) -> frozenset[bytes]:
     """The words of a file, as `\\w+` finds them in bytes, and several times as fast."""
     return frozenset(data.translate(_APART).split())
@@ -59,7 +59,7 @@ def read_settings(data: bytes, path: str) -> SourceFile:
 
 
 def _spelled(data: bytes) -> tuple[bytes, str]:
-    """The byte order mark and the encoding that the first bytes of a file tell."""
+    """The byte order mark and the encoding that the first bytes of a file state."""
     for mark, _, encoding in (*_WIDE_MARKS, (codecs.BOM_UTF8, "UTF-8", "utf-8")):
         if data.startswith(mark):
             return mark, encoding

@@ -1,8 +1,8 @@
 """DistributedSampler, in a program of several ranks that is compared with one of a single process.
 
 The original shuffles by a RandomSampler, which draws its seed at each epoch, and the migrated program by the epoch's
-number. Here DistributedSampler draws that seed too when it is told of another epoch, so that all ranks together are
-given the original's samples in the original's order. Told of none, it keeps its order, as it does without verify.
+number. Here DistributedSampler draws that seed too when `set_epoch` gives it another epoch, so that all ranks together
+get the original's samples in the original's order. Without `set_epoch` it keeps its order, as it does without verify.
 """
 
 from __future__ import annotations

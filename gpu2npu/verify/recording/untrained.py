@@ -35,7 +35,7 @@ class Untrained:
         return any(known is not None and known() is each for each, known in found)
 
     def has_changed(self, name: str, tensor: torch.Tensor) -> bool:
-        """Return whether elements of a tensor are others than when last asked; False when asked for the first time."""
+        """Return whether elements of a tensor are others than at the last call; False at the first call."""
         flat = tensor.detach().reshape(-1)
         few = self._on_host(flat[:: max(1, flat.numel() // _PROBED)])
         values = tuple(few.tolist()) if not few.is_complex() else tuple(torch.view_as_real(few).reshape(-1).tolist())

@@ -2,7 +2,7 @@
 
 PyTorch keeps two tables that a CUDA build fills. The device guards: `torch._C._ensureCUDADeviceGuardSet` installs a
 guard that does nothing where the registered one says that there are no devices, so such a one is registered first. And
-the hooks (`CUDAHooksInterface`), whose stub is asked by the autograd engine whether CUDA was built: the stub gets a
+the hooks (`CUDAHooksInterface`), whose stub the autograd engine calls to learn whether CUDA was built: the stub gets a
 copy of its table of virtual functions in which the first ones answer yes. Their order is that of the header
 `ATen/detail/AcceleratorHooksInterface.h` from torch 2.9 to 2.13: isBuilt, isAvailable, hasPrimaryContext, init,
 deviceCount, setCurrentDevice, getCurrentDevice, exchangeDevice, maybeExchangeDevice, isPinnedPtr,

@@ -102,7 +102,7 @@ def _options(kind: Any, timeout: int, **values: Any) -> Any:
 
 
 def _hosts(tensors: Tensors) -> list[Tensor]:
-    """The host tensors over the same bytes; detached, as collectives are no part of a backward pass."""
+    """The host tensors over the same bytes; detached, as collectives are not part of a backward pass."""
     return [host(tensor.detach()) for tensor in tensors]
 
 

@@ -372,7 +372,7 @@ def test_names_in_the_tables_of_a_migration_stay_cells(project: Path, monkeypatc
 
 
 def test_what_is_one_line_or_apart_does_not_block(project: Path, run) -> None:
-    """A float64 layer, a pin, a CI image and a test are no reason to write a project anew."""
+    """A float64 layer, a pin, a CI image and a test are not reasons to write a project anew."""
     (project / "train.py").write_text("import torch\nnet = torch.nn.Linear(2, 2).double()\n")
     (project / "environment.yml").write_text("dependencies:\n  - pytorch-cuda=12.1\n  - pip:\n    - xformers\n")
     (project / ".github").mkdir()

@@ -1,4 +1,4 @@
-"""Settings that are left where something of the program may tell the difference."""
+"""Settings that are left where something of the program may depend on the difference."""
 
 import pytest
 

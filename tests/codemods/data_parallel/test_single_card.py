@@ -1,4 +1,4 @@
-"""A script for one card becomes one for many: where its model is wrapped, and what is asked of the model alone."""
+"""A script for one card becomes one for many: where its model is wrapped, and what is read from the model itself."""
 
 import pytest
 

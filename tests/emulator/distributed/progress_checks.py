@@ -83,7 +83,7 @@ def works(rank):
 
 
 def synchronize_waits_for_collectives(rank):
-    """Those whose handles were dropped too, while the other ranks are late."""
+    """Also waits for collectives whose handles were dropped, while the other ranks are late."""
     for wait in (torch.npu.synchronize, torch.accelerator.synchronize, lambda: torch.npu.synchronize(rank)):
         tensors, parts = [npu([1.0 + rank]) for _ in range(20)], npu([0.0] * size())
         if rank == 1:

@@ -1,6 +1,6 @@
 """Arithmetic at infinities, NaN and signed zeros, against each operator's definition on one Python float at a time.
 
-torch's own code is no reference there: it takes another path on each processor, and oneDNN's gelu gives NaN for
+torch's own code is not a reference there: it takes another path on each processor, and oneDNN's gelu gives NaN for
 infinity. Where values are ordinary, the definitions are held to torch.
 """
 

@@ -1,4 +1,4 @@
-"""Parameters of fixtures that are no devices."""
+"""Parameters of fixtures that are not devices."""
 
 from gpu2npu.engine import ProjectContext, migrate_source
 

@@ -265,7 +265,7 @@ def test_a_killed_writer_leaves_a_file_that_is_used_on(tmp_path: Path) -> None:
 
 
 def test_nothing_in_the_file_is_run(tmp_path: Path) -> None:
-    """A pickle is no record."""
+    """A pickle is not a record."""
     store = Store(tmp_path)
     store.put({"a": "text"})
     with sqlite3.connect(store.file) as connection:

@@ -1,4 +1,4 @@
-"""Whose a repository is, and what the last run said of it."""
+"""The owners of a repository, and what the last run said of it."""
 
 import json
 from pathlib import Path

@@ -25,7 +25,7 @@ _TRANSFORMS = ("torch.vmap", "torch.func.", "functorch.", "torch._functorch.")
 # What gives objects by names that are made up at run time.
 _IMPORTERS = frozenset({"import_module", "__import__"})
 _BY_STRINGS = _IMPORTERS | {"getattr", "globals"}
-# Objects of which an attribute is no definition of a module of the program: `getattr(self, f"layer{i}")`.
+# Objects whose attributes are not definitions of modules of the program: `getattr(self, f"layer{i}")`.
 _OUTSIDE = frozenset({"self", "torch", "nn", "F"})
 _MODULES = frozenset({"torch.jit", "torch.func", "functorch"})
 _CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})

@@ -53,7 +53,7 @@ _OPENING = frozenset({"Image", "bz2", "codecs", "gzip", "io", "lzma", "os", "ras
 _MODE = re.compile(r"[rwaxbtU+]{1,4}")
 _FOLDERS = frozenset({"os.mkdir", "os.makedirs"})
 _LOGGERS = frozenset({"debug", "info", "warning", "error", "log"})
-# Methods after which, for all that their names tell, every rank must have been: they run a model or gather.
+# Methods that, by their names, every rank has to call: they run a model or a collective.
 _COLLECTIVE = frozenset(
     {"all_gather", "all_reduce", "barrier", "broadcast", "compute", "evaluate", "forward", "gather", "generate",
      "gather_for_metrics", "predict", "sample", "test", "train", "validate"}

@@ -22,7 +22,7 @@ _OTHER = re.compile(r"val|test|eval|dev(?!ice)|held_?out")
 @dataclass(frozen=True, eq=False)
 class Shared:
     """A call that also makes loaders that are not trained on. `condition` is true where the training loader is made;
-    if it is a new parameter of `function`, the calls `training` pass it. Both are None where nothing tells."""
+    if it is a new parameter of `function`, the calls `training` pass it. Both are None where they are not known."""
 
     condition: str | None = None
     negation: str | None = None
@@ -77,7 +77,7 @@ def _trains_on(flow: Dataflow, loop: BatchLoop, made: Made) -> bool:
 def _is_called_training(place: CallPlace) -> bool | None:
     """Return whether the names in the line of a call speak of training; None if they say nothing.
 
-    The names that the loader is assigned to are asked first, then those in what it is given.
+    The names that the loader is assigned to are tested first, then those in what it is given.
     """
     start, end = place.file.bounds(place.node)
     statement = own_lines(place.file, place.node)
@@ -111,7 +111,7 @@ def _comprehension(place: CallPlace) -> Comprehension | None:
 
 
 def _by_phase(place: CallPlace) -> Shared:
-    """`{x: DataLoader(...) for x in ['train', 'val']}`: `x` tells which one is for training."""
+    """`{x: DataLoader(...) for x in ['train', 'val']}`: `x` names the one that is for training."""
     comprehension = _comprehension(place)
     if not isinstance(comprehension, (ast.DictComp, ast.ListComp)) or len(comprehension.generators) != 1:
         return Shared()

@@ -169,5 +169,5 @@ def _batch_sources(place: Place[Loop]) -> Iterator[AnyPlace]:
 
 
 def _is_next(node: ast.AST) -> bool:
-    """Return whether an expression is one batch, whose parts are no batches: `for part in next(batches)`."""
+    """Return whether an expression is one batch, whose parts are not batches: `for part in next(batches)`."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next"

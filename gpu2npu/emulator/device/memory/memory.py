@@ -1,6 +1,6 @@
 """Accounting of device memory: which blocks live on which NPU, and what `torch.npu.memory_*` says about them.
 
-Every block of an NPU is a NumPy array whose life is its storage's life, so a weak reference tells when it is freed.
+Every block of an NPU is a NumPy array that lives as long as its storage, so a weak reference notices when it is freed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Blocks(dict[int, Block]):
 
 
 class _WatchedBlocks(_Blocks):
-    """The same while somebody records: `blocks` changes its class, so that otherwise nothing is asked or called."""
+    """The same while somebody records: `blocks` changes its class, so that otherwise nothing is tested or called."""
 
     __slots__ = ()
 

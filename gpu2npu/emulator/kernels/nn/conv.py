@@ -324,7 +324,7 @@ def convolution_backward_overrideable(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """convolution_backward as back ends outside torch are asked for it."""
+    """convolution_backward with the signature for back ends outside torch."""
     return convolution_backward(
         grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, output_mask
     )

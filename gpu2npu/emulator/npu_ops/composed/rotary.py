@@ -18,7 +18,7 @@ def _turned(x: Tensor) -> Tensor:
 
 @composite("npu_interleave_rope")
 def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x (B, N, S, D), its even and odd places gathered into halves, turned by cos and sin (B, 1 or N, S, D)."""
+    """x (B, N, S, D), its even and odd places collected into halves, turned by cos and sin (B, 1 or N, S, D)."""
     halves = x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
     return (halves * cos + _turned(halves) * sin).to(x.dtype)
 

@@ -1,4 +1,4 @@
-"""The sampler is told the epoch in the loop that surrounds training, wherever that is."""
+"""The sampler gets the epoch in the loop that surrounds training, wherever that is."""
 
 import ast
 from textwrap import dedent

@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def npu():
-    """An NPU of which no other test holds memory."""
+    """An NPU on which no other test holds memory."""
     gc.collect()
     torch.npu.reset_peak_memory_stats(5)
     base = torch.npu.memory_allocated(5)

@@ -6,7 +6,7 @@ import functools
 
 AI_CORE, AI_VECTOR, AI_CPU = "AI_CORE", "AI_VECTOR_CORE", "AI_CPU"
 
-# CANN's types of the operators that its tools tell apart by type; others have PyTorch's name in CANN's spelling.
+# CANN's types of the operators that its tools distinguish by type; others have PyTorch's name in CANN's spelling.
 _TYPES = {
     "mm": "MatMulV2",
     "addmm": "MatMulV2",

@@ -14,7 +14,7 @@ npu = torch.ops.npu
 
 
 class ChannelShuffle(nn.Module):
-    """The channels of two tensors (N, C / 2, ...) interleaved; split into two halves again unless told otherwise.
+    """The channels of two tensors (N, C / 2, ...) interleaved; with `split_shuffle`, split into two halves again.
 
     Only two groups, as in torch_npu.
     """
