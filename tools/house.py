@@ -1,4 +1,4 @@
-"""The rules of the house that no other linter has: sizes of folders and modules, names, and how docstrings begin.
+"""The rules of the house that no other linter has: sizes of folders and modules, names, and words of docs.
 
 `python -m tools.house` prints each violation as FILE:LINE: SENTENCE, and exits with 1 if there is one.
 """
@@ -33,7 +33,17 @@ POOR_WORDS = {
     "utils": "what is in it",
     "wish": "request, choice, settings",
 }
-_QUESTION = re.compile(r"(Whether|What|How|Tell)\b")
+# Expressions to avoid in docstrings and pages, with what to write instead. The other words above are common in prose
+# ("asked for", "kept up to date"), or torch's own ("gathered").
+_POOR_PROSE = {
+    **{word: POOR_WORDS[word] for word in ("blame", "deeds", "doubt", "told", "wish")},
+    "tells?": POOR_WORDS["tell"],
+    r"(?<!there) (is|are) no (?!longer|more|such)[a-z]+": "is not a, or are not",
+    "of which (there (is|are) (no|none)|nothing)": "which has no, or that is not known",
+}
+_POOR = {re.compile(rf"\b{text}\b".replace(" ", r"\s+"), re.IGNORECASE): advice for text, advice in _POOR_PROSE.items()}
+_CODE = re.compile(r"^( *)```.*?^\1```|`[^`]+`|<!--.*?-->", re.DOTALL | re.MULTILINE)
+_OPENING = re.compile(r"(Whether|What|How|Where|Which|Who|Whose|Those|That|Of|The one)\b")
 _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
 # What torch itself calls so: the emulator and the reference device each play it.
 _OF_TORCH = frozenset({"Event", "Generator", "Stream", "StreamContext", "device", "device_of"})
@@ -41,8 +51,14 @@ _FOREIGN = ("emulator/site/", "codemods/templates/", "analysis/dynamic_shape_run
 
 
 def main() -> int:
-    """Print the violations in the package and its tests, and return the exit code."""
-    found = sorted((*violations(ROOT / "gpu2npu"), *_long(sorted((ROOT / "tests").rglob("*.py")), MOST_TEST_LINES)))
+    """Print the violations in the package, its tests and tools, and the pages, and return the exit code."""
+    found = [*violations(ROOT / "gpu2npu"), *_long(sorted((ROOT / "tests").rglob("*.py")), MOST_TEST_LINES)]
+    for file in (path for folder in ("tests", "tools", "benchmarks") for path in (ROOT / folder).rglob("*.py")):
+        found += (f"{file}:{line}: {sentence}" for line, sentence in _docstrings(ast.parse(file.read_text("utf-8"))))
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        if page.name != "CHANGELOG.md":
+            found += (f"{page}:{line}: {sentence}" for line, sentence in prose(page.read_text("utf-8")))
+    found.sort()
     for violation in found:
         print(violation)
     return 1 if found else 0
@@ -65,6 +81,14 @@ def violations(package: Path) -> Iterator[str]:
                     other = classes.setdefault(node.name, file)
                     if other != file:
                         yield f"{file}:{node.lineno}: another class '{node.name}' is in {other}; a name has one meaning"
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line, from 1, and the advice for each poor expression in a text in Markdown, outside of its code."""
+    text = _CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
+    for pattern, advice in _POOR.items():
+        for match in pattern.finditer(text):
+            yield text.count("\n", 0, match.end()) + 1, f"'{' '.join(match[0].split())}' in prose: write {advice}"
 
 
 def _long(files: list[Path], most: int) -> Iterator[str]:
@@ -103,9 +127,10 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             text = ast.get_docstring(node)
-            if text is not None and _QUESTION.match(text):
-                line = getattr(node, "lineno", 1)
-                yield line, f"a docstring begins with a verb or a noun phrase, not with '{text.split()[0]}'"
+            line = getattr(node, "lineno", 1)
+            if text is not None and (opening := _OPENING.match(text)):
+                yield line, f"a docstring begins with a verb or a noun phrase, not with '{opening[0]}'"
+            yield from ((line, sentence) for _, sentence in prose(text or ""))
 
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ class Match:
     def handlers(cls, work: FileRules) -> Handlers:
         """Return what is done at the nodes of a Python file that name, call, import, define or quote something:
         functions by the type of the node. One that gives true has settled its node for the kinds tested later.
-        `Quoted` stands for strings for the text of which there is no rule, `ast.Module` for the end of the file."""
+        `Quoted` stands for strings whose text no rule matches, `ast.Module` for the end of the file."""
         return {}
 
     @classmethod

@@ -48,7 +48,7 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, whole))
 
     async def found(self, name: str, version: int) -> list[types.Diagnostic]:
-        """What was found in a version of a text; nothing else is published of a newer one."""
+        """The findings in a version of a text; nothing else is published for a newer version."""
         while True:
             got = await self.published.get()
             if got.uri == self.uri(name) and got.version == version:

@@ -22,7 +22,7 @@ def test_a_module_is_near_through_any_number_of_files(project) -> None:
 
 
 def test_a_module_is_near_where_a_third_file_joins_them(project) -> None:
-    """What one file makes, another may hand to the code of a third that imports neither."""
+    """An object that one file makes, another may pass to the code of a third that imports neither."""
     files = {
         "graphs.py": GRAPHS,
         "move.py": "def move(batch):\n    return batch.cuda() if not batch.is_cuda else batch\n",

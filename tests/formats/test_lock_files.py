@@ -1,4 +1,4 @@
-"""What lock files say of packages that no rule knows; they are never edited."""
+"""Packages that no rule knows, by what lock files say of them; lock files are never edited."""
 
 import pytest
 

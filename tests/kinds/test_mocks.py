@@ -1,4 +1,4 @@
-"""What a test mocks of tensors and modules is renamed with the code that it mocks."""
+"""Members of tensors and modules that a test mocks are renamed with the code that it mocks."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a project installs, by the files that say how it is built."""
+"""Modules that a project installs, by the files that say how it is built."""
 
 import pytest
 

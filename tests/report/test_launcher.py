@@ -178,7 +178,7 @@ def test_each_rank_has_cores_of_its_own(launcher: Path, npus: int, variables: di
 def test_the_rank_that_failed_first_is_reported(launcher: Path) -> None:
     """Not the one with the lowest number that failed because of it."""
     fails = '((RANK == 1)) && { echo "out of memory" >&2; echo $PPID >shell; mv shell gone; exit 7; }'
-    # The shell that tells of rank 1's end is to have told it before the others end too.
+    # The shell that reports rank 1's end has to report it before the others end too.
     follow = 'until [ -e gone ] && ! kill -0 "$(<gone)" 2>/dev/null; do sleep 0.01; done; exit 3'
     done = start(launcher, "bash", "-c", f"{fails}; {follow}", NPUS="3")
     assert done.returncode == 7

@@ -84,7 +84,7 @@ def test_what_hccl_reduces_on_each_chip(dtype, op, chips):
 
 
 def test_every_chip_differs_from_every_other():
-    """A family of chips is named because a limit tells it from the others."""
+    """A family of chips is named because a limit distinguishes it from the others."""
     by_chip = {chip: {each.id for each in known_limits() if chip in each.chips} for chip in CHIPS}
     same = [{one, other} for one in CHIPS for other in CHIPS if one < other and by_chip[one] == by_chip[other]]
     assert same == [{"910B", "910_93"}]  # two dies of the same generation in one package

@@ -25,7 +25,19 @@ def found(package: Path, text: str, name: str = "module.py") -> list[str]:
         ),
         (
             'def f():\n    """Tell whether it is so."""\n',
-            "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Tell'",
+            "module.py:1: 'Tell' in prose: write report",
+        ),
+        (
+            'def f():\n    """Those that are left."""\n',
+            "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Those'",
+        ),
+        (
+            'def f():\n    """The one value."""\n',
+            "module.py:1: a docstring begins with a verb or a noun phrase, not with 'The one'",
+        ),
+        (
+            'class A:\n    """A value.\n\n    It is no\n    number.\n    """\n',
+            "module.py:1: 'is no number' in prose: write is not a, or are not",
         ),
         ("\n" * 401, "module.py:401: a module here has at most 400 lines"),
     ],
@@ -56,3 +68,25 @@ def test_a_full_folder_is_found(tmp_path: Path) -> None:
 
 def test_good_code_has_none(tmp_path: Path) -> None:
     assert found(tmp_path, '"""Files of a tree."""\n\n\ndef stolen(untold_story):\n    """Return it."""\n') == []
+
+
+PAGE = """# Files that nobody told us
+
+Output:
+
+```text
+no file was told
+```
+
+`tell` is a name, there
+  is no file here, and it is no longer empty. A file is no
+  module, and it has pages of which there is none.
+"""
+
+
+def test_poor_expressions_of_a_page_are_found_outside_of_its_code() -> None:
+    assert sorted(house.prose(PAGE)) == [
+        (1, "'told' in prose: write reported"),
+        (11, "'is no module' in prose: write is not a, or are not"),
+        (11, "'of which there is none' in prose: write which has no, or that is not known"),
+    ]

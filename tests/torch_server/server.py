@@ -156,7 +156,7 @@ def receive(client: socket.socket) -> Request | None:
 
 
 def answer(client: socket.socket, request: Request) -> int:
-    """Run one client's script in a child, and tell the client its wait status; end it when the client has gone."""
+    """Run one client's script in a child, and send the client its wait status; end it when the client has gone."""
     if not (child := os.fork()):
         client.close()
         put(request.received, request.files)

@@ -47,7 +47,7 @@ def of_ranks(tmp_path: Path) -> Path:
 
 
 def same(project: Path, *words: str) -> dict[str, object]:
-    """What verify finds of two steps of a project that trains the same."""
+    """The report of verify for two steps of a project that trains the same."""
     command = [sys.executable, "-m", "gpu2npu", "verify", "-i", str(project), "-v", "2.1.0", "--steps", "2"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -9,7 +9,7 @@ from gpu2npu.verify.recording.names import RecordedNames
 
 
 class OptimizedModule(nn.Module):
-    """What torch.compile returns, without the compiler."""
+    """The callable that torch.compile returns, without the compiler."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

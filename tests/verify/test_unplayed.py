@@ -1,4 +1,4 @@
-"""What the reference cannot play is found in a program's text."""
+"""Uses of CUDA that the reference cannot play are found in a program's text."""
 
 from pathlib import Path
 

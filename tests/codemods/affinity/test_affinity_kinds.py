@@ -226,7 +226,7 @@ def compiled(source: str) -> CodeType:
 
 
 def computed(source: str, tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """What `f` returns for some tensors on a device, and their gradients, on the CPU."""
+    """The results of `f` for some tensors on a device, and their gradients, on the CPU."""
     names: dict[str, object] = {}
     exec(compiled(source), names)
     given = [each.detach().to(device).requires_grad_() for each in tensors]

@@ -1,4 +1,4 @@
-"""What stores under a mask give before and after they are rewritten."""
+"""Results of stores under a mask before and after they are rewritten."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What of a wrap is left to a person, or comes out otherwise, is reported."""
+"""Reports of wraps that are left to a person, or that give other results."""
 
 import pytest
 

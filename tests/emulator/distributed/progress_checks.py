@@ -125,7 +125,7 @@ def a_timeout_raises_and_ends_the_group_alone(rank):
 
 
 def ranks_that_do_not_agree(rank):
-    """Every rank is told what each of them came with, nothing is written, and the group goes on."""
+    """Every rank gets the arguments of all ranks in its error, nothing is written, and the group goes on."""
     odd, value = rank % 2, npu([5.0] * size())
     two_or_three = torch.ones(2 + odd, device=f"npu:{rank}")
     other_dtype = value.to((torch.float32, torch.int32)[odd])
@@ -163,7 +163,7 @@ def ranks_that_do_not_agree(rank):
 
 
 def messages_that_do_not_fit(rank):
-    """The receiver is told; the sender's bytes are never taken, and those of other sizes still are."""
+    """The receiver raises; the sender's bytes are never taken, and those of other sizes still are."""
     for sent, expected, words in (
         (npu([1.0, 2.0]), npu([0.0]), "rank 0: message of float32 [2]; rank 1: message of float32 [1]"),
         (npu([1.0] * 3), npu([0.0] * 4), "rank 0: message of float32 [3]; rank 1: message of float32 [4]"),

@@ -4,7 +4,7 @@ from gpu2npu.python.meaning.live_names import live_names
 
 
 def called(names):
-    """What the call in the last statement of a file may name, sorted."""
+    """The names that the call in the last statement of a file may mean, sorted."""
     return sorted(str(each.qualified) for each in live_names(names, names.file.tree.body[-1].value.func))
 
 

@@ -15,7 +15,7 @@ Ask = Callable[..., set[tuple[str, str]]]
 
 @pytest.fixture
 def ask() -> Ask:
-    """Tells what the last expression of `main.py` may mean, in a project with these other files."""
+    """Finds what the last expression of `main.py` may mean, in a project with these other files."""
 
     def meanings_of(text: str, files: dict[str, str] | None = None) -> set[tuple[str, str]]:
         sources = {f"{name}.py": content.encode() for name, content in (files or {}).items()}

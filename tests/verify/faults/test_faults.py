@@ -77,7 +77,7 @@ def jobs(
 
 
 def group(rank: int, ranks: int) -> dict[str, str]:
-    """The variables by which a launcher tells a process its rank; a recorded group has a port of its own."""
+    """The variables by which a launcher gives a process its rank; a recorded group has a port of its own."""
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": 29500}
     return {"MASTER_ADDR": "127.0.0.1"} | {name: str(number) for name, number in numbers.items()}
 

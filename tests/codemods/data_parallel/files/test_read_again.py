@@ -1,4 +1,4 @@
-"""What rank 0 wrote is read by all ranks: they wait for it, and load it to the CPU."""
+"""Files that rank 0 wrote are read by all ranks: they wait for them, and load them to the CPU."""
 
 from textwrap import dedent
 

@@ -1,4 +1,4 @@
-"""What of loaders and of what is computed from them is left to a person is reported."""
+"""Reports of loaders, and of values computed from them, that are left to a person."""
 
 from textwrap import dedent
 

@@ -1,1 +1,1 @@
-"""What was found out about the NPU."""
+"""Notes about the NPU."""
