@@ -25,7 +25,7 @@ DEFAULT_MODES = ("torch_apis", "affinity_apis")
 _EPILOG = """\
 \b
 Examples:
-  gpu2npu analyse -i resnet -o reports -v 2.7.1            which torch APIs need your eye, and what could be faster
+  gpu2npu analyse -i resnet -o reports -v 2.7.1            which torch APIs to check, and what could be faster
   gpu2npu analyse -i mmcv -o reports -v 2.1.0 -m third_party
   gpu2npu analyse -i resnet -o reports -v 2.1.0 --api reports/mmcv_analysis/full_unsupported_results.csv
 
@@ -74,7 +74,7 @@ Exit codes:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="A table that -m third_party wrote of a library: calls of what it lists count too. Repeatable.",
+    help="A table that -m third_party wrote for a library: calls of its functions are reported too. Repeatable.",
 )
 @click.option(
     "--fix",
@@ -82,7 +82,7 @@ Exit codes:
     help="With affinity_apis: also write OUT/<name>_analysis/fixed, a copy of the project "
     "with the replacements that change no result.",
 )
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out files that match PATTERN. Repeatable.")
 @jobs_option
 @file_timeout_option
 @click.option("--force", is_flag=True, help="Replace OUT/<name>_analysis if it exists.")

@@ -28,5 +28,5 @@ file_timeout_option = click.option(
     default=_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the work on one file may take. One that takes longer is left as it is, and listed as failed.",
+    help="How long the work on one file may take. A file that takes longer is left unchanged, and listed as failed.",
 )

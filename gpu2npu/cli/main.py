@@ -60,7 +60,7 @@ Examples:
                                                   and a launcher that runs this command on every NPU
 
 A project's own settings are in [tool.gpu2npu] of its pyproject.toml, or in gpu2npu.toml beside it: version, torch-npu,
-rules, skip-rules, exclude, skip-kinds. The command line wins.
+rules, skip-rules, exclude, skip-kinds. The command line has precedence.
 
 \b
 Exit codes:
@@ -115,7 +115,7 @@ Exit codes:
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="Copy what fits PATTERN, such as 'third_party' or 'tests/*.py', as it is. Repeatable.",
+    help="Copy files that match PATTERN, such as 'third_party' or 'tests/*.py', unchanged. Repeatable.",
 )
 @click.option(
     "--skip-kinds",
@@ -181,7 +181,7 @@ Exit codes:
 def cli(ctx: click.Context, /, **options: Any) -> None:
     """Migrate a PyTorch project from NVIDIA GPUs to Ascend NPUs, or run one on an emulated NPU.
 
-    The migrated copy of SRC is written to OUT/<name>_msft, with a list of every change and of what needs your eye.
+    The migrated copy of SRC is written to OUT/<name>_msft, with a list of every change and of places to check.
     """
     if ctx.invoked_subcommand in _MODES:  # it takes the options before it
         return

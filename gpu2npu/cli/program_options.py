@@ -68,7 +68,7 @@ baseline_option = click.option(
     help="Losses, step times and memory of an earlier run: report what became slower or different.",
 )
 update_baseline_option = click.option(
-    "--update-baseline", is_flag=True, help="Write those of now into the file of --baseline."
+    "--update-baseline", is_flag=True, help="Write the present ones into the file of --baseline."
 )
 
 

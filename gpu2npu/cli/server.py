@@ -16,7 +16,8 @@ Examples:
   gpu2npu server --stdio -v 2.7.1         as an editor starts it; docs/editors.md has VS Code and Neovim
   gpu2npu server --stdio -r my_rules.json
 
-The version, rules and exclusions of a project are those of its pyproject.toml or gpu2npu.toml; the command line wins.
+The version, rules and exclusions of a project are those of its pyproject.toml or gpu2npu.toml; the command line has
+precedence.
 """
 
 

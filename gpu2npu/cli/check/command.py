@@ -37,7 +37,7 @@ Examples:
   gpu2npu check . --format gitlab -o gl-code-quality-report.json
   git show HEAD:train.py | gpu2npu check -         a file from standard input
   gpu2npu check . --statistics                     the numbers of findings and edits by rule
-  gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept what there is, report what comes
+  gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept present findings, report new ones
   gpu2npu check --repos repositories.txt -j 8 --format html -o all.html --last last.jsonl
   gpu2npu check --repos repositories.txt --format csv --by cause -o causes.csv
 
@@ -77,7 +77,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     default="stdin.py",
     show_default=True,
     metavar="NAME",
-    help="What the text of SRC - is called: its kind and settings are those of such a file.",
+    help="The file name of the text of SRC -, which decides its kind and its settings.",
 )
 @click.option(
     "-v",
@@ -107,24 +107,24 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     type=NearChoice(BARS),
     default="unsupported",
     show_default=True,
-    help="The bar for exit code 1.",
+    help="The least severity or kind of findings for exit code 1.",
 )
 @click.option(
     "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Known findings, which are not reported."
 )
-@click.option("--update-baseline", is_flag=True, help="Write all findings of now into the file of --baseline.")
+@click.option("--update-baseline", is_flag=True, help="Write all present findings into the file of --baseline.")
 @click.option(
     "--select",
     multiple=True,
     metavar="RULE,...",
-    help="Report only these rules; 'cuda-*' stands for all that begin so.",
+    help="Report only these rules; 'cuda-*' stands for all that begin with cuda-.",
 )
 @click.option("--ignore", multiple=True, metavar="RULE,...", help="Do not report these rules.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing."
 )
 @rule_files("rules")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out files that match PATTERN. Repeatable.")
 @jobs_option
 @file_timeout_option
 @click.option(
@@ -154,7 +154,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     help="With --repos: where to work, dask://HOST:PORT or ray://HOST:PORT, instead of local processes.",
 )
 @click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where earlier answers are stored.")
-@click.option("--no-cache", is_flag=True, help="Look at every file again. The answer is the same.")
+@click.option("--no-cache", is_flag=True, help="Check every file again. The result is the same.")
 @click.option(
     "--docs-url",
     metavar="URL",

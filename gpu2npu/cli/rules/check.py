@@ -69,8 +69,8 @@ def test(files: tuple[Path, ...], jobs: int | None) -> None:
     """Run the examples of FILEs, which may be folders and pack:NAME too. Shows a diff for each that fails; the exit
     code is then 1.
 
-    At the end stands what no example that holds shows: an edit, a finding, or a release that a rule is not for. For the
-    first two, too, the exit code is 1.
+    The last lines name the rules whose examples do not show everything: an edit, a finding, or a release that the rule
+    is not for. For an edit or a finding the exit code is 1 too.
     """
     with usage_errors():
         rulebook = load_rulebook(files)

@@ -38,7 +38,7 @@ _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
     help="The project's folder.  [default: the nearest folder above FILE with a pyproject.toml, a setup.py or .git]",
 )
 def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path | None) -> None:
-    """Show which rules matched at line LINE of FILE and what they did, and why others with words there did nothing.
+    """Show which rules matched at line LINE of FILE and what they did, and why others with words on it did nothing.
 
     FILE is the one before the migration; of a notebook write FILE:cell_4:LINE, as the reports do.
 

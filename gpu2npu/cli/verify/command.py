@@ -38,7 +38,7 @@ Examples:
   gpu2npu verify -i resnet --migrated out/resnet_msft --steps 50 -- -m resnet.train
   gpu2npu verify -i resnet -v 2.1.0 -o verified --html verified.html -- train.py
   gpu2npu verify -i resnet -v 2.1.0 --npus 2 -- torchrun --nproc_per_node 2 train.py
-  gpu2npu verify -i resnet -v 2.1.0 --baseline resnet.json --update-baseline -- train.py    keep what it costs now
+  gpu2npu verify -i resnet -v 2.1.0 --baseline resnet.json --update-baseline -- train.py    store what it costs now
   gpu2npu verify -i resnet -v 2.1.0 --baseline resnet.json -- train.py                      what is slower, or different
   gpu2npu verify -i resnet -v 2.1.0 --msprobe dump -- train.py                              dumps for `msprobe compare`
 
@@ -47,7 +47,7 @@ On two machines:
   gpu2npu verify record -o resnet.gpu2npu -- train.py           the original, where a GPU is
   gpu2npu verify compare resnet.gpu2npu -- train.py             the migrated copy, emulated or where an NPU is
 
-The original runs on a GPU where PyTorch has one, else on the CPU with CUDA's part played, and the migrated program on
+The original runs on a GPU where PyTorch has one, else on a CPU that plays the part of CUDA, and the migrated program on
 the emulated NPU, in copies of their folders: neither is modified. Both are given the same random numbers.
 
 \b
@@ -97,7 +97,7 @@ class _VerifyGroup(LazyGroup):
     "--migrated",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="A migrated copy that is there already; with -v, the project is migrated first.",
+    help="A copy that was migrated before; with -v instead, the project is migrated first.",
 )
 @steps_option
 @npus_option

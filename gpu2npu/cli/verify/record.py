@@ -26,8 +26,8 @@ Examples:
   gpu2npu verify record -i resnet -o resnet.gpu2npu --steps 50 -- -m resnet.train
   gpu2npu verify record -o resnet.gpu2npu --gpus 2 -- torchrun --nproc_per_node 2 train.py
 
-CMD runs on the GPU where PyTorch has one, else on the CPU with CUDA's part played, once as it is and three times
-rounding otherwise, each time in a copy of the project. The file holds names, numbers of lines, statistics and a few
+CMD runs on the GPU where PyTorch has one, else on a CPU that plays the part of CUDA, once unchanged and three times
+with other rounding, each time in a copy of the project. The file holds names, numbers of lines, statistics and a few
 elements of tensors, and no code. Take it to the machine of the migrated copy, for `gpu2npu verify compare`.
 """
 
