@@ -72,8 +72,8 @@ test-verify: $(VERIFY)/.installed $(MSPROBE)/.installed
 test-affinity: $(INSTALLED)
 	GPU2NPU_TEST_AFFINITY=all $(BIN)/python -m pytest -n auto tests/codemods/affinity
 
-# Faults put into 500 places of the kernels, the engine and the facts, one at a time: the tests of each have to fail. Hours
-# on two cores; a part: make mutants COUNT=60 SEED=2.
+# Faults put into 500 places of the kernels, the engine and the facts, one at a time: the tests of each have to fail. Less
+# than an hour on two cores; a part: make mutants COUNT=60 SEED=2. RECORD=file: a run that was interrupted goes on.
 COUNT := 500
 SEED := 1
 mutants: $(INSTALLED)
