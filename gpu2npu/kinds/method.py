@@ -149,6 +149,8 @@ class Methods:
         qualified = self.names.qualified(node, scope)
         if qualified is not None and self.table.rule_for(qualified) is not None:  # nn.Module.cuda(net)
             return
+        if qualified is not None and qualified.startswith(("torch.npu.", "torch_npu.")):
+            return  # a module's, as `torch.cuda.cuda` is under a rule
         place = name_bounds(self.file, node)
         edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
         assert isinstance(rule.match, MethodMatch)

@@ -66,8 +66,8 @@ def test_an_unknown_object_is_reported_where_a_class_of_the_project_has_the_meth
     assert [finding.kind.value for finding in result.findings] == ["review"]
 
 
-def test_modules_that_are_imported_have_functions_not_methods(migrate) -> None:
-    text = "import cupyx\ncupyx.cuda()\n"
+@pytest.mark.parametrize("text", ["import cupyx\ncupyx.cuda()\n", "import torch, torch_npu\nx.cuda()\nx = torch.npu\n"])
+def test_modules_that_are_imported_have_functions_not_methods(migrate, text: str) -> None:
     assert migrate(text) == text
 
 
