@@ -48,8 +48,8 @@ def replaced(
     return file, Edit(file.bounds(node), text, RULE, message, needs=needs)
 
 
-def span_replaced(file: ParsedFile, start: int, end: int, text: str, message: str) -> Step:
-    return file, Edit((start, end), text, RULE, message)
+def span_removed(file: ParsedFile, start: int, end: int, message: str) -> Step:
+    return file, Edit((start, end), "", RULE, message)
 
 
 def inserted(file: ParsedFile, offset: int, text: str, message: str, needs: tuple[str, ...] = ()) -> Step:

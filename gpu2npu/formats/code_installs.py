@@ -100,7 +100,7 @@ class _Installs:
             if keyword.arg in _REQUIRED:
                 for start, text in self._words(keyword.value):
                     required = requirement(text, start)
-                    yield from requirement_marks(required, text, self.knowledge) if required is not None else ()
+                    yield from requirement_marks(required, self.knowledge) if required is not None else ()
 
     def _words(self, node: ast.expr, path: _Path = ()) -> Iterator[_Word]:
         """Yield the strings of an expression, each with its place; a command as a whole is one of them."""

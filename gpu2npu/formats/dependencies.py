@@ -76,11 +76,10 @@ def conda_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark
     under_pip = [entry(item, "pip") for item in dependencies.items]
     pip = [node for node in under_pip if isinstance(node, Items)]
     marks = _listed(pip, text, knowledge)
-    required = list(_required(_strings(dependencies)))
-    for one, written in required:
-        marks += requirement_marks(one, written, knowledge)
-    found = [one for one, _ in required]
-    wanted = npu_requirement([*found, *(one for node in pip for one, _ in _required(_strings(node)))], knowledge)
+    found = list(_required(_strings(dependencies)))
+    for one in found:
+        marks += requirement_marks(one, knowledge)
+    wanted = npu_requirement([*found, *(one for node in pip for one in _required(_strings(node)))], knowledge)
     if wanted is not None and wanted[0] in found:
         torch, new = wanted
         message = f"{ADDED} Add {new} to the packages under pip."
@@ -93,12 +92,12 @@ def _strings(node: Node | None) -> list[Scalar]:
     return [item for item in items if isinstance(item, Scalar) and item.value and item.exact and item.places is None]
 
 
-def _required(scalars: Iterable[Scalar]) -> Iterator[tuple[Required, str]]:
+def _required(scalars: Iterable[Scalar]) -> Iterator[Required]:
     for scalar in scalars:
         written = re.sub(r"^[\w./-]+::", lambda match: " " * len(match[0]), scalar.value or "")  # conda's channel::name
         one = requirement(written, scalar.start)
         if one is not None:
-            yield one, written
+            yield one
 
 
 def _listed(lists: Iterable[Node | None], text: str, knowledge: Knowledge, has_npu: bool = True) -> list[Mark]:
@@ -106,9 +105,9 @@ def _listed(lists: Iterable[Node | None], text: str, knowledge: Knowledge, has_n
     for node in lists:
         scalars = _strings(node)
         required = list(_required(scalars))
-        for one, written in required:
-            marks += requirement_marks(one, written, knowledge)
-        found = [one for one, _ in required] if has_npu else []
+        for one in required:
+            marks += requirement_marks(one, knowledge)
+        found = required if has_npu else []
         marks += missing_release(found, knowledge)
         wanted = npu_requirement(found, knowledge)
         if wanted is not None:
@@ -145,7 +144,7 @@ def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
         specifier = f"=={written}" if re.fullmatch(r"\d[\w.+]*", written) else written
         one = Required(key.start, key.end, normalised(key.value or ""), specifier, "")
         found.append(one)
-        marks += requirement_marks(one, key.value or "", knowledge)
+        marks += requirement_marks(one, knowledge)
     marks += missing_release(found, knowledge)
     wanted = npu_requirement(found, knowledge)
     if wanted is not None:

@@ -82,8 +82,8 @@ def requirement(text: str, start: int = 0) -> Required | None:
     return Required(at, at + match.end("name"), name, specifier, marker, match["extras"] or "")
 
 
-def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> list[Mark]:
-    """Return the marks for one requirement. `text` is how it is written, from its start."""
+def requirement_marks(required: Required, knowledge: Knowledge) -> list[Mark]:
+    """Return the marks for one requirement."""
     rule = knowledge.distributions.get(required.name)
     if rule is not None and not rule.then.keep:
         report = rule.then.report
@@ -221,7 +221,7 @@ def installed(program: str, arguments: Sequence[tuple[int, str]], knowledge: Kno
         taken = value in _TAKING
         if required is not None:
             found.append(required)
-            yield from requirement_marks(required, value, knowledge)
+            yield from requirement_marks(required, knowledge)
     wanted = npu_requirement(found, knowledge)
     if wanted is not None:
         torch, text = wanted

@@ -35,7 +35,7 @@ def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -
         required = requirement(line, start)
         if required is not None:
             found.append(required)
-            marks += requirement_marks(required, line, knowledge)
+            marks += requirement_marks(required, knowledge)
     hashed = "--hash" in text
     marks += _hashed_edits(text, marks) if hashed else []
     marks += missing_release(found, knowledge)

@@ -171,7 +171,7 @@ class _Lexer:
                 if character == "\n":
                     self._heredocs()
             else:
-                word = self._word(command)
+                word = self._word()
                 if not (word.text.isdigit() and text.startswith(("<", ">"), self.at)):
                     command.words.append(word)
                 if word.text == "in" and command.words[0].text == "case":
@@ -200,7 +200,7 @@ class _Lexer:
             self.at += strips
             while text.startswith((" ", "\t"), self.at):
                 self.at += 1
-            word = self._word(command)
+            word = self._word()
             raw = any(mark in word.text for mark in "'\"\\")
             self.waiting.append((re.sub(r"['\"\\]", "", word.text), strips, raw, command))
             return
@@ -212,7 +212,7 @@ class _Lexer:
         while text.startswith((" ", "\t"), self.at):
             self.at += 1
         if self.at < len(text) and text[self.at] not in _ENDS_WORD:
-            command.targets.append(self._word(command))
+            command.targets.append(self._word())
 
     def _heredocs(self) -> None:
         """The here-documents that begin here; each is its command's, which may have ended before."""
@@ -230,7 +230,7 @@ class _Lexer:
             self.at = min(self._line_end() + 1, len(self.text))
         self.waiting.clear()
 
-    def _word(self, command: Command) -> Word:
+    def _word(self) -> Word:
         text, start = self.text, self.at
         quoted: list[tuple[int, int, str]] = []
         while self.at < len(text):
@@ -363,7 +363,7 @@ class _Lexer:
                 self.script.dead.append((self.at, end))
                 self.at = end
             else:
-                items.words.append(self._word(items))
+                items.words.append(self._word())
         if self.at >= len(text):
             self.script.unclosed = True
         self.at = min(self.at + 1, len(text))

@@ -114,10 +114,6 @@ class CodeMatch(Match):
         return name if name is not None and "." in name else None
 
     @property
-    def importable(self) -> frozenset[str]:
-        return frozenset(self.pattern.parts)
-
-    @property
     def callee_leaves(self) -> frozenset[str]:
         return self.pattern.words
 

@@ -73,10 +73,6 @@ class NameMatch(Match):
     def subject(self) -> str:
         return self.name
 
-    @property
-    def importable(self) -> frozenset[str]:
-        return frozenset({self.word})
-
     def covers(self, other: Match) -> bool:
         return isinstance(other, NameMatch) and other.name.startswith(f"{self.name}.")
 

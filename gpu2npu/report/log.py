@@ -12,7 +12,6 @@ from gpu2npu.records import MigratedFile, Outcome
 from gpu2npu.report.text import counted, file_and_cell, one_line
 
 LOG_NAME = "msFmkTranspltlog.txt"
-LOG_LEVELS = ("debug", "info", "warning", "error")
 # How every line of a log begins, so that a later migration knows the file for ours.
 LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} gpu2npu ")
 
@@ -24,7 +23,7 @@ _Entry = tuple[int, str]
 
 
 def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
-    """Writes the log of a migration to `file`; `opening` says what was asked for. `level` is one of LOG_LEVELS."""
+    """Writes the log of a migration to `file`; `opening` says what was asked for. `level` is that of `--log-level`."""
     handler = RotatingFileHandler(
         file, maxBytes=_PART_BYTES, backupCount=_PARTS - 1, encoding="utf-8", errors="backslashreplace"
     )

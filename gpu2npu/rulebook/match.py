@@ -118,11 +118,6 @@ class Match:
         """The module whose imports are matched."""
         return None
 
-    @property
-    def importable(self) -> frozenset[str]:
-        """The words by which another file of the project may import what is matched."""
-        return frozenset()
-
     # For people.
 
     @property

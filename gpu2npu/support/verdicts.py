@@ -140,7 +140,7 @@ def _verdict(api: str, version: str) -> ApiVerdict:
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
             found = found if known is None or known.verdict else _with_note(found, known)
-            return _against_documentation(found, table)
+            return _against_documentation(found)
     if is_in(api, _CUDA):
         return _of_cuda(api, table)
     stated, is_api = _stated(api, table), exists(api) or documented(api) is not None
@@ -224,7 +224,7 @@ def _stated(api: str, table: SupportTable) -> ApiVerdict | None:
     return ApiVerdict(api, VerdictKind.UNKNOWN, evidence, "try it on an NPU, or do without it")
 
 
-def _against_documentation(found: ApiVerdict, table: SupportTable) -> ApiVerdict:
+def _against_documentation(found: ApiVerdict) -> ApiVerdict:
     """A verdict by operators, with what the documentation says against it: the operators of a wheel show more."""
     entry = documented(found.api)
     if entry is None or entry.supported or found.kind not in (VerdictKind.NATIVE, VerdictKind.COMPOSITE):

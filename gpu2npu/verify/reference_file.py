@@ -26,7 +26,6 @@ from gpu2npu.verify.verdict import Array, ReferenceRun
 
 FORMAT = "gpu2npu reference"
 VERSION = 2  # of the file; a reader refuses others
-SUFFIX = ".gpu2npu"
 _ABOUT, _TOLERANCE, _WHOLE = "reference.json", "tolerance.f32", "whole"
 _MOST = 1 << 31  # bytes that a file may hold, unpacked
 

@@ -113,11 +113,11 @@ def _last_batches(training: Training) -> Places:
             yield call
 
 
-def _with_workers(option: str, at: int) -> Finder:
+def _with_workers(option: str) -> Finder:
     """Finds loaders with workers that do not give an option."""
 
     def find(training: Training) -> Places:
-        for call in _lacking(_LOADER, option, at)(training):
+        for call in _lacking(_LOADER, option, 99)(training):
             workers = keyword(call, "num_workers") if isinstance(call, ast.Call) else None
             if workers is not None and not (isinstance(workers, ast.Constant) and not workers.value):
                 yield call
@@ -230,14 +230,14 @@ _ALL = (
     ),
     Setting(
         "loader-persistent",
-        _with_workers("persistent_workers", 99),
+        _with_workers("persistent_workers"),
         "The workers are started anew in every epoch.",
         "DataLoader(..., persistent_workers=True)",
         "the data set is the same in every epoch",
     ),
     Setting(
         "loader-prefetch",
-        _with_workers("prefetch_factor", 99),
+        _with_workers("prefetch_factor"),
         "Each worker has two batches ready, which is few where some take longer.",
         "DataLoader(..., prefetch_factor=4)",
         "the host has memory for the batches",

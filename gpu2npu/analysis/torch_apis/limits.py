@@ -111,10 +111,10 @@ def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
     function = call.func
     qualified = code.qualified(function, scope)
     if qualified is not None:
-        if qualified in limited_names() and not _is_on_cpu(call, scope, code):
+        if qualified in limited_names() and not _is_on_cpu(call):
             yield qualified
     elif isinstance(function, ast.Attribute) and function.attr in _limited_methods():
-        if _is_on_cpu(call, scope, code):
+        if _is_on_cpu(call):
             return
         method, owner = function.attr, function.value
         if f"torch.Tensor.{method}" in limited_names() and (
@@ -141,7 +141,7 @@ def _limited_methods() -> frozenset[str]:
     return frozenset(name for owner, _, name in named if owner in ("torch.Tensor", _MODULE))
 
 
-def _is_on_cpu(call: ast.Call, scope: Scope, code: Code) -> bool:
+def _is_on_cpu(call: ast.Call) -> bool:
     device = keyword(call, "device")
     if device is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         device = call.args[0]

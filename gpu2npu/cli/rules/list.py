@@ -78,11 +78,11 @@ def show(rule_id: str, files: tuple[Path, ...]) -> None:
     click.echo(f"  It is {origin(rule, installed_packs())}.")
     for example in rule.examples:
         click.echo("")
-        for line in _example_lines(rule, example):
+        for line in _example_lines(example):
             click.echo(line)
 
 
-def _example_lines(rule: Rule, example: Example) -> Iterator[str]:
+def _example_lines(example: Example) -> Iterator[str]:
     notes = [f"for PyTorch {example.version}"] if example.version else []
     if example.file != "example.py":
         notes.append(f"in {example.file}")

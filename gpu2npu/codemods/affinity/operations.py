@@ -103,7 +103,7 @@ Arguments = Sequence[ast.expr]
 Keywords = Mapping[str, ast.expr]
 
 
-def _value(reading: TermReader, arguments: Arguments, keywords: Keywords, position: int, name: str) -> ast.expr | None:
+def _value(arguments: Arguments, keywords: Keywords, position: int, name: str) -> ast.expr | None:
     return arguments[position] if position < len(arguments) else keywords.get(name)
 
 
@@ -112,7 +112,7 @@ def _number(reading: TermReader, node: ast.expr | None) -> float | None:
 
 
 def _power(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-    exponent = _value(reading, arguments, keywords, 1, "exponent")
+    exponent = _value(arguments, keywords, 1, "exponent")
     return operation("pow", reading.term(arguments[0]), reading.term(exponent)) if exponent is not None else None
 
 
@@ -122,8 +122,8 @@ def _square(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Te
 
 def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The mean over the last dimension, which is kept."""
-    dim = _value(reading, arguments, keywords, 1, "dim")
-    keeps = _value(reading, arguments, keywords, 2, "keepdim")
+    dim = _value(arguments, keywords, 1, "dim")
+    keeps = _value(arguments, keywords, 2, "keepdim")
     if isinstance(dim, (ast.Tuple, ast.List)) and len(dim.elts) == 1:
         dim = dim.elts[0]
     keeps_dim = isinstance(keeps, ast.Constant) and keeps.value is True
@@ -134,7 +134,7 @@ def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term
 
 def _softmax(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """Softmax over the last dimension."""
-    dim = _value(reading, arguments, keywords, 1, "dim")
+    dim = _value(arguments, keywords, 1, "dim")
     dtype = keywords.get("dtype")
     if _number(reading, dim) != -1 or keywords.keys() - {"dim", "dtype"} or len(arguments) > 2:
         return None
@@ -149,7 +149,7 @@ def _softmax(reading: TermReader, arguments: Arguments, keywords: Keywords) -> T
 
 def _cast(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """A conversion to float32, or to the dtype of a value."""
-    dtype = _value(reading, arguments, keywords, 1, "dtype")
+    dtype = _value(arguments, keywords, 1, "dtype")
     target = (
         reading.term(dtype) if dtype is not None and len(arguments) <= 2 and not keywords.keys() - {"dtype"} else None
     )
@@ -187,7 +187,7 @@ def _softplus(reading: TermReader, arguments: Arguments, keywords: Keywords) -> 
 
 def _dropout(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """A value of which some elements are dropped, the probability, and whether they are."""
-    p, training = (_value(reading, arguments, keywords, at, name) for at, name in ((1, "p"), (2, "training")))
+    p, training = (_value(arguments, keywords, at, name) for at, name in ((1, "p"), (2, "training")))
     if p is None or training is None or len(arguments) + len(keywords) != 3:
         return None
     return Term("dropout", tuple(reading.term(each) for each in (arguments[0], p, training)))
@@ -202,15 +202,15 @@ def _transposed(reading: TermReader, arguments: Arguments, keywords: Keywords) -
 
 def _chunk(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The two halves of the last dimension."""
-    count = _value(reading, arguments, keywords, 1, "chunks")
-    dim = _value(reading, arguments, keywords, 2, "dim")
+    count = _value(arguments, keywords, 1, "chunks")
+    dim = _value(arguments, keywords, 2, "dim")
     halves = _number(reading, count) == 2 and _number(reading, dim) == -1 and not keywords.keys() - {"chunks", "dim"}
     return Term("halves", (reading.term(arguments[0]),)) if halves else None
 
 
 def _joined(name: str) -> Callable[[TermReader, Arguments, Keywords], Term | None]:
     def joined(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-        dim = _value(reading, arguments, keywords, 1, "dim")
+        dim = _value(arguments, keywords, 1, "dim")
         parts = arguments[0]
         if _number(reading, dim) != -1 or not isinstance(parts, (ast.Tuple, ast.List)) or len(parts.elts) != 2:
             return None
@@ -221,8 +221,8 @@ def _joined(name: str) -> Callable[[TermReader, Arguments, Keywords], Term | Non
 
 def _flattened(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The last two dimensions as one."""
-    start = _value(reading, arguments, keywords, 1, "start_dim")
-    end = _value(reading, arguments, keywords, 2, "end_dim")
+    start = _value(arguments, keywords, 1, "start_dim")
+    end = _value(arguments, keywords, 2, "end_dim")
     if _number(reading, start) != -2 or (end is not None and _number(reading, end) != -1):
         return None
     return Term("flattened", (reading.term(arguments[0]),))

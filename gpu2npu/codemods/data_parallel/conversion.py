@@ -74,7 +74,7 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
         started.append(single)
     steps += _rewritten(program, choice, rewritten, Entries(started), single)
     single_npu = {wrap: found for wrap, found in obstacles.items() if found.one_npu}
-    steps += taken_over(program, steps, by_file(_on_one_npu(program, single_npu, rewritten, running, Entries(started))))
+    steps += taken_over(program, steps, by_file(_on_one_npu(program, single_npu, running, Entries(started))))
     for codemod in (shard_loaders, on_rank_zero) if started else ():
         paths = list(dict.fromkeys(entry.file.path for entry in started))
         steps += taken_over(program, steps, codemod(program, paths))
@@ -131,7 +131,6 @@ def _obstacle(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -
 def _on_one_npu(
     program: TrainingProgram,
     obstacles: Mapping[Wrap, Obstacle],
-    rewritten: Sequence[Wrap],
     running: Mapping[Wrap, Sequence[Entry]],
     started: Entries,
 ) -> Iterator[Step]:

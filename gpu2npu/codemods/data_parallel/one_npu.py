@@ -15,7 +15,7 @@ from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, wi
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, is_stored, target_of
 from gpu2npu.codemods.entry import Entries, Entry
 from gpu2npu.codemods.model_uses import ModelUses
-from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_replaced
+from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.project.imports import ImportGraph
@@ -243,7 +243,7 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
     call = file.parents[attribute]
     is_method = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
     if use.attribute == "module" and not _is_guarded(use.file, use.node):
-        yield span_replaced(file, file.bounds(use.node)[1], file.bounds(attribute)[1], "", _UNWRAPPED)
+        yield span_removed(file, file.bounds(use.node)[1], file.bounds(attribute)[1], _UNWRAPPED)
     elif is_method and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
         yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
     elif is_method and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpu2npu.codemods.data_parallel.own_process import functions_of_own_processes
 from gpu2npu.codemods.data_parallel.without_group import runs_without_group
 from gpu2npu.codemods.entry import Entries
-from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_replaced
+from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.concrete import argument_bounds
@@ -215,7 +215,7 @@ def _without(file: ParsedFile, call: ast.Call, index: int) -> Step:
         end = spans[1][0]
     else:
         end = file.bounds(call)[1] - 1
-    return span_replaced(file, start, end, "", _MESSAGE)
+    return span_removed(file, start, end, _MESSAGE)
 
 
 def _other_card(file: ParsedFile, node: ast.AST, own: str) -> Step:

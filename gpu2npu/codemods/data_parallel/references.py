@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.concern import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, other_values, spell_distributed
-from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
+from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
@@ -132,4 +132,4 @@ def _taken_out(file: ParsedFile, classes: ast.Tuple, node: ast.expr) -> Step:
         end = file.bounds(classes.elts[index + 1])[0]
     else:
         start = file.bounds(classes.elts[index - 1])[1]
-    return span_replaced(file, start, end, "", _MESSAGE)
+    return span_removed(file, start, end, _MESSAGE)

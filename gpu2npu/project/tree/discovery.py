@@ -71,7 +71,7 @@ def listed(root: Path) -> Tree:
         entries = sorted(os.scandir(root), key=lambda entry: entry.name)
     except OSError as error:
         raise UsageError(f"The input '{root}' cannot be read: {error.strerror}.") from error
-    _sort_entries(entries, "", found)
+    _sort_entries(entries, found)
     links = []
     for path in found.links:
         target = _retained_target(root, path, found.skipped)
@@ -89,8 +89,8 @@ def listed(root: Path) -> Tree:
     )
 
 
-def _sort_entries(entries: list[os.DirEntry[str]], prefix: str, found: _Found) -> None:
-    pending = [(prefix, entries)]
+def _sort_entries(entries: list[os.DirEntry[str]], found: _Found) -> None:
+    pending = [("", entries)]
     while pending:
         prefix, entries = pending.pop()
         for entry in entries:
