@@ -337,31 +337,24 @@ def f(q, k, v):
             mixes=False,
         ),
         # What is added makes the scores larger than query and key do.
-        FusedCase(
-            """
+        *(
+            FusedCase(
+                """
 def f(q, k, v, bias):
     attn = q @ k.transpose(-2, -1) + bias
     return attn.softmax(dim=-1) @ v
 """,
-            """
+                """
 def f(q, k, v, bias):
     return ascend_affinity.attention(q, k, v, bias=bias)
 """,
-            ("2 5 16", "2 5 16", "2 5 16", "2 1 5 5"),
-            mixes=False,
-        ),
-        FusedCase(
-            """
-def f(q, k, v, bias):
-    attn = q @ k.transpose(-2, -1) + bias
-    return attn.softmax(dim=-1) @ v
-""",
-            """
-def f(q, k, v, bias):
-    return ascend_affinity.attention(q, k, v, bias=bias)
-""",
-            ("1 3 5 16", "1 3 5 16", "1 3 5 16", "4 1 5 5"),
-            mixes=False,
+                shapes,
+                mixes=False,
+            )
+            for shapes in (
+                ("2 5 16", "2 5 16", "2 5 16", "2 1 5 5"),
+                ("1 3 5 16", "1 3 5 16", "1 3 5 16", "4 1 5 5"),
+            )
         ),
         FusedCase(
             "def f(q, k, v, m):\n    p = (q @ k.mT).masked_fill(m, 0.0).softmax(dim=-1)\n    return p @ v\n",

@@ -1,8 +1,11 @@
-"""The clock of events, those of `torch.npu` and of `torch.cuda`: where every work is done at once, a moment is all."""
+"""The parts of events and streams that `torch.npu` and `torch.cuda` share where all work is done at once."""
 
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
 
 
 class TimedEvent:
@@ -37,3 +40,20 @@ class TimedEvent:
         if self._seconds is None or end_event._seconds is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         return (end_event._seconds - self._seconds) * 1000
+
+
+class StreamContext:
+    """Context manager that makes a stream and its device current; None changes nothing."""
+
+    def __init__(self, stream: AbstractContextManager[Any] | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(kind, error, trace)

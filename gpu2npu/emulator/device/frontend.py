@@ -18,7 +18,7 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import exchange, randomness, streams, visible_npus
+from gpu2npu.emulator.device import exchange, pinning, randomness, streams, visible_npus
 from gpu2npu.emulator.device.legacy_types import LegacyTensorType, legacy_types
 from gpu2npu.emulator.device.memory import memory, memory_stats
 
@@ -27,8 +27,8 @@ def install() -> None:
     """Change torch's functions, once a process."""
     # `with torch.device(...)` knows factories by identity: let it learn them before they are changed.
     _device._device_constructors()
-    for name in _PINNING:
-        _replace(name, _pinning)
+    for name in pinning.FACTORIES:
+        _replace(name, pinning.pinning)
     torch.Tensor.to = _completing(torch.Tensor.to, makes_tensors=False)  # type: ignore[method-assign, assignment]
     # The parameters of lazy modules know by identity what may be called before they have a shape.
     known = torch.nn.parameter.UninitializedParameter._allowed_methods  # type: ignore[attr-defined]
@@ -37,8 +37,8 @@ def install() -> None:
         _replace(name, _completing)
     torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
     torch.set_default_tensor_type = _defaulting(torch.set_default_tensor_type)
-    torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]
-    torch.Tensor.is_pinned = _is_pinned  # type: ignore[method-assign, assignment]
+    torch.Tensor.pin_memory = pinning.pin_memory  # type: ignore[method-assign, assignment]
+    torch.Tensor.is_pinned = pinning.is_pinned  # type: ignore[method-assign, assignment]
     exchange.install()
     torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
     format_values = _tensor_str._tensor_str
@@ -85,19 +85,6 @@ def _completing(function: Callable[..., Any], makes_tensors: bool = True) -> Cal
     return call
 
 
-_PINNING = ("empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "rand", "randn", "tensor")
-
-
-def _pinning(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.pop("pin_memory", False):
-            return function(*args, **kwargs).pin_memory()
-        return function(*args, **kwargs)
-
-    return call
-
-
 def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
@@ -130,28 +117,6 @@ def _defaulting(function: Callable[..., None]) -> Callable[..., None]:
         function(kind)
 
     return call
-
-
-def _pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
-    """A copy of a CPU tensor that counts as pinned."""
-    if self.device.type != "cpu":
-        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
-    if _is_pinned(self):
-        return self
-    pinned = self.clone()
-    mark_pinned(pinned)
-    return pinned
-
-
-def mark_pinned(tensor: torch.Tensor) -> None:
-    """Have a CPU tensor, and all views of its memory, count as pinned."""
-    tensor.untyped_storage()._npu_pinned = True  # type: ignore[attr-defined]
-
-
-def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
-    if self.device.type != "cpu" or self.layout is not torch.strided:
-        return False
-    return getattr(self.untyped_storage(), "_npu_pinned", False)
 
 
 _MEMORY = (

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device import visible_npus
-from gpu2npu.emulator.device.events import TimedEvent
+from gpu2npu.emulator.device.events import StreamContext, TimedEvent
 
 _PRIVATEUSE1 = torch._C._autograd.DeviceType.PrivateUse1.value
 _numbers = itertools.count(1)
@@ -119,23 +119,6 @@ def set_stream(stream: Stream | None) -> None:
     """Make a stream the thread's current one on its device."""
     if stream is not None:
         _streams.current[stream.device_index] = stream
-
-
-class StreamContext:
-    """Context manager that makes a stream and its device current; None changes nothing."""
-
-    def __init__(self, stream: Stream | None) -> None:
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        if self.stream is not None:
-            self.stream.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.stream is not None:
-            self.stream.__exit__(kind, error, trace)
 
 
 def stream(stream: Stream | None) -> StreamContext:

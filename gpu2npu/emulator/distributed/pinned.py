@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from gpu2npu.emulator.device import frontend
+from gpu2npu.emulator.device import pinning
 from gpu2npu.emulator.registration import implement
 
 
@@ -64,7 +64,7 @@ def _empty_strided(
     elements = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True)) if all(size) else 0
     tensor = torch.empty(elements, dtype=dtype, device="cpu").as_strided(size, stride)
     if pin_memory:
-        frontend.mark_pinned(tensor)
+        pinning.mark_pinned(tensor)
     return tensor
 
 

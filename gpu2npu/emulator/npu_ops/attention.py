@@ -24,6 +24,13 @@ from gpu2npu.emulator.npu_ops.attention_arithmetic import (
 )
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
+# What follows the layout, by position too in the first version and the third.
+OPTIONS = (
+    *("pse", "padding_mask", "atten_mask", "scale", "keep_prob", "pre_tockens", "next_tockens", "inner_precise"),
+    *("prefix", "actual_seq_qlen", "actual_seq_kvlen", "sparse_mode", "gen_mask_parallel", "sync", "softmax_layout"),
+    "sink",
+)
+
 
 def _declined(sink: Array | None, padding_mask: Array | None, softmax_layout: str) -> None:
     if sink is not None:
@@ -136,37 +143,25 @@ def npu_fusion_attention_grad(
     return dq, dk, dv, empty if dpse is None else dpse, empty.copy()
 
 
-@gradient("npu_fusion_attention")
-def _fusion_attention_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_fusion_attention_grad(
-        a.query,
-        a.key,
-        a.value,
-        g[0],
-        a.head_num,
-        a.input_layout,
-        pse=a.pse,
-        padding_mask=a.padding_mask,
-        atten_mask=a.atten_mask,
+def gradient_of_attention(
+    operator: str, a: Arguments, y: Results, g: Results, options: Sequence[str], **more: Any
+) -> Mapping[str, Any]:
+    """Call the operator for the gradient of a flash attention: with its results, and with its options as they were."""
+    found = getattr(npu, operator)(
+        *(a.query, a.key, a.value, g[0], a.head_num, a.input_layout),
         softmax_max=y[1],
         softmax_sum=y[2],
         softmax_in=y[3],
         attention_in=y[0],
         scale_value=a.scale,
-        keep_prob=a.keep_prob,
-        pre_tockens=a.pre_tockens,
-        next_tockens=a.next_tockens,
-        inner_precise=a.inner_precise,
         seed=y[4],
         offset=y[5],
-        numels=y[6],
-        prefix=a.prefix,
-        actual_seq_qlen=a.actual_seq_qlen,
-        actual_seq_kvlen=a.actual_seq_kvlen,
-        sparse_mode=a.sparse_mode,
-        gen_mask_parallel=a.gen_mask_parallel,
-        sync=a.sync,
-        softmax_layout=a.softmax_layout,
-        sink=a.sink,
+        **{name: getattr(a, name) for name in options if name != "scale"},
+        **more,
     )
     return pick("query key value pse", found)
+
+
+@gradient("npu_fusion_attention")
+def _fusion_attention_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return gradient_of_attention("npu_fusion_attention_grad", a, y, g, OPTIONS, numels=y[6])

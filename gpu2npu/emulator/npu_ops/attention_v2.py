@@ -11,8 +11,10 @@ from gpu2npu.emulator.kernels.nn.softmax import softmax
 from gpu2npu.emulator.kernels.promotion import F32, Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.attention import (
+    OPTIONS,
     Backward,
     Forward,
+    gradient_of_attention,
     npu_fusion_attention,
     npu_fusion_attention_grad,
 )
@@ -28,11 +30,9 @@ from gpu2npu.emulator.npu_ops.attention_arithmetic import (
 )
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
-# What follows the layout in the third version, which is by position too.
-_OPTIONS = (
-    *("pse", "padding_mask", "atten_mask", "scale", "keep_prob", "pre_tockens", "next_tockens", "inner_precise"),
-    *("prefix", "actual_seq_qlen", "actual_seq_kvlen", "sparse_mode", "gen_mask_parallel", "sync", "softmax_layout"),
-    "sink",
+_OPTIONS = (  # of the second version
+    *("pse", "padding_mask", "atten_mask", "query_rope", "key_rope", "keep_prob", "pre_tokens", "next_tokens"),
+    *("inner_precise", "prefix", "actual_seq_qlen", "actual_seq_kvlen", "sparse_mode", "pse_type", "softmax_layout"),
 )
 _UNSUPPORTED = ("padding_mask", "query_rope", "key_rope", "q_start_idx", "kv_start_idx", "sink", "dropout_mask")
 
@@ -131,7 +131,7 @@ def npu_fusion_attention_v3(
     **others: Any,
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
     """`npu_fusion_attention` whose seed and offset are tensors of one number."""
-    given = {**dict(zip(_OPTIONS, rest, strict=False)), **others}
+    given = {**dict(zip(OPTIONS, rest, strict=False)), **others}
     *results, seed, offset, _ = npu_fusion_attention(
         query, key, value, head_num, input_layout, generator=generator, **_ends(given)
     )
@@ -229,60 +229,12 @@ def npu_fused_attention_score_backward(
 
 @gradient("npu_fusion_attention_v2")
 def _fusion_attention_v2_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_fusion_attention_grad_v2(
-        a.query,
-        a.key,
-        a.value,
-        g[0],
-        a.head_num,
-        a.input_layout,
-        pse=a.pse,
-        padding_mask=a.padding_mask,
-        atten_mask=a.atten_mask,
-        softmax_max=y[1],
-        softmax_sum=y[2],
-        softmax_in=y[3],
-        attention_in=y[0],
-        query_rope=a.query_rope,
-        key_rope=a.key_rope,
-        scale_value=a.scale,
-        keep_prob=a.keep_prob,
-        pre_tokens=a.pre_tokens,
-        next_tokens=a.next_tokens,
-        inner_precise=a.inner_precise,
-        seed=y[4],
-        offset=y[5],
-        numels=y[6],
-        prefix=a.prefix,
-        actual_seq_qlen=a.actual_seq_qlen,
-        actual_seq_kvlen=a.actual_seq_kvlen,
-        sparse_mode=a.sparse_mode,
-        pse_type=a.pse_type,
-        softmax_layout=a.softmax_layout,
-    )
-    return {"query": found[0], "key": found[1], "value": found[2], "pse": found[3]}
+    return gradient_of_attention("npu_fusion_attention_grad_v2", a, y, g, _OPTIONS, numels=y[6])
 
 
 @gradient("npu_fusion_attention_v3")
 def _fusion_attention_v3_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    options = {name: getattr(a, name) for name in _OPTIONS if name != "scale"}
-    found = npu.npu_fusion_attention_grad_v3(
-        a.query,
-        a.key,
-        a.value,
-        g[0],
-        a.head_num,
-        a.input_layout,
-        softmax_max=y[1],
-        softmax_sum=y[2],
-        softmax_in=y[3],
-        attention_in=y[0],
-        scale_value=a.scale,
-        seed=y[4],
-        offset=y[5],
-        **options,
-    )
-    return pick("query key value pse", found)
+    return gradient_of_attention("npu_fusion_attention_grad_v3", a, y, g, OPTIONS)
 
 
 @gradient("npu_fused_attention_score_fwd", saves="query_layer key_layer value_layer result1 result2")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpu2npu.emulator.device.events import StreamContext
 from gpu2npu.emulator.device.legacy_types import legacy_types
 from gpu2npu.verify.reference import random, streams, visible_gpus
 
@@ -98,8 +99,8 @@ _ANSWERS: dict[str, Any] = {
     "cudart": lambda: SimpleNamespace(cudaProfilerStart=_nothing, cudaProfilerStop=_nothing),
     "Stream": streams.Stream,
     "Event": streams.Event,
-    "StreamContext": streams.StreamContext,
-    "stream": streams.StreamContext,
+    "StreamContext": StreamContext,
+    "stream": StreamContext,
     "current_stream": streams.current_stream,
     "default_stream": streams.default_stream,
     "set_stream": streams.set_stream,

@@ -11,25 +11,25 @@ from typing import Any
 import torch
 from torch.utils import _device
 
+from gpu2npu.emulator.device import pinning
 from gpu2npu.verify.reference import random, visible_gpus
 from gpu2npu.verify.reference.tensors import adopt, host
 
 _PRIORITY = 5  # before torch's own entries for CPU (10) and CUDA (20)
-_PINNING = ("empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "rand", "randn", "tensor")
 
 
 def install() -> None:
     """Change torch's functions, once a process."""
     _device._device_constructors()  # `with torch.device(...)` knows factories by identity
-    for name in _PINNING:
-        setattr(torch, name, _pinning(getattr(torch, name)))
+    for name in pinning.FACTORIES:
+        setattr(torch, name, pinning.pinning(getattr(torch, name)))
     for name in ("tensor", "as_tensor", "asarray"):
         setattr(torch, name, _completing(getattr(torch, name)))
     tensor: Any = torch.Tensor
     tensor.to = _completing(tensor.to)
     tensor.cuda = _cuda
     tensor.type = _typing(tensor.type)
-    tensor.pin_memory, tensor.is_pinned = _pin_memory, _is_pinned
+    tensor.pin_memory, tensor.is_pinned = pinning.pin_memory, pinning.is_pinned
     torch.Generator = random.Generator  # type: ignore[misc, assignment]
     _install_storages()
     _install_backward()
@@ -63,16 +63,6 @@ def _cuda(
     return self.to(torch.device("cuda", index), memory_format=memory_format)
 
 
-def _pinning(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.pop("pin_memory", False):
-            return function(*args, **kwargs).pin_memory()
-        return function(*args, **kwargs)
-
-    return call
-
-
 def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
     """`tensor.type("torch.cuda.FloatTensor")`, and with the types of `torch.cuda`."""
 
@@ -84,23 +74,6 @@ def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(tensor, dtype, non_blocking, **kwargs)
 
     return call
-
-
-def _pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
-    """A copy of a CPU tensor that counts as pinned."""
-    if self.device.type != "cpu":
-        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
-    if _is_pinned(self):
-        return self
-    pinned = self.clone()
-    pinned.untyped_storage()._gpu2npu_pinned = True  # type: ignore[attr-defined]
-    return pinned
-
-
-def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
-    if self.device.type != "cpu" or self.layout is not torch.strided:
-        return False
-    return getattr(self.untyped_storage(), "_gpu2npu_pinned", False)
 
 
 def _install_storages() -> None:

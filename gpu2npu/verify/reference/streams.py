@@ -94,23 +94,6 @@ def set_stream(stream: Stream | None) -> None:
         _current[stream.device_index] = stream
 
 
-class StreamContext:
-    """Context manager that makes a stream current; None changes nothing."""
-
-    def __init__(self, stream: Stream | None) -> None:
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        if self.stream is not None:
-            self.stream.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.stream is not None:
-            self.stream.__exit__(kind, error, trace)
-
-
 def synchronize(device: Any = None) -> None:
     """All work is done: this only checks that there is such a GPU."""
     visible_gpus.index_of(device)

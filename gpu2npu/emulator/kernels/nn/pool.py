@@ -166,60 +166,38 @@ def _apart(kernel_size: Sizes, stride: Sizes, dilation: Sizes, count: int) -> bo
     return all(s >= d * (k - 1) + 1 for s, d, k in zip(steps, dilation, window, strict=True))
 
 
-@kernel("aten::max_pool2d_with_indices")
-def max_pool2d(
-    self: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = (0,),
-    dilation: Sizes = (1,),
-    ceil_mode: bool = False,
-) -> tuple[Array, Array]:
-    """The maximum of each window and its index; NaN wins."""
-    return _max_pool(self, 2, kernel_size, stride, padding, dilation, ceil_mode)
+def _max_pooling(count: int) -> None:
+    """Register max pooling of `count` dimensions."""
+
+    @kernel(f"aten::max_pool{count}d_with_indices")
+    def forward(
+        self: Array,
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = (0,),
+        dilation: Sizes = (1,),
+        ceil_mode: bool = False,
+    ) -> tuple[Array, Array]:
+        """The maximum of each window and its index; NaN wins."""
+        return _max_pool(self, count, kernel_size, stride, padding, dilation, ceil_mode)
+
+    @kernel(f"aten::max_pool{count}d_with_indices_backward")
+    def backward(
+        grad_output: Array,
+        self: Array,
+        kernel_size: Sizes,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        ceil_mode: bool,
+        indices: Array,
+    ) -> Array:
+        """The gradient of each window's maximum, added up where the maxima came from."""
+        return _max_backward(grad_output, self, indices, count, _apart(kernel_size, stride, dilation, count))
 
 
-@kernel("aten::max_pool3d_with_indices")
-def max_pool3d(
-    self: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = (0,),
-    dilation: Sizes = (1,),
-    ceil_mode: bool = False,
-) -> tuple[Array, Array]:
-    """The maximum of each window and its index; NaN wins."""
-    return _max_pool(self, 3, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@kernel("aten::max_pool2d_with_indices_backward")
-def max_pool2d_backward(
-    grad_output: Array,
-    self: Array,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil_mode: bool,
-    indices: Array,
-) -> Array:
-    """The gradient of each window's maximum, added up where the maxima came from."""
-    return _max_backward(grad_output, self, indices, 2, _apart(kernel_size, stride, dilation, 2))
-
-
-@kernel("aten::max_pool3d_with_indices_backward")
-def max_pool3d_backward(
-    grad_output: Array,
-    self: Array,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil_mode: bool,
-    indices: Array,
-) -> Array:
-    """The gradient of each window's maximum, added up where the maxima came from."""
-    return _max_backward(grad_output, self, indices, 3, _apart(kernel_size, stride, dilation, 3))
+_max_pooling(2)
+_max_pooling(3)
 
 
 def _max_unpool(self: Array, indices: Array, output_size: Sizes) -> Array:

@@ -17,6 +17,7 @@ from gpu2npu.emulator.device.chip import (
     utilization,
 )
 from gpu2npu.emulator.device.chip import is_compiled as _is_compiled
+from gpu2npu.emulator.device.events import StreamContext
 from gpu2npu.emulator.device.frontend import LEGACY_TYPES as _LEGACY_TYPES
 from gpu2npu.emulator.device.lifecycle import init, is_initialized
 from gpu2npu.emulator.device.lifecycle import init as _lazy_init
@@ -34,14 +35,7 @@ from gpu2npu.emulator.device.settings import (
     set_option,
     set_sync_debug_mode,
 )
-from gpu2npu.emulator.device.streams import (
-    StreamContext,
-    current_stream,
-    default_stream,
-    set_stream,
-    stream,
-    synchronize,
-)
+from gpu2npu.emulator.device.streams import current_stream, default_stream, set_stream, stream, synchronize
 from gpu2npu.emulator.device.visible_npus import current_device, device, device_count, device_of, set_device
 from gpu2npu.emulator.device.visible_npus import index_of as _get_device_index
 
