@@ -105,11 +105,11 @@ class Residual(nn.Module):
         self.conv2 = nn.Conv2d(outward, outward, 3, 1, 1, bias=False)
         self.norm1, self.norm2 = nn.BatchNorm2d(outward), nn.BatchNorm2d(outward)
         same = inward == outward and stride == 1
-        self.around = nn.Identity() if same else nn.Conv2d(inward, outward, 1, stride, bias=False)
+        self.shortcut = nn.Identity() if same else nn.Conv2d(inward, outward, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
-        return F.relu(y + self.around(x))
+        return F.relu(y + self.shortcut(x))
 
 
 class ResNet(nn.Module):

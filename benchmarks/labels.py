@@ -154,8 +154,8 @@ def judge_packages(cache: Path, jobs: int | None = None, packages: Iterable[Pack
     judged = []
     labels = read_labels()
     for package in read_packages() if packages is None else packages:
-        mine = [label for label in labels if label.package == package.name]
-        judged += _judge_tree(fetch_package(package, cache), mine, jobs)
+        own = [label for label in labels if label.package == package.name]
+        judged += _judge_tree(fetch_package(package, cache), own, jobs)
     return judged
 
 

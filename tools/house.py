@@ -18,7 +18,10 @@ MOST_LINES = 400
 MOST_TEST_LINES = 450
 # Words that say nothing to a reader who does not know this code, with what to write instead.
 POOR_WORDS = {
+    "around": "enclosing, or what is there",
     "asked": "requested, tested, or who asks what",
+    "asking": "what tests or requests it",
+    "asks": "tests, or requests",
     "blame": "the error or the cause",
     "deeds": "actions",
     "doubt": "uncertain, or a finding",
@@ -27,8 +30,12 @@ POOR_WORDS = {
     "helpers": "what they do",
     "kept": "stored, retained, or what is left",
     "manager": "what it does",
+    "meant": "meaning, or what it is",
+    "mine": "own",
     "ordinal": "number, or device_index",
+    "said": "reported, or the message",
     "tell": "report",
+    "thing": "what it is",
     "told": "reported",
     "utils": "what is in it",
     "wish": "request, choice, settings",

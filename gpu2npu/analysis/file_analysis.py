@@ -72,9 +72,11 @@ class FileAnalyser:
         advice: list[Advice] = []
         if FileQuestion.TORCH_APIS in self.questions:
             limits = limit_findings(code, self.version, self.chips)
-            said = {(limit.api, limit.span.start_line, limit.span.start_column) for limit in limits}
+            limited = {(limit.api, limit.span.start_line, limit.span.start_column) for limit in limits}
             apis = torch_api_findings(code, self.version)
-            findings += [each for each in apis if (each.api, each.span.start_line, each.span.start_column) not in said]
+            findings += [
+                each for each in apis if (each.api, each.span.start_line, each.span.start_column) not in limited
+            ]
             findings += limits
             advice += numeric_advice(code)
         if FileQuestion.AFFINITY_APIS in self.questions:

@@ -73,11 +73,11 @@ def _dismiss(watcher: int, parent: int) -> None:
         signal.set_wakeup_fd(-1)
         if _watch is not None:
             os.set_blocking(_watch[1], True)  # the other process has to read this
-        _say_handled()
+        _report_handled()
         os.waitpid(watcher, 0)
 
 
-def _say_handled() -> None:
+def _report_handled() -> None:
     if _watch is not None and _watch[0] == os.getpid():
         # It has ended, since a handler ran before; or many signals have filled the pipe.
         with suppress(BrokenPipeError, BlockingIOError):
@@ -111,5 +111,5 @@ def _ending_signal(read: int) -> int | None:
 def _end(number: int, frame: FrameType | None) -> None:
     for each in ENDING_SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a second Ctrl-C would leave what the first one began to remove
-    _say_handled()
+    _report_handled()
     raise EndedBySignal(number)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.certainty import own_group
 from gpu2npu.codemods.data_parallel.own_card import on_own_card
-from gpu2npu.codemods.data_parallel.process_group import around_program
+from gpu2npu.codemods.data_parallel.process_group import at_start_and_end
 from gpu2npu.codemods.data_parallel.wrapping import find_wraps
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.places import Step, by_file, of_rule
@@ -44,4 +44,4 @@ def _set_up(entry: Entry) -> Iterator[Step]:
         f"{os.name}.environ.setdefault({quote}{VARIABLE}{quote}, {quote}0{quote})",
         f"{torch.name}.npu.set_device(int({os.name}.environ[{quote}{VARIABLE}{quote}]))",
     ]
-    yield from around_program(entry, lines, _MESSAGE)
+    yield from at_start_and_end(entry, lines, _MESSAGE)

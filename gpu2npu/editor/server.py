@@ -50,8 +50,8 @@ class _Documents:
         try:
             checked = await self.session.work(check)
         except Exception as error:  # an editor shows nothing of what a server writes elsewhere
-            said = str(error) if isinstance(error, UsageError) else f"an internal error in {uri}: {error!r}"
-            self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"gpu2npu: {said}"))
+            message = str(error) if isinstance(error, UsageError) else f"an internal error in {uri}: {error!r}"
+            self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"gpu2npu: {message}"))
             return
         if document.version == version:  # else another check of it is on its way
             found = list(diagnostics(checked, document.position_codec)) if checked is not None else []

@@ -108,8 +108,8 @@ class CodeMatcher:
     ) -> str | None:
         """Return the first thing in which the code around a name differs from a pattern, or what of it is not known;
         None where there is none that can be said."""
-        around = (each for each in (node, *self.names.file.above(node)) if isinstance(each, ast.expr))
-        nearest = next((each for each in around if type(each) is type(pattern.tree)), None)
+        enclosing = (each for each in (node, *self.names.file.above(node)) if isinstance(each, ast.expr))
+        nearest = next((each for each in enclosing if type(each) is type(pattern.tree)), None)
         if nearest is None:
             is_call = isinstance(pattern.tree, ast.Call)
             return f"`{self.names.file.code(node)}` is not called here" if is_call else None

@@ -8,7 +8,7 @@ from functools import partial
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.alone import leave_devices_alone
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
-from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
+from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, tests_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
 from gpu2npu.engine.imports import imported_modules, modules_joined
 from gpu2npu.engine.match import find_matches
@@ -149,7 +149,7 @@ def _retained_condition(
         return []
     _, rule = within[0]
     # Tensors on an NPU come to a condition on a device, and take its other branch; one on CUDA itself is about a build.
-    is_met = any(asks_for_device(place, file) for place, _ in within)
+    is_met = any(tests_device(place, file) for place, _ in within)
     doubtful = [item for item in inside if isinstance(item, Found)]
     if is_met and doubtful == inside:  # it may be about no device: `language == "cuda"`
         return [item for item in doubtful if item not in reported]

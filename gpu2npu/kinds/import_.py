@@ -260,9 +260,9 @@ class Packages:
         if kind is not FindingKind.REVIEW and self.is_optional(inside, module):
             kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
         several = isinstance(rule.match, ImportMatch) and rule.match.is_ending
-        said = (rule.id, kind, module if several else "")
-        if said not in self.reported:  # once a file says it
-            self.reported.add(said)
+        key = (rule.id, kind, module if several else "")
+        if key not in self.reported:  # once a file says it
+            self.reported.add(key)
             place = self.file.bounds(node)
             self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
 
@@ -282,7 +282,7 @@ class Packages:
         for above in self.file.above(node):
             if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
                 return True
-            if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test, package):
+            if isinstance(above, ast.If) and below in above.body and _tests_for_package(above.test, package):
                 return True
             if isinstance(below, ast.stmt):
                 block = self.file.block(below)
@@ -292,11 +292,11 @@ class Packages:
         return False
 
 
-def _asks_for_package(test: ast.expr, package: str) -> bool:
+def _tests_for_package(test: ast.expr, package: str) -> bool:
     """Return whether a condition is about what is installed, or names the package as a choice: `is_apex_available()`,
     `has_horovod and name == "hvd"`, `args.backend == "unsloth"`, `use_xformers`."""
     if isinstance(test, ast.BoolOp):
-        return isinstance(test.op, ast.And) and any(_asks_for_package(each, package) for each in test.values)
+        return isinstance(test.op, ast.And) and any(_tests_for_package(each, package) for each in test.values)
     if isinstance(test, ast.Compare):
         sides = [test.left, *test.comparators]
         return isinstance(test.ops[0], ast.Eq) and any(_names_package(string_value(side), package) for side in sides)
@@ -319,12 +319,12 @@ def _ends_without_package(statement: ast.stmt, package: str) -> bool:
     """Return whether code ends where a package is not installed: `if not is_apex_available(): raise ...`, `assert
     is_apex_available()`."""
     if isinstance(statement, ast.Assert):
-        return _asks_for_package(statement.test, package)
+        return _tests_for_package(statement.test, package)
     if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):
         return False
     test = statement.test
     alternatives = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
     return any(
-        isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
+        isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _tests_for_package(each.operand, package)
         for each in alternatives
     )

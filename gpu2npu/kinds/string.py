@@ -227,7 +227,7 @@ def _value_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
         parts = [(0, whole)] if whole is not None else list(_parts(listed, rule))
         if not parts or target in beside or target in listed:
             continue
-        if not _is_meant(rule, last, whole):
+        if not _has_role(rule, last, whole):
             bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
             return [_review(rule, start, value)] if bare else []
         return [mark for at, match in parts for mark in _rewritten(rule, match, start + at)]
@@ -240,7 +240,7 @@ def _text_marks(table: RuleTable, place: AnyText) -> list[Mark] | None:
     return None if rule is None else applied(rule, place.start, place.start + len(place.text), place.text)
 
 
-def _is_meant(rule: StringRule, key: str, whole: re.Match[str] | None) -> bool:
+def _has_role(rule: StringRule, key: str, whole: re.Match[str] | None) -> bool:
     if is_word(key, rule.role):
         return True
     formed = whole is not None and any(whole.groupdict().values())

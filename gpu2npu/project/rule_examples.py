@@ -152,8 +152,8 @@ def _problem(rule: Rule, example: Example, result: MigratedFile, after: str, is_
         return result.failure
     if after != example.after:
         if example.before != example.after:
-            said = [found.message for found in result.findings if found.rule == rule.id]
-            return f"the result is not what it shows{f': the rule reports this: {said[0]}' if said else ''}"
+            messages = [found.message for found in result.findings if found.rule == rule.id]
+            return f"the result is not what it shows{f': the rule reports this: {messages[0]}' if messages else ''}"
         return f"the code is changed by {', '.join(sorted({change.rule for change in result.changes}))}"
     involved = _involved(result)
     if not is_for and rule.id in involved:

@@ -33,10 +33,10 @@ def check_document(document: object, path: Path) -> None:
         errors = list(jsonschema.Draft202012Validator(schema()).iter_errors(document))
     except RecursionError as error:
         raise RuleError(f"{path}: is nested too deeply for a rule file.") from error
-    telling = [_most_telling(error) for error in sorted(errors, key=_by_place)]
+    clearest = [_clearest(error) for error in sorted(errors, key=_by_place)]
     sentences = [
         _sentence(path, error.json_path, _named_rule(document, error.absolute_path), _reason(error))
-        for error in telling
+        for error in clearest
     ]
     unsound = {tuple(error.absolute_path)[:2] for error in errors}  # what their other parts mean cannot be said
     if isinstance(document, dict) and () not in unsound and ("rules",) not in unsound:
@@ -85,7 +85,7 @@ def _by_place(error: Any) -> list[tuple[bool, Any]]:
     return [(isinstance(step, str), step) for step in error.absolute_path]
 
 
-def _most_telling(error: Any) -> Any:
+def _clearest(error: Any) -> Any:
     """The deepest of an error and those that it comes from: in a choice, the alternative that the author meant."""
     while error.context and not _is_of_no_kind(error):
         error = max(error.context, key=lambda e: (len(e.absolute_path), _is_near(e)))

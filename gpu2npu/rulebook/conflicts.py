@@ -22,9 +22,9 @@ class Conflict:
 
 def find_conflicts(rulebook: Rulebook, files: frozenset[str]) -> Iterator[Conflict]:
     """The conflicts in which a rule of one of the `files` (as `Rule.file` has them) takes part."""
-    mine = [rule for rule in rulebook.rules if rule.file in files]
+    own = [rule for rule in rulebook.rules if rule.file in files]
     others = [rule for rule in rulebook.rules if rule.file not in files]
-    pairs = [*combinations(mine, 2), *((rule, other) for rule in mine for other in others)]
+    pairs = [*combinations(own, 2), *((rule, other) for rule in own for other in others)]
     position = {rule.id: index for index, rule in enumerate(rulebook.rules)}
     versions = {rule.id: _versions(rule) for rule in rulebook.rules}
     for one, other in pairs:

@@ -12,10 +12,12 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Rule, Then
 def encode_rule(rule: Rule) -> dict[str, Any]:
     """A rule as an entry of `rules`; keys that say nothing are left out."""
     keys = ("id", "why", "source", "since", "until", "needs", "lacks")
-    return _said(
+    return _without_empty(
         {
             **{key: getattr(rule, key) or None for key in keys},
-            "where": _said({field.name: sorted(getattr(rule.where, field.name)) for field in fields(rule.where)}),
+            "where": _without_empty(
+                {field.name: sorted(getattr(rule.where, field.name)) for field in fields(rule.where)}
+            ),
             "match": rule.match.encode(),
             "then": _then(rule.then, rule.match),
             "examples": [_example(example) for example in rule.examples],
@@ -23,7 +25,7 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
     )
 
 
-def _said(entry: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value not in (None, False, [], {})}
 
 
@@ -43,7 +45,7 @@ def _then(then: Then, match: Match) -> dict[str, Any]:
         "values": dict(then.values),
         "report": _report(then.report, match) if then.report is not None else None,
     }
-    return _said({field.name: encoded.get(field.name, getattr(then, field.name)) for field in fields(then)})
+    return _without_empty({field.name: encoded.get(field.name, getattr(then, field.name)) for field in fields(then)})
 
 
 def _example(example: Example) -> dict[str, Any]:
@@ -54,4 +56,4 @@ def _example(example: Example) -> dict[str, Any]:
         "file": example.file if example.file != "example.py" else None,
         "reports": example.reports.value if example.reports is not None else None,
     }
-    return {**code, **_said(rest)}
+    return {**code, **_without_empty(rest)}

@@ -246,6 +246,6 @@ def test_a_full_pipe_ends_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
         while True:
             os.write(write, bytes(1))
     monkeypatch.setattr(signals, "_watch", (os.getpid(), write))
-    signals._say_handled()
+    signals._report_handled()
     os.close(read)
     os.close(write)

@@ -23,7 +23,7 @@ import torch_npu
 STEPS, STEPS_OF_FAILING = 4, 100_000
 
 
-def say(words: str) -> None:
+def report(words: str) -> None:
     """One line in one write, so that those of several ranks do not mix."""
     sys.stdout.write(f"rank {os.environ['RANK']}: {words}\n")
 
@@ -48,20 +48,20 @@ def train(steps: int, is_over: Callable[[], bool]) -> None:
         if is_over():
             return
     dist.all_reduce(total := torch.ones(1, device="npu"))
-    say(f"trained, {int(total.item())} ranks")
+    report(f"trained, {int(total.item())} ranks")
 
 
 def main() -> None:
     end, *failing = sys.argv[1:]
-    atexit.register(say, "left")
+    atexit.register(report, "left")
     torch_npu.npu.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("hccl")
     if failing:
         rank, way, second, moment = failing
-        is_mine, deadline = int(rank) == dist.get_rank(), time.monotonic() + float(second)
-        if is_mine and way == "kill":
+        is_this_rank, deadline = int(rank) == dist.get_rank(), time.monotonic() + float(second)
+        if is_this_rank and way == "kill":
             threading.Timer(float(second), fail, (way, moment)).start()
-        train(STEPS_OF_FAILING, lambda: is_mine and way != "kill" and time.monotonic() > deadline)
+        train(STEPS_OF_FAILING, lambda: is_this_rank and way != "kill" and time.monotonic() > deadline)
         fail(way, moment)
     train(STEPS, lambda: False)
     if end == "destroy":

@@ -79,9 +79,9 @@ def extension_name(call: ast.Call) -> str | None:
 
 def _builders(function: ast.expr, scope: Scope, names: Names) -> set[str]:
     """The builders that a call may mean: `extension = CUDAExtension` under some condition is common."""
-    meant = [function, *(_values(function.id, scope) if isinstance(function, ast.Name) else ())]
+    functions = [function, *(_values(function.id, scope) if isinstance(function, ast.Name) else ())]
     spelled = (
-        names.qualified(each, scope) or last_name(each) or "" for each in meant if not isinstance(each, ast.Call)
+        names.qualified(each, scope) or last_name(each) or "" for each in functions if not isinstance(each, ast.Call)
     )
     return {each.rpartition(".")[2] for each in spelled}.intersection(_BUILDERS)
 

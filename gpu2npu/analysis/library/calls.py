@@ -91,13 +91,13 @@ def library_calls(root: Path, files: Mapping[str, bytes], listed: Mapping[str, L
 
 
 def _outside_names(meanings: Meanings, use: Use, names: Names) -> Iterator[str]:
-    for meant in meanings.of(use.node, use.scope, names) if use.how != "read" else ():
-        if meant.kind in (MeaningKind.NAME, MeaningKind.MEMBER):
-            yield library_name(meant)
-        elif meant.kind is MeaningKind.INSTANCE and use.how == "call":
-            yield f"{library_name(meant)}.forward"
-        elif meant.kind is MeaningKind.CLASS and use.how == "call":
-            yield from (base.name for base in meanings.line_of_classes(meant) if not base.path)
+    for meaning in meanings.of(use.node, use.scope, names) if use.how != "read" else ():
+        if meaning.kind in (MeaningKind.NAME, MeaningKind.MEMBER):
+            yield library_name(meaning)
+        elif meaning.kind is MeaningKind.INSTANCE and use.how == "call":
+            yield f"{library_name(meaning)}.forward"
+        elif meaning.kind is MeaningKind.CLASS and use.how == "call":
+            yield from (base.name for base in meanings.line_of_classes(meaning) if not base.path)
 
 
 def _message(name: str, api: ListedApi) -> str:

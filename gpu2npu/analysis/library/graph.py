@@ -22,7 +22,9 @@ _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _RUNS = ("forward", "__call__")
 _AUTOGRAD = "torch.autograd.Function"
 _KEEPING = frozenset({"append", "add", "update", "setdefault", "extend", "insert", "dict", "set", "list", "namedtuple"})
-_ASKING = frozenset({"isinstance", "issubclass", "hasattr", "type", "getattr", "print", "len", "str", "repr", "super"})
+_INSPECTING = frozenset(
+    {"isinstance", "issubclass", "hasattr", "type", "getattr", "print", "len", "str", "repr", "super"}
+)
 
 
 class Use(NamedTuple):
@@ -43,9 +45,9 @@ def uses_of(file: PythonFile) -> Iterator[Use]:
             owner = _owner(node, file)
             if owner is not None:
                 yield Use(node.func, scope, "call", owner)
-                asks = isinstance(node.func, ast.Name) and node.func.id in _ASKING
+                inspects = isinstance(node.func, ast.Name) and node.func.id in _INSPECTING
                 for given in (*node.args, *(keyword.value for keyword in node.keywords)):
-                    if isinstance(given, ast.Name | ast.Attribute) and not asks:
+                    if isinstance(given, ast.Name | ast.Attribute) and not inspects:
                         yield Use(given, scope, "pass", owner, node)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             owner = _owner(node, file) if _is_read(node, file) else None
@@ -66,7 +68,7 @@ def _is_read(node: ast.Attribute, file: PythonFile) -> bool:
         return node in parent.decorator_list
     if not isinstance(parent, ast.Call):
         return True
-    return parent.func is not node and isinstance(parent.func, ast.Name) and parent.func.id in _ASKING
+    return parent.func is not node and isinstance(parent.func, ast.Name) and parent.func.id in _INSPECTING
 
 
 def _owner(node: ast.AST, file: PythonFile) -> str | None:
@@ -160,11 +162,11 @@ class _Builder:
             name = defined_name(scope) if isinstance(node, DEFINITIONS) else None
             if name is not None and isinstance(node, DEFINITIONS):
                 is_class = isinstance(node, ast.ClassDef)
-                meant = Meaning(MeaningKind.CLASS if is_class else MeaningKind.FUNCTION, name, names.path)
-                dotted = self.meanings.dotted(meant)
+                meaning = Meaning(MeaningKind.CLASS if is_class else MeaningKind.FUNCTION, name, names.path)
+                dotted = self.meanings.dotted(meaning)
                 self.graph.places[dotted] = names.path, node.lineno
                 if is_class:
-                    self.graph.classes[dotted] = meant
+                    self.graph.classes[dotted] = meaning
                 else:
                     self.functions.add(node.name)
 
@@ -176,17 +178,17 @@ class _Builder:
             self.graph.call(caller, self.meanings.dotted(read), line)
         found = self.meanings.of(use.node, use.scope, names)
         is_run = use.how != "read" and not self._is_retained(use, names)
-        for meant in found:
-            if is_run and meant.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS):
-                self.graph.call(caller, self.meanings.dotted(meant), line)
-            elif meant.kind is MeaningKind.OBJECT and use.how == "call":
-                self.graph.call(caller, self.run(meant), line)
-            elif meant.kind is MeaningKind.NAME:
-                self.graph.need(self.needs.of(meant.name, use.how), caller, line)
-            elif meant.kind is MeaningKind.MEMBER and use.how == "call":
-                self.graph.need(self.needs.of(library_name(meant), "member"), caller, line)
-            if meant.kind is MeaningKind.CLASS and use.how == "call":
-                self.parts.setdefault(caller, []).append((meant, line))
+        for meaning in found:
+            if is_run and meaning.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS):
+                self.graph.call(caller, self.meanings.dotted(meaning), line)
+            elif meaning.kind is MeaningKind.OBJECT and use.how == "call":
+                self.graph.call(caller, self.run(meaning), line)
+            elif meaning.kind is MeaningKind.NAME:
+                self.graph.need(self.needs.of(meaning.name, use.how), caller, line)
+            elif meaning.kind is MeaningKind.MEMBER and use.how == "call":
+                self.graph.need(self.needs.of(library_name(meaning), "member"), caller, line)
+            if meaning.kind is MeaningKind.CLASS and use.how == "call":
+                self.parts.setdefault(caller, []).append((meaning, line))
         if not found and use.how == "call" and isinstance(use.node, ast.Attribute):
             self._unknown_method(use.node, use.scope, caller)
 
@@ -252,7 +254,7 @@ class _Builder:
             self.graph.call(caller, self.meanings.dotted(method), line)
 
 
-def library_name(meant: Meaning) -> str:
+def library_name(meaning: Meaning) -> str:
     """The name by which tables and rules have what is not the project's: of tensors, that of their class."""
-    owner, dot, member = meant.name.partition(".")
-    return f"torch.Tensor{dot}{member}" if owner == TENSOR else meant.name
+    owner, dot, member = meaning.name.partition(".")
+    return f"torch.Tensor{dot}{member}" if owner == TENSOR else meaning.name

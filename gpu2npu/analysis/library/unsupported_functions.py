@@ -69,9 +69,9 @@ def public_names(meanings: Meanings) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for path, module in meanings.modules.items():
         for name in offered_names(meanings.project, path) if path.endswith("__init__.py") else ():
-            for meant in meanings.member(path, name):
-                dotted, public = meanings.dotted(meant), f"{module}.{name}"
-                if meant.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS) and dotted != public:
+            for meaning in meanings.member(path, name):
+                dotted, public = meanings.dotted(meaning), f"{module}.{name}"
+                if meaning.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS) and dotted != public:
                     found.setdefault(dotted, set()).add(public)
     return {name: tuple(sorted(others, key=lambda each: (len(each), each))) for name, others in found.items()}
 

@@ -92,7 +92,7 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
         if qualified is not None and of_torch(qualified):
             if not (qualified == _COMPILE and _gives_backend(call)) and _is_reported(qualified, version, called=True):
                 yield function, qualified
-        elif isinstance(function, ast.Attribute) and _worth_asking(function.attr, version):
+        elif isinstance(function, ast.Attribute) and _may_be_reported(function.attr, version):
             yield from _method(function, scope, code, version)
     for node, scope in code.mentions:
         qualified = code.qualified(node, scope)
@@ -125,7 +125,7 @@ def _gives_backend(call: ast.Call) -> bool:
 
 
 @cache
-def _worth_asking(method: str, version: str) -> bool:
+def _may_be_reported(method: str, version: str) -> bool:
     """Return whether a method of this name is something to report where the receiver is torch's: most are not, and then
     nobody needs to know the receiver."""
     is_judged = method in judged_leaves() or method in torch_results().methods

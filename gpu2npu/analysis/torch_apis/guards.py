@@ -39,9 +39,9 @@ def _guards(node: ast.AST, below: ast.AST, name: str, release: str) -> bool:
     if isinstance(node, ast.Try):
         return below in node.body and any(map(_goes_on, node.handlers))
     if isinstance(node, (ast.If, ast.IfExp)):
-        return below is not node.test and _asks(node.test, name, release)
+        return below is not node.test and _tests(node.test, name, release)
     if isinstance(node, ast.BoolOp):
-        return any(_asks(value, name, release) for value in node.values[: node.values.index(below)])  # type: ignore[arg-type]
+        return any(_tests(value, name, release) for value in node.values[: node.values.index(below)])  # type: ignore[arg-type]
     return False
 
 
@@ -53,7 +53,7 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
     return catches and not any(isinstance(node, ast.Raise) for each in handler.body for node in ast.walk(each))
 
 
-def _asks(test: ast.expr, name: str, release: str) -> bool:
+def _tests(test: ast.expr, name: str, release: str) -> bool:
     """Return whether a condition is about `name` or about the release of PyTorch."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":

@@ -178,8 +178,8 @@ def applicable(program: TrainingProgram, wanted: Mapping[str, Set[str]]) -> dict
         for edit in rewrite.edits:
             start, end = edit.place
             lines = range(file.text.count("\n", 0, start) + 1, file.text.count("\n", 0, end) + 2)
-            around = [line for bounds, line in heads if bounds[0] <= start and end <= bounds[1]]
-            found.setdefault(path, []).extend((line, edit.rule) for line in (*lines, *around))
+            enclosing = [line for bounds, line in heads if bounds[0] <= start and end <= bounds[1]]
+            found.setdefault(path, []).extend((line, edit.rule) for line in (*lines, *enclosing))
     return found
 
 

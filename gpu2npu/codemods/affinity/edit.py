@@ -17,7 +17,7 @@ _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryO
 # Values that take no operator.
 _FREE = frozenset({"leaf", "dtype", "const", "float32", "halves"})
 # Methods that only ask for a size.
-_ASKING = frozenset({"size", "dim"})
+_SIZES = frozenset({"size", "dim"})
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class _Planning:
             return False
         gone = [part for each in (*deleted, self.node) for part in ast.walk(each) if isinstance(part, ast.Call)]
         read = self.reading.term
-        return all(part in retained or read(part).op != "leaf" or last_name(part) in _ASKING for part in gone)
+        return all(part in retained or read(part).op != "leaf" or last_name(part) in _SIZES for part in gone)
 
 
 def _names(node: ast.expr) -> Iterator[ast.Name]:

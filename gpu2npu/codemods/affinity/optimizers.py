@@ -53,8 +53,8 @@ def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
         return None
     if any(_leaves_memory(part) for each in reading.program.with_word(_REPLACED) for part in ast.walk(each.tree)):
         return None
-    around = next((each for each in file.above(node) if isinstance(each, (*FUNCTIONS, ast.Module))), None)
-    changes = _changes(reading, around, target, node) if around is not None else None
+    enclosing = next((each for each in file.above(node) if isinstance(each, (*FUNCTIONS, ast.Module))), None)
+    changes = _changes(reading, enclosing, target, node) if enclosing is not None else None
     if changes is None:
         return None
     at = file.bounds
@@ -91,12 +91,12 @@ def _fits(node: ast.Call, name: str) -> bool:
     return 0 < len(node.args) <= len(known) and given <= _NAMED.get(name, frozenset()).union(known)
 
 
-def _changes(reading: TermReader, around: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
+def _changes(reading: TermReader, enclosing: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
     """The clearing and clipping that change with an optimizer; None where it has a use that is not known."""
     found: list[Change] = []
     parents = reading.file.parents
     clears = False
-    for part in ast.walk(around):
+    for part in ast.walk(enclosing):
         if isinstance(part, ast.Call) and _is_foreign_clearing(part, target.id):
             return None
         if isinstance(part, ast.Call) and reading.qualified(part.func).endswith("nn.utils.clip_grad_norm_"):

@@ -50,7 +50,7 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
             yield reported(wrap.file, condition.test, test, _LEFT_BEFORE, FindingKind.REVIEW)
 
 
-def asks_for_processes(wrap: Wrap) -> bool:
+def tests_for_processes(wrap: Wrap) -> bool:
     """Return whether the wrap stands under a condition that is rewritten for the number of processes."""
     return any(True for condition in _conditions(wrap) for _ in _counts(wrap, condition))
 
@@ -93,7 +93,7 @@ def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
     counts = [
         node
         for node in walk(condition.test)
-        if (_is_count(file, node) or _counts_ids(wrap, node)) and _asks_for_several(file, node)
+        if (_is_count(file, node) or _counts_ids(wrap, node)) and _tests_for_several(file, node)
     ]
     named = [count for node in walk(condition.test) for count in _assigned_counts(file, node)]
     if not counts and not named:
@@ -116,7 +116,7 @@ def _is_count(file: ParsedFile, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and file.qualified(node.func) == _COUNT
 
 
-def _asks_for_several(file: ParsedFile, count: ast.AST) -> bool:
+def _tests_for_several(file: ParsedFile, count: ast.AST) -> bool:
     """Return whether a count is used otherwise than in a comparison that only asks for a first card, as `count > 0`."""
     comparison = file.parents[count]
     return not (isinstance(comparison, ast.Compare) and _SOME.search(file.code(comparison)) is not None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.data_parallel.card_count import asks_for_processes, by_world_size
+from gpu2npu.codemods.data_parallel.card_count import by_world_size, tests_for_processes
 from gpu2npu.codemods.data_parallel.certainty import (
     ELSEWHERE,
     Obstacle,
@@ -192,7 +192,7 @@ def _wrapped(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) 
         running = {file for entry in programs for file in entry.files.values()}
         imports: list[Step] = []
         alone = None
-        if runs_without_group(program, wrap.file, wrap.file.bounds(wrap.call)[0]) and not asks_for_processes(wrap):
+        if runs_without_group(program, wrap.file, wrap.file.bounds(wrap.call)[0]) and not tests_for_processes(wrap):
             imports, alone = on_one_card(program, wrap, programs)
         yield from imports
         yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running), alone)
@@ -216,9 +216,9 @@ def _whole_models(program: TrainingProgram, wraps: Sequence[Wrap], started: Entr
 def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], program: TrainingProgram) -> Iterator[Step]:
     """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
     write files takes none. Code that tests call works without a group."""
-    asking = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
+    group_edits = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
     done = {entry.file.path for entry in started if not entry.is_elsewhere}
-    found = find_entries(program, {file.path for file, _ in asking})
+    found = find_entries(program, {file.path for file, _ in group_edits})
     others = Entries(entry for entry in found if entry.file.path not in done and own_group(entry) is None)
     needing: set[Entry] = set()
     for file, step in steps:

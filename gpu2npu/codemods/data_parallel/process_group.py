@@ -45,7 +45,7 @@ def set_up(entry: Entry) -> Iterator[Step]:
     end = f"{dist.name}.destroy_process_group"
     command = _command(entry)
     if command is None:
-        yield from around_program(entry, begin, _BEGIN, f"{end}()", _END)
+        yield from at_start_and_end(entry, begin, _BEGIN, f"{end}()", _END)
         return
     at_exit = spelling(file, "atexit")
     yield from ((file, edit) for edit in at_exit.edits)
@@ -53,7 +53,7 @@ def set_up(entry: Entry) -> Iterator[Step]:
     yield from _in_function(file, command, [f"if not {in_group(dist.name)}:", *lines], _BEGIN)
 
 
-def around_program(
+def at_start_and_end(
     entry: Entry, begin: Sequence[str], begin_message: str, end: str = "", end_message: str = ""
 ) -> Iterator[Step]:
     """Lines at the first point of a program that runs, before anything needs the card, and one at its end.

@@ -56,14 +56,14 @@ def disagreement(headers: bytes, ranks: tuple[int, ...]) -> str:
     sent, received = counts[:, 0], counts[:, 1]
     if (rows[:, :_WHAT] == rows[0, :_WHAT]).all() and (sent == received.T).all():
         return ""
-    said = []
+    texts_of_ranks = []
     for rank, row, out, back in zip(ranks[:_SHOWN], rows, sent, received, strict=False):
         texts = [
             part.tobytes().rstrip(b"\0").decode(errors="ignore") for part in np.split(row[: _WHAT + _SHAPES], [_WHAT])
         ]
         plain = len({*out.tolist(), *back.tolist()}) == 1
-        said.append(f"rank {rank}: {' '.join(texts)}" + ("" if plain else f", {out} bytes out and {back} in"))
-    return "; ".join(said)
+        texts_of_ranks.append(f"rank {rank}: {' '.join(texts)}" + ("" if plain else f", {out} bytes out and {back} in"))
+    return "; ".join(texts_of_ranks)
 
 
 class Started:
@@ -88,20 +88,20 @@ class Started:
 class Agreed(Started):
     """A collective that starts when the headers have come and fit."""
 
-    def __init__(self, agreement: Agreement, mine: torch.Tensor, start: Start) -> None:
+    def __init__(self, agreement: Agreement, header: torch.Tensor, start: Start) -> None:
         super().__init__(())
         self.error: Exception | None = None
         self.has_begun = False
         self._start, self._agreement = start, agreement
-        self._headers = torch.empty(agreement.size * mine.numel(), dtype=torch.uint8, device="cpu")
-        self.exchange: dist.Work = agreement.gloo._allgather_base(self._headers, mine)
+        self._headers = torch.empty(agreement.size * header.numel(), dtype=torch.uint8, device="cpu")
+        self.exchange: dist.Work = agreement.gloo._allgather_base(self._headers, header)
 
     def begin(self) -> None:
         """Start, or take the error for later; the headers are here."""
         try:
-            said = disagreement(self._headers.numpy().tobytes(), self._agreement.ranks)
-            if said:
-                raise RuntimeError(f"its arguments are inconsistent between ranks (EI0005): {said}")
+            difference = disagreement(self._headers.numpy().tobytes(), self._agreement.ranks)
+            if difference:
+                raise RuntimeError(f"its arguments are inconsistent between ranks (EI0005): {difference}")
             self._works = self._start()
         except RuntimeError as error:
             self.error = error
@@ -132,7 +132,7 @@ class Agreement:
         self._calls: deque[Agreed] = deque()
         self._lock = threading.RLock()
 
-    def call(self, mine: torch.Tensor, start: Start) -> tuple[Started, int]:
+    def call(self, header: torch.Tensor, start: Start) -> tuple[Started, int]:
         """A collective that starts once the others have come to it, when somebody waits for its works.
 
         Args:
@@ -143,7 +143,7 @@ class Agreement:
             The call, and its number among the group's collectives.
         """
         with self._lock:
-            call = Started(start()) if self.size == 1 else Agreed(self, mine, start)
+            call = Started(start()) if self.size == 1 else Agreed(self, header, start)
             if isinstance(call, Agreed):
                 self._calls.append(call)
             self.called += 1

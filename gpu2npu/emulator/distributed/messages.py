@@ -65,10 +65,10 @@ class Messages:
 
         def disagreement() -> str:
             ranks = (self._global_ranks[source], self._global_ranks[self._rank])
-            said = agreement.disagreement(header.numpy().tobytes() + expected.numpy().tobytes(), ranks)
-            if said:
+            difference = agreement.disagreement(header.numpy().tobytes() + expected.numpy().tobytes(), ranks)
+            if difference:
                 self._refused.append(message)
-            return said
+            return difference
 
         works: list[Any] = [_Heading(heading, disagreement), message]
         return HcclWork(operation, Started(works), self._transport, tensors)
@@ -91,5 +91,5 @@ class _Heading:
     def wait(self, timeout: timedelta) -> None:
         """Raises RuntimeError: the message is another one than was expected."""
         self._work.wait(timeout)
-        if said := self._disagreement():
-            raise RuntimeError(f"the message is not the one that was expected: {said}")
+        if difference := self._disagreement():
+            raise RuntimeError(f"the message is not the one that was expected: {difference}")

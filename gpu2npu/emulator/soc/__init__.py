@@ -18,7 +18,7 @@ GIB = 1 << 30
 class Soc:
     """One chip as the runtime describes it; `memory` and `l2_cache` are in bytes, cores are counted.
 
-    `second_generation` chips (Ascend910B1 and later, Ascend910_93) compute in bfloat16, keep infinities and NaN, and
+    `a2_or_later` chips (Ascend910B1 and later, Ascend910_93) compute in bfloat16, keep infinities and NaN, and
     have HF32; the others saturate and give their cube unit float32 as float16 (`IsBF16Supported` and `IsSupportInfNan`
     in NpuVariables.cpp; `cubeMathType` in the aclnnConvolution and aclnnMatmul documents of CANN). `number` is what
     `torch.npu.get_soc_version()` answers (`c10_npu::SocVersion` in NpuVariables.h).
@@ -29,19 +29,19 @@ class Soc:
     cube_cores: int
     vector_cores: int
     l2_cache: int
-    second_generation: bool
+    a2_or_later: bool
     source: str
     number: int
 
     @property
     def bfloat16(self) -> bool:
         """Return whether the chip computes in bfloat16."""
-        return self.second_generation
+        return self.a2_or_later
 
     @property
     def hf32(self) -> bool:
         """Return whether the cube unit has HF32; without, it multiplies float32 as float16."""
-        return self.second_generation
+        return self.a2_or_later
 
 
 _CONFIG = "CANN's platform_config/{}.ini"
@@ -127,7 +127,7 @@ def saturates() -> bool:
     Raises:
         RuntimeError: Only the first variable asks for it, in torch_npu's words.
     """
-    if not current_soc().second_generation:
+    if not current_soc().a2_or_later:
         return True
     if os.environ.get("INF_NAN_MODE_FORCE_DISABLE", "0") == "1":
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.elsewhere.kernels import QUESTIONED, asks_torch_cuda, is_use
+from gpu2npu.engine.elsewhere.kernels import QUESTIONED, is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
@@ -21,7 +21,7 @@ _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
 def finds_capability(body: Sequence[ast.AST], names: Names) -> bool:
     """Return whether code asks for the compute capability of a GPU, or counts its multiprocessors, under no condition,
     and does nothing else: nothing for the NPU is lost where it never runs."""
-    if not any(_asks_always(each, names) for each in body):
+    if not any(_always_tests_capability(each, names) for each in body):
         return False
     seen = set[ast.AST]()
     if any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names)):
@@ -30,7 +30,7 @@ def finds_capability(body: Sequence[ast.AST], names: Names) -> bool:
     return all(answers.are_all(each) for each in body)
 
 
-def asks_capability(value: ast.AST, names: Names) -> bool:
+def tests_capability(value: ast.AST, names: Names) -> bool:
     """Return whether a part of a value asks for what only a GPU has."""
     return any(_is_capability(node, names) for node in walk(value))
 
@@ -92,12 +92,12 @@ def _is_printed(statement: ast.AST) -> bool:
     return isinstance(call, ast.Call) and speaks(last_name(call.func) or "")
 
 
-def _asks_always(node: ast.AST, names: Names) -> bool:
+def _always_tests_capability(node: ast.AST, names: Names) -> bool:
     if isinstance(node, ast.If):
-        return asks_capability(node.test, names)
+        return tests_capability(node.test, names)
     if isinstance(node, (*FORS, ast.With)):
-        return any(_asks_always(each, names) for each in node.body)
-    return not isinstance(node, _NESTING) and not _is_printed(node) and asks_capability(node, names)
+        return any(_always_tests_capability(each, names) for each in node.body)
+    return not isinstance(node, _NESTING) and not _is_printed(node) and tests_capability(node, names)
 
 
 def _is_capability(node: ast.AST, names: Names) -> bool:
@@ -114,7 +114,7 @@ def _is_capability(node: ast.AST, names: Names) -> bool:
 
 def _beside_questions(node: ast.AST, names: Names) -> Iterator[ast.AST]:
     """The nodes of a piece of code, without questions about a GPU and the devices that they are given."""
-    if isinstance(node, ast.Call) and asks_torch_cuda(node, names):
+    if isinstance(node, ast.Call) and tests_torch_cuda(node, names):
         return
     yield node
     for child in child_nodes(node):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu2npu.engine.elsewhere.counterparts import counterparts, registers_twice
-from gpu2npu.engine.elsewhere.cuda import CudaBranches, asks_for_cuda, cuda_branches
-from gpu2npu.engine.elsewhere.npu import other_branches, speaks_of_npu
+from gpu2npu.engine.elsewhere.cuda import CudaBranches, cuda_branches, tests_for_cuda
+from gpu2npu.engine.elsewhere.npu import mentions_npu, other_branches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
@@ -37,7 +37,7 @@ def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
 def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsewhere:
     """Find such code; of conditions for CUDA only those that hold some of `places`."""
     file = names.file
-    for_npu, for_cuda = _speaks(file.text), asks_for_cuda(file.text)
+    for_npu, for_cuda = _mentions_npu(file.text), tests_for_cuda(file.text)
     if not for_npu and not for_cuda:
         return Elsewhere((), CudaBranches())
     kinds = file.unordered()
@@ -47,11 +47,11 @@ def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsew
 
 def branches_elsewhere(file: PythonFile) -> list[Bounds]:
     """The code of a file that runs on no NPU, since what stands beside it is for it."""
-    return list(_branches(file, file.unordered())) if _speaks(file.text) else []
+    return list(_branches(file, file.unordered())) if _mentions_npu(file.text) else []
 
 
-def _speaks(text: str) -> bool:
-    return speaks_of_npu(text) or registers_twice(text)
+def _mentions_npu(text: str) -> bool:
+    return mentions_npu(text) or registers_twice(text)
 
 
 def _branches(file: PythonFile, kinds: ByKind) -> tuple[Bounds, ...]:

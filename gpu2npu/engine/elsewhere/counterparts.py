@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.elsewhere.npu import asks_for_npu, speaks_of_npu
+from gpu2npu.engine.elsewhere.npu import mentions_npu, tests_for_npu
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
@@ -51,7 +51,7 @@ def _definitions(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
         other = _WORD.sub(_of_npu, name)
         beside = bound.get((scope, other), []) if other != name else []
         is_alone = name in used and other not in used  # no code takes the NPU's
-        if not is_alone and any(speaks_of_npu(file.code(each)) for each in beside):
+        if not is_alone and any(mentions_npu(file.code(each)) for each in beside):
             yield from map(file.bounds, values)
 
 
@@ -87,7 +87,7 @@ def _conditions(own: ast.If, file: PythonFile) -> Iterator[Bounds]:
         for statement in row:
             if not isinstance(statement, ast.If):
                 break
-            if _asks_for_cuda(statement.test) and _is_alike(statement.body, own.body):
+            if _tests_for_cuda(statement.test) and _is_alike(statement.body, own.body):
                 yield file.bounds(statement.test)
                 yield file.bounds(statement.body[0])[0], file.bounds(statement.body[-1])[1]
 
@@ -96,10 +96,10 @@ def _holds_on_npu(test: ast.expr) -> bool:
     """`is_npu`, `wide and is_npu`"""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(map(_holds_on_npu, test.values))
-    return asks_for_npu(test) is True
+    return tests_for_npu(test) is True
 
 
-def _asks_for_cuda(test: ast.expr) -> bool:
+def _tests_for_cuda(test: ast.expr) -> bool:
     """`torch.cuda.is_available()`, `HAS_CUDA and n`, `device.type == "cuda"`"""
     nodes = list(walk(test))
     words = {word for node in nodes for word in (string_value(node) or last_name(node) or "").lower().split("_")}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
-from gpu2npu.engine.elsewhere.capability import asks_capability, finds_capability
+from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
 from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device
 from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
@@ -78,7 +78,7 @@ class CudaBranches:
     named: tuple[tuple[Bounds, Bounds], ...] = ()
 
 
-def asks_for_cuda(text: str) -> bool:
+def tests_for_cuda(text: str) -> bool:
     """Return whether a text may have a question for CUDA; a file that has not has no code under one."""
     return any(word in text for word in _QUESTION_WORDS)
 
@@ -100,7 +100,7 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
-    found += [place for node, place in tests if _holds_some(place, in_order) and own.asks_for_vendor(node)]
+    found += [place for node, place in tests if _holds_some(place, in_order) and own.tests_for_vendor(node)]
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
     found += [place for node, place in asserted if _holds_some(place, in_order) and own.is_asserted(node)]
     woken: list[tuple[Bounds, Bounds]] = []
@@ -130,7 +130,7 @@ def _holds_some(condition: Bounds, places: Sequence[Bounds]) -> bool:
     return any(holds(condition, place) for place in takewhile(lambda place: place[0] <= condition[1], behind))
 
 
-def asks_for_device(place: Bounds, file: PythonFile) -> bool:
+def tests_device(place: Bounds, file: PythonFile) -> bool:
     """Return whether a place in a condition asks for the device of a tensor: `x.is_cuda`, `x.device.type == "cuda"`."""
     return _DEVICE.search(file.text, *place) is not None
 
@@ -187,7 +187,7 @@ class _CudaCode:
             return False
         return builds_kernels(node, self.names) or self._is_refusal(node, node.body[0])
 
-    def asks_for_vendor(self, test: ast.BoolOp) -> bool:
+    def tests_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
         `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, `use_xformers and ...`, `x.is_cuda and
         get_device_capability()[0] >= 8`, and in a release without graphs `use_cuda_graph and ...`"""
@@ -195,7 +195,7 @@ class _CudaCode:
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
         named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
-        is_limited = self._asks_capability(test) or any(map(_ATTENTION.search, named))
+        is_limited = self._tests_capability(test) or any(map(_ATTENTION.search, named))
         return (
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
             or (is_limited and not decides_device(test, self.names))
@@ -204,11 +204,11 @@ class _CudaCode:
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
 
-    def _asks_capability(self, test: ast.BoolOp) -> bool:
+    def _tests_capability(self, test: ast.BoolOp) -> bool:
         """Return whether a condition asks for CUDA first, and then for what only a GPU has."""
-        for_cuda = [any(_asks(node, self.names) for node in walk(value)) for value in test.values]
+        for_cuda = [any(_tests_cuda(node, self.names) for node in walk(value)) for value in test.values]
         first = for_cuda.index(True) if True in for_cuda else len(for_cuda)
-        return any(asks_capability(value, self.names) for value in test.values[first + 1 :])
+        return any(tests_capability(value, self.names) for value in test.values[first + 1 :])
 
     def _is_of_refusal(self, test: ast.expr) -> bool:
         """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""
@@ -245,7 +245,7 @@ class _CudaCode:
             return False
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Is)):
             return False
-        return self.flag(test, path) is not None or any(_asks(node, self.names) for node in walk(test))
+        return self.flag(test, path) is not None or any(_tests_cuda(node, self.names) for node in walk(test))
 
     def flag(self, test: ast.expr, path: tuple[ast.expr, ...] = ()) -> tuple[Scope, ast.Name] | None:
         """The scope and the name, where a condition is a name that is bound once, to a question for CUDA."""
@@ -355,14 +355,14 @@ def _answers_for_nvidia(node: ast.If | ast.IfExp, names: Names) -> bool:
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
     """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
-    questions = [node for node in walk(test) if _asks(node, names)]
+    questions = [node for node in walk(test) if _tests_cuda(node, names)]
     is_device = any(
         string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in questions
     )
     return is_device and not any(last_name(node) == "is_available" for node in walk(test))
 
 
-def _asks(node: ast.AST, names: Names) -> bool:
+def _tests_cuda(node: ast.AST, names: Names) -> bool:
     """`torch.cuda.is_available`, `is_available` that is imported from there, `CUDA_HOME`, `x.is_cuda`, `"cuda"`"""
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return string_value(node) in ("cuda", _HOME)

@@ -82,7 +82,7 @@ def _uses_device(statement: ast.stmt, names: Names, seen: set[ast.AST]) -> bool:
     return not isinstance(statement, DEFINITIONS) and any(is_use(each, names, seen) for each in walk(statement))
 
 
-def asks_torch_cuda(call: ast.Call, names: Names) -> bool:
+def tests_torch_cuda(call: ast.Call, names: Names) -> bool:
     """`torch.cuda.current_device()`"""
     package, _, function = (names.qualified(call.func, names.file.scope_of(call)) or "").rpartition(".")
     return package in QUESTIONED and function.startswith(_QUESTIONS)
@@ -95,7 +95,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
         return (string_value(node) or "").partition(":")[0] in ("cuda", "gpu", "nccl")
     scope = names.file.scope_of(node)
     if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
-        return not asks_torch_cuda(node, names)
+        return not tests_torch_cuda(node, names)
     if isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
         return True
     made = names.definition(node.func, scope)

@@ -36,7 +36,7 @@ def has_npu_file(path: str, files: Set[str]) -> bool:
     )
 
 
-def speaks_of_npu(text: str) -> bool:
+def mentions_npu(text: str) -> bool:
     """Return whether a text may name the NPU; a file that does not has no branches for it."""
     return _SPELLED.search(text.lower()) is not None
 
@@ -51,7 +51,7 @@ def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
 
 def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
     if isinstance(node, ast.IfExp):
-        tested = asks_for_npu(node.test)
+        tested = tests_for_npu(node.test)
         if tested is not None:
             yield file.bounds(node.orelse if tested else node.body)
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
@@ -74,12 +74,12 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
                 yield from _bounds(case.body, file)
     elif isinstance(node, ast.If) and not _is_elif(node, file):
         chain = _chain(node)
-        own = next((branch for branch in chain if asks_for_npu(branch.test)), None)
+        own = next((branch for branch in chain if tests_for_npu(branch.test)), None)
         for branch in chain:
             if own is not None and branch is not own:
                 yield file.bounds(branch.test)
                 yield from _bounds(branch.body, file)
-            elif asks_for_npu(branch.test) is False:
+            elif tests_for_npu(branch.test) is False:
                 yield from _bounds(branch.body, file)
         if own is not None:
             rest = chain[-1].orelse
@@ -135,13 +135,13 @@ def _bounds(body: Sequence[ast.stmt], file: PythonFile) -> Iterator[Bounds]:
         yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
 
 
-def asks_for_npu(test: ast.expr) -> bool | None:
+def tests_for_npu(test: ast.expr) -> bool | None:
     """Return True if a condition holds on an NPU alone, False if everywhere else, None if it does not ask."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        tested = asks_for_npu(test.operand)
+        tested = tests_for_npu(test.operand)
         return None if tested is None else not tested
     if isinstance(test, ast.BoolOp):  # hasattr(torch, "npu") and torch.npu.is_available()
-        every = {asks_for_npu(value) for value in test.values}
+        every = {tests_for_npu(value) for value in test.values}
         return True if isinstance(test.op, ast.And) and every == {True} else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         sides = {string_value(test.left), string_value(test.comparators[0])}

@@ -24,7 +24,7 @@ def param_of(node: ast.AST, place: StringPlace) -> Param | None:
     """The parameter that an expression is: `request.param` below `@pytest.fixture(params=...)`, or a name that only it
     is assigned to: `name, n = request.param`."""
     if isinstance(node, ast.Attribute):
-        fixture = _fixture_around(node, place)
+        fixture = _enclosing_fixture(node, place)
         return Param(fixture, None) if fixture is not None else None
     function = next((each for each in place.names.file.above(node) if isinstance(each, FUNCTIONS)), None)
     if not isinstance(node, ast.Name) or function is None or _params(function) is None:
@@ -64,7 +64,7 @@ def readings(param: Param, place: StringPlace) -> Iterator[ast.expr]:
 def _assigned(fixture: Function, place: StringPlace) -> Iterator[tuple[ast.Name, Param]]:
     """The names that a fixture assigns its parameter, or elements of it, to."""
     for node in walk(*fixture.body):
-        if not isinstance(node, ast.Assign) or _fixture_around(node.value, place) is not fixture:
+        if not isinstance(node, ast.Assign) or _enclosing_fixture(node.value, place) is not fixture:
             continue
         for target in node.targets:
             if isinstance(target, ast.Name):
@@ -74,7 +74,7 @@ def _assigned(fixture: Function, place: StringPlace) -> Iterator[tuple[ast.Name,
                     yield each, Param(fixture, index)
 
 
-def _fixture_around(node: ast.AST, place: StringPlace) -> Function | None:
+def _enclosing_fixture(node: ast.AST, place: StringPlace) -> Function | None:
     """The fixture whose `request.param` an expression is."""
     if not isinstance(node, ast.Attribute) or node.attr != "param" or not isinstance(node.value, ast.Name):
         return None

@@ -74,9 +74,9 @@ class StoredTree:
         """Store the names of each file's answer. They are not stored where one failed: memory or time may have run
         out."""
         if all(entry.file.failure is None for entry in answers.entries.values()):
-            filled = {path: names[path] if _says_anything(entry) else "" for path, entry in answers.entries.items()}
+            filled = {path: names[path] if _has_reports(entry) else "" for path, entry in answers.entries.items()}
             self.store.put({self.name: _TreeRecord(filled, answers.native)})
 
 
-def _says_anything(entry: FileAnswer) -> bool:
+def _has_reports(entry: FileAnswer) -> bool:
     return bool(entry.diff or entry.file.changes or entry.file.findings)

@@ -73,6 +73,6 @@ class FileMeanings:
                     lines[ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))] = None
         return "".join(f"{line}\n" for line in lines)
 
-    def around(self, node: ast.AST) -> ast.AST | None:
+    def enclosing_definition(self, node: ast.AST) -> ast.AST | None:
         """The nearest function or class around a node."""
         return next((each for each in self.file.above(node) if isinstance(each, DEFINITIONS)), None)

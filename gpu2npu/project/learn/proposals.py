@@ -101,10 +101,10 @@ def _general_names(observed: Sequence[Observed]) -> Iterator[Observed]:
         name, target = each.match["name"], each.then["rename"]
         stem = _stem(name, target)
         has_common_root = stem[0].partition(".")[0] == stem[1].partition(".")[0]
-        speaks_against = any(
+        is_contradicted = any(
             _is_below(other, stem[0]) and becomes != stem[1] + other[len(stem[0]) :] for other, becomes in renames
         )
-        if name != target and not speaks_against and (has_common_root or support[stem] > 1):
+        if name != target and not is_contradicted and (has_common_root or support[stem] > 1):
             yield replace(each, match={"name": stem[0]}, then={"rename": stem[1]})
         else:
             yield each

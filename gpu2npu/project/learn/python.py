@@ -90,7 +90,7 @@ class _Versions:
             name = self._decorator(each, self.old)
             if name is not None and name not in new and len(other.decorator_list) < len(one.decorator_list):
                 yield self._seen(({"decorator": name}, {"remove": True}), one)
-        cls = self.old.around(one)
+        cls = self.old.enclosing_definition(one)
         base = self.old.base_of(cls) if isinstance(cls, ast.ClassDef) else None
         if one.name != other.name and base is not None:
             yield self._seen(({"member": f"{base}.{one.name}"}, {"rename": other.name}), one)
@@ -205,7 +205,7 @@ class _Versions:
             and "*" not in callee
             and isinstance(which, str)
         ):
-            yield from self._said(callee, ast.keyword(which, one), ast.keyword(which, other), one)
+            yield from self._argument_rules(callee, ast.keyword(which, one), ast.keyword(which, other), one)
         else:
             yield from self._expression(one, other)
 
@@ -222,9 +222,9 @@ class _Versions:
             elif keyword.arg is not None:
                 yield self._seen((match, {"remove": True}), keyword)
         for keyword in rest if "*" not in callee else ():
-            yield from self._said(callee, None, keyword, call)
+            yield from self._argument_rules(callee, None, keyword, call)
 
-    def _said(
+    def _argument_rules(
         self, callee: str, keyword: ast.keyword | None, after: ast.keyword | None, place: ast.AST
     ) -> Iterator[Observed]:
         try:
@@ -242,9 +242,9 @@ class _Versions:
         """The statement of a place, the function or class around it, and the whole file, as texts that stand alone."""
         file = self.old.file
         statement = file.statement(node) if not isinstance(node, ast.keyword) else file.statement(file.parents[node])
-        around = self.old.around(statement)
+        enclosing = self.old.enclosing_definition(statement)
         outermost = [each for each in file.above(statement) if isinstance(each, ast.stmt)][-1:]
-        for each in (statement, around, *outermost):
+        for each in (statement, enclosing, *outermost):
             if isinstance(each, ast.stmt):
                 start, end = file.bounds(each)
                 text = textwrap.dedent(file.indentation(start) + file.text[start:end])

@@ -236,8 +236,8 @@ class Dataflow:
 
     def _of_attribute(self, place: Place[ast.Attribute], steps: tuple[Key, ...]) -> Iterator[Value]:
         node, file = place.node, place.file
-        mine = enclosing_class(place) if is_self(node.value) else None
-        own = self.index.members.get((mine, node.attr)) if mine is not None else None
+        cls = enclosing_class(place) if is_self(node.value) else None
+        own = self.index.members.get((cls, node.attr)) if cls is not None else None
         yield from (value.inside(steps) for value in own or self._of_attributes(node.attr, file))
         module = file.names.import_path(node.value, file.scope_of(node))
         if module is not None:
@@ -315,8 +315,8 @@ class Dataflow:
         if not any(enclosing_class(function) is not None for function in self.index.functions.get(name, ())):
             return []
         if is_self(owner):
-            mine = enclosing_class(place)
-            own = self.index.methods.get((mine, name), []) if mine is not None else []
+            cls = enclosing_class(place)
+            own = self.index.methods.get((cls, name), []) if cls is not None else []
             return own or self._named_methods(name, place.file)
         owners = self._classes(place.beside(owner))
         if owners:

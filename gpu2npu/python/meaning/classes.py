@@ -50,13 +50,13 @@ class Classes(ABC):
         """The answer to a question that is remembered for good."""
         return self.deeper(partial(self.project.settled, question, ask))
 
-    def definition(self, meant: Meaning) -> tuple[Defined, Names] | None:
+    def definition(self, meaning: Meaning) -> tuple[Defined, Names] | None:
         """The function or class that is meant, or the class of an object, with the names of its file; of several with
         one name the last."""
-        names = self.project.names(meant.path) if meant.path and meant.name else None
+        names = self.project.names(meaning.path) if meaning.path and meaning.name else None
         scope = names.file.module if names is not None else None
         found: Defined | None = None
-        for part in meant.name.split("."):
+        for part in meaning.name.split("."):
             inner = (each for each in reversed(scope.bindings.get(part, ()) if scope else ()))
             found = next((each for each in inner if isinstance(each, Defined)), None)
             scope = found.scope if found is not None else None

@@ -226,8 +226,8 @@ def may_be_none(names: Names, node: ast.expr, scope: Scope) -> bool:
         return is_none(node)
     name = dotted_name(node)
     tests = [part for test in _conditions(node, names) for part in _certain(test)]
-    said = any(dotted_name(test) == name or _compares_with_none(test, name, ast.IsNot) for test in tests)
-    return not (said or guarded_classes(node, names) or _is_settled_before(names, node, name))
+    is_tested = any(dotted_name(test) == name or _compares_with_none(test, name, ast.IsNot) for test in tests)
+    return not (is_tested or guarded_classes(node, names) or _is_settled_before(names, node, name))
 
 
 def _may_give_none(binding: Binding, scope: Scope) -> bool:

@@ -105,8 +105,8 @@ class Meanings(Classes):
     def _of_name(self, name: str, scope: Scope, names: Names) -> Iterable[Meaning]:
         found = scope.lookup(name)
         if found is None or found[0].kind == "module":
-            meant = self.member(names.path, name)
-            return meant or ((Meaning(_NAME, name),) if found is None and name in _WRAPPERS else ())
+            members = self.member(names.path, name)
+            return members or ((Meaning(_NAME, name),) if found is None and name in _WRAPPERS else ())
         owner, bindings = found
         ask = partial(self._of_bindings, bindings, owner, names)
         return self.project.once(("meanings", owner, name), ask) or ()
@@ -154,8 +154,8 @@ class Meanings(Classes):
 
     def _annotated(self, annotation: ast.expr | None, scope: Scope, names: Names) -> Found:
         """The objects of the classes that an annotation names."""
-        meant = joined(self.of(each, scope, names) for each in alternatives(annotation) if isinstance(each, _NAMED))
-        return few(joined(self._made(each) for each in meant if each.kind in (_CLASS, _NAME)))
+        classes = joined(self.of(each, scope, names) for each in alternatives(annotation) if isinstance(each, _NAMED))
+        return few(joined(self._made(each) for each in classes if each.kind in (_CLASS, _NAME)))
 
     def imported(self, qualified: str, importer: str) -> Found:
         """Return what a dotted name means that a file imports, relative with leading dots."""
@@ -266,9 +266,9 @@ class Meanings(Classes):
         own = defined_name(cls) if cls is not None else None
         if own is None:
             return ()
-        meant = Meaning(_CLASS, own, names.path)
-        method = self.method(meant, name, beyond=True)
-        base = self.outside_base(meant)
+        own_class = Meaning(_CLASS, own, names.path)
+        method = self.method(own_class, name, beyond=True)
+        base = self.outside_base(own_class)
         if method is not None:
             return (method,)
         return (Meaning(_MEMBER, f"{base}.{name}"),) if base is not None else ()

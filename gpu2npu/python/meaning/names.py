@@ -236,7 +236,7 @@ class Names(ModuleNames):
         if key in self._qualified:
             return self._qualified[key]
         found = self._dotted(node, scope)
-        if not self.project.is_asking:
+        if not self.project.is_answering:
             self._qualified[key] = found
         return found
 

@@ -125,7 +125,7 @@ class Project:
         self._circles += 1
 
     @property
-    def is_asking(self) -> bool:
+    def is_answering(self) -> bool:
         """Return whether a question is being answered of which answers in between may lack something; see `once`."""
         return bool(self._answers)
 

@@ -149,5 +149,5 @@ def same_name(name: Place[ast.Name], other: ast.expr) -> bool:
     """Return whether an expression of the same file is a name with the same meaning."""
     if not isinstance(other, ast.Name) or other.id != name.node.id:
         return False
-    mine, its = (name.file.scope_of(node).lookup(other.id) for node in (name.node, other))
-    return mine is not None and its is not None and mine[0] is its[0]
+    own, others = (name.file.scope_of(node).lookup(other.id) for node in (name.node, other))
+    return own is not None and others is not None and own[0] is others[0]

@@ -110,8 +110,8 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
 
 
 def _properties(finding: Finding) -> dict[str, str]:
-    said = {"kind": finding.kind.value, "severity": finding.severity.value, "group": group_of(finding)}
-    return {**said, "api": _shown(finding.api)}
+    costs = {"kind": finding.kind.value, "severity": finding.severity.value, "group": group_of(finding)}
+    return {**costs, "api": _shown(finding.api)}
 
 
 def _artifact(path: str) -> dict[str, str]:

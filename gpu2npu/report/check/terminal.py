@@ -83,8 +83,8 @@ def _code(found: CheckedFinding, margin: int) -> Iterator[Text]:
         yield Text.assemble((f"{number} | ", _MARGIN), _shown(line))
         if index == at:
             end = span.end_column if span.end_line == span.start_line else len(line)
-            before, meant = cell_len(_shown(line[: span.start_column])), cell_len(_shown(line[:end]))
-            marks = "^" * max(meant - before, 1)
+            before, until = cell_len(_shown(line[: span.start_column])), cell_len(_shown(line[:end]))
+            marks = "^" * max(until - before, 1)
             yield Text.assemble((" " * margin + " | ", _MARGIN), " " * before, (marks, _STYLES[found.finding.severity]))
 
 

@@ -157,16 +157,16 @@ def _of_pieces(
 ) -> tuple[RecordedEvent, RecordedEvent | None] | None:
     """The pieces of cards against the shares of ranks, or against ranks that each have the whole batch."""
     own = ranks[rank]
-    mine = pieces.get(rank) or next(iter(pieces.values()))
+    of_card = pieces.get(rank) or next(iter(pieces.values()))
     tensors = [piece.tensor for piece in pieces.values() if piece.tensor is not None]
-    if own is not None and own.tensor is not None and mine.tensor is not None:
-        if own.tensor.shape != mine.tensor.shape and _joined_shape(tensors, own.tensor.shape):
+    if own is not None and own.tensor is not None and of_card.tensor is not None:
+        if own.tensor.shape != of_card.tensor.shape and _joined_shape(tensors, own.tensor.shape):
             whole, all_of_it = _overall(tensors, own.tensor.shape), _overall([own.tensor])
-            if _are_alike(whole, all_of_it) or mine.kind != "input" or "." in mine.name:
-                return replace(mine, tensor=whole), replace(own, tensor=all_of_it)
-        if mine.kind == "gradient":
-            return replace(mine, tensor=_scaled(mine.tensor, len(ranks))), None
-    return (mine, None) if rank in pieces or own is None else None
+            if _are_alike(whole, all_of_it) or of_card.kind != "input" or "." in of_card.name:
+                return replace(of_card, tensor=whole), replace(own, tensor=all_of_it)
+        if of_card.kind == "gradient":
+            return replace(of_card, tensor=_scaled(of_card.tensor, len(ranks))), None
+    return (of_card, None) if rank in pieces or own is None else None
 
 
 def _joined_shape(tensors: Sequence[Tensor], whole: tuple[int, ...]) -> bool:

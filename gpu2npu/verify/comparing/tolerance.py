@@ -175,14 +175,14 @@ def _shown_by(pairs: list[Pair], noise: Mapping[str, int]) -> dict[Key, float]:
         assert event.tensor is not None and other.tensor is not None
         place = event.key[1:]
         share = max(relative_distance(event, other), earlier.get(place, 0.0))
-        around = usual.get((event.step, _group(event, noise)), 0.0)
+        usual_distance = usual.get((event.step, _group(event, noise)), 0.0)
         if event.kind == "gradient":
-            around = on_the_way[event.key]
+            usual_distance = on_the_way[event.key]
         if event.kind in ("parameter", "checkpoint"):
-            around /= event.tensor.norm or 1.0
+            usual_distance /= event.tensor.norm or 1.0
         if math.isfinite(share):
             earlier[place] = share
-        relative[event.key] = max(share, around)
+        relative[event.key] = max(share, usual_distance)
     return relative
 
 

@@ -28,7 +28,7 @@ _TAKES_HOST_SCALARS = frozenset(
     {"aten::where", "aten::masked_fill", "aten::masked_fill_", "aten::index_fill", "aten::fill", "aten::fill_"}
 )
 # Composites that ask whether a tensor is on CUDA and then call code that only a CUDA build has.
-_ASK_FOR_CUDA = (
+_TESTING_FOR_CUDA = (
     "convolution",
     "convolution_backward",
     "_conv_depthwise2d",
@@ -46,7 +46,7 @@ def install() -> None:
     """Register with PyTorch's dispatcher."""
     for name, function in _OWN.items():
         _aten.impl(name, function, _KEY)
-    for name in _ASK_FOR_CUDA:
+    for name in _TESTING_FOR_CUDA:
         _aten.impl(name, functools.partial(compute, getattr(_ops, name).default), _KEY)
     _every.fallback(compute, _KEY)
 

@@ -25,7 +25,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verdicts that do not depend on what a release happens to support."""
-    caches = (torch_apis._is_reported, torch_apis._worth_asking)
+    caches = (torch_apis._is_reported, torch_apis._may_be_reported)
 
     def judge(api: str, version: str) -> ApiVerdict:
         return ApiVerdict(api, KINDS.get(api, VerdictKind.NATIVE), f"aten::op of {api}", "do something else")

@@ -28,7 +28,7 @@ def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
             for given in arguments(call.node)[:1]:
                 loads |= {load.node: load for load in _loads(flow, call.beside(argument_value(given)), _DEPTH)}
     for load in loads.values():
-        if not _says_where(load.node) and not is_skipped(load.file, load.node):
+        if not _has_map_location(load.node) and not is_skipped(load.file, load.node):
             spans = argument_bounds(load.file, load.node) or [load.file.bounds(arguments(load.node)[-1])]
             start, end = load.file.bounds(load.node)
             location = f", map_location={quoted(load.file, 'cpu')}"
@@ -51,7 +51,7 @@ def _made_by(flow: Dataflow, place: AnyPlace) -> Iterator[CallPlace]:
     return (made for made in flow.makers(place) if made.file.qualified(made.node.func) == _LOAD)
 
 
-def _says_where(call: ast.Call) -> bool:
+def _has_map_location(call: ast.Call) -> bool:
     """Return whether a call of torch.load has a map_location, or arguments that the text does not show."""
     given = arguments(call)
     by_position = [each for each in given if argument_keyword(each) is None]

@@ -89,7 +89,7 @@ class _Code:
     def __init__(self, file: ParsedFile, is_entry: bool) -> None:
         self.file = file
         self.is_entry = is_entry
-        self._asking: dict[ast.AST, bool] = {}
+        self._tests_of: dict[ast.AST, bool] = {}
 
     def runs(self, node: ast.AST) -> bool:
         """Return whether a node may run on all ranks of a process group, and not while a file is open for writing."""
@@ -97,7 +97,7 @@ class _Code:
         in_function = any(isinstance(part, FUNCTIONS) for part in above)
         if not self.is_entry and (not in_function or any(map(is_main_guard, above))):
             return False
-        return not self._is_written(node) and not self._asks_for_rank(above)
+        return not self._is_written(node) and not self._is_in_rank_test(above)
 
     def _is_written(self, node: ast.AST) -> bool:
         """Return whether a node is in the body of a `with` that opens a file to write it."""
@@ -111,24 +111,24 @@ class _Code:
     def _opens_file(self, node: ast.With | ast.AsyncWith) -> bool:
         return opens_to_write(node) or any(gives_file(self.file, item, node.body) for item in node.items)
 
-    def _asks_for_rank(self, above: Sequence[ast.AST]) -> bool:
+    def _is_in_rank_test(self, above: Sequence[ast.AST]) -> bool:
         """Return whether the code around a node, or before it in its function, looks at the rank already."""
         for node in above:
             if isinstance(node, (ast.If, *FUNCTIONS)):
-                if node not in self._asking:
-                    self._asking[node] = self._asks(node)
-                if self._asking[node]:
+                if node not in self._tests_of:
+                    self._tests_of[node] = self._tests_rank(node)
+                if self._tests_of[node]:
                     return True
                 if isinstance(node, FUNCTIONS):
                     return False
         return False
 
-    def _asks(self, node: ast.If | Function) -> bool:
+    def _tests_rank(self, node: ast.If | Function) -> bool:
         if isinstance(node, ast.If):
             return RANK.search(self.file.code(node.test)) is not None
         if any(RANK.search(self.file.code(decorator)) for decorator in node.decorator_list):
             return True
-        tests = [part for part in node.body if isinstance(part, ast.If) and self._asks(part)]
+        tests = [part for part in node.body if isinstance(part, ast.If) and self._tests_rank(part)]
         return any(isinstance(part, ast.Return) for test in tests for part in walk(*test.body))
 
     def is_inside(self, node: ast.AST, others: set[ast.AST]) -> bool:

@@ -85,16 +85,16 @@ def _stands_alone(text: str) -> bool:
     return True
 
 
-def free_name(call: LoaderCall, thing: str) -> str:
+def free_name(call: LoaderCall, noun: str) -> str:
     """A name for a thing of a loader, after the loader's: train_dataset of train_loader, trainset of trainloader."""
     file = call.place.file
     line = file.parents[call.call]
-    name = f"train_{thing}"
+    name = f"train_{noun}"
     if isinstance(line, ast.Assign) and isinstance(line.targets[0], (ast.Name, ast.Attribute)):
         assigned = last_name(line.targets[0]) or ""
         stem = re.fullmatch(r"(.*?)(?:data_?)?(?:loader|dl)", assigned)
         if stem is not None:
-            short = {"dataset": "set"}.get(thing, thing) if stem[1] and not stem[1].endswith("_") else thing
+            short = {"dataset": "set"}.get(noun, noun) if stem[1] and not stem[1].endswith("_") else noun
             name = f"{stem[1]}{short}"
     taken = {bound for scope in file.scopes.values() for bound in scope.bindings}
     while name in taken:

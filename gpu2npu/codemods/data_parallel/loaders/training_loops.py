@@ -104,13 +104,13 @@ class LoopFinder:
         for loop in loops:
             place: Place[Loop] = Place(file, loop)
             done = self.does(file, *loop.body)
-            trains = _BACKWARD in done and (_STEP in done or _STEP in self._done_around(place))
+            trains = _BACKWARD in done and (_STEP in done or _STEP in self._done_in_scope_of(place))
             for source in _batch_sources(place):
                 loaders = self._loaders(source)
                 if loaders or trains:
                     yield BatchLoop(place, source, loaders, trains, trains and self._always(file, loop.body))
 
-    def _done_around(self, place: AnyPlace) -> frozenset[str]:
+    def _done_in_scope_of(self, place: AnyPlace) -> frozenset[str]:
         """The same for the function around a place, or for its module."""
         function = enclosing_function(place)
         return self._does[function.node] if function is not None else self.does(place.file, place.file.tree)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpu2npu.emulator.device.chip_family import restrained
 from gpu2npu.emulator.device.dispatch import uniform
 from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
@@ -18,7 +19,6 @@ from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
-from gpu2npu.emulator.device.generation import restrained
 from gpu2npu.emulator.device.memory.memory import exhausted
 from gpu2npu.emulator.device.tensor import BFLOAT16, NoArrayError, on_npu
 from gpu2npu.emulator.kernels.registry import UFUNCS, Kernel

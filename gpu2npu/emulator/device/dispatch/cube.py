@@ -58,7 +58,7 @@ _CONV: dict[str, tuple[str, tuple[int, ...]]] = {
     "convolution_backward": ("ConvolutionBackward", (0, 1, 2)),
     "convolution_backward_overrideable": ("ConvolutionBackward", (0, 1, 2)),
 }
-# What CANN calls the dtypes that it refuses. bfloat16 is `generation`'s to refuse, whatever the operator.
+# What CANN calls the dtypes that it refuses. bfloat16 is `chip_family`'s to refuse, whatever the operator.
 _DT = {
     "float64": "DT_DOUBLE",
     "complex32": "DT_COMPLEX32",

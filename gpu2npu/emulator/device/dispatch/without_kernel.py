@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import generation, randomness
+from gpu2npu.emulator.device import chip_family, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
 from gpu2npu.emulator.device.dispatch.cube import dtype_check
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
@@ -155,7 +155,7 @@ def _saturate(result: Any) -> None:
         for value in result:
             _saturate(value)
     elif isinstance(result, torch.Tensor) and result.dtype is torch.float16:
-        generation.saturate(result.numpy())
+        chip_family.saturate(result.numpy())
 
 
 def _scratch(outs: dict[str, Any], narrow_as: torch.dtype | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import generation, visible_npus
+from gpu2npu.emulator.device import chip_family, visible_npus
 from gpu2npu.emulator.device.dispatch.limits import LimitError, refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
@@ -143,10 +143,10 @@ def to_copy(
     if last is not None and tensor.get_device() < 0 and tensor.is_contiguous(memory_format=last):
         memory_format = torch.contiguous_format
     if tensor.get_device() >= 0:
-        generation.check_cast(dtype)
+        chip_family.check_cast(dtype)
     copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
     if dtype is torch.float16 and saturates():
-        generation.saturate(_numpy(copied))
+        chip_family.saturate(_numpy(copied))
     if device is None:
         return adopt(copied, tensor.get_device())
     if device.type == "npu":
@@ -168,7 +168,7 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
         )
     _copy(_resolved(target), _resolved(source))
     if target.dtype is torch.float16 and source.dtype is not torch.float16 and saturates():
-        generation.saturate(_numpy(host(target)))
+        chip_family.saturate(_numpy(host(target)))
     return target
 
 

@@ -141,8 +141,8 @@ def _input_gradient(
     window, out = w.shape[2:], g.shape[2:]
     is_narrower = out_channels <= w.shape[1] * groups and prod(out) >= _FEW_PLACES
     if is_narrower and _is_mirrored(shape, out, window, stride, padding, dilation):
-        around = [d * (k - 1) - p for d, k, p in zip(dilation, window, padding, strict=True)]
-        return _forward(g, _mirrored(w, groups), stride, around, dilation, groups)
+        mirrored_padding = [d * (k - 1) - p for d, k, p in zip(dilation, window, padding, strict=True)]
+        return _forward(g, _mirrored(w, groups), stride, mirrored_padding, dilation, groups)
     flat = w.reshape(groups, out_channels // groups, -1).swapaxes(1, 2)
     in_channels = w.shape[1] * groups
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))

@@ -29,7 +29,7 @@ _queue_mode = 1
 
 def is_support_inf_nan() -> bool:
     """Return whether overflow shows as inf in the results: on Ascend910B1 and later."""
-    return current_soc().second_generation
+    return current_soc().a2_or_later
 
 
 def get_npu_overflow_flag() -> bool:

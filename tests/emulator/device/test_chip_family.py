@@ -74,9 +74,9 @@ with warnings.catch_warnings(record=True) as warned:
         y = x @ x
 found.update({"told": told, "dtype": str(y.dtype), "warned": [str(w.message) for w in warned]})
 
-from gpu2npu.emulator.device import generation
+from gpu2npu.emulator.device import chip_family
 
-generation.clear_overflow()
+chip_family.clear_overflow()
 weight = torch.nn.Parameter(torch.ones(1, device="npu"))
 optimizer = torch.optim.SGD([weight], lr=0.5)
 scaler = torch.amp.GradScaler("npu", init_scale=4.0, growth_interval=100)
@@ -88,7 +88,7 @@ for factor in (1.0, 60000.0, 1.0):
     scaler.update()
     steps.append((weight.item(), scaler.get_scale()))
 masked = torch.ones(2).npu().half().masked_fill(torch.tensor([True, False]).npu(), float("-inf"))
-found.update({"steps": steps, "masked": masked.tolist(), "overflowed": generation.has_overflowed()})
+found.update({"steps": steps, "masked": masked.tolist(), "overflowed": chip_family.has_overflowed()})
 """
 
 PRINT = "print(json.dumps(found))"
