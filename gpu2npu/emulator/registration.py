@@ -9,7 +9,22 @@ import torch
 from torch._C._dynamo import eval_frame
 from torch._ops import OpOverload
 
+Function = Callable[..., Any]
+
 _UNTRACED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+
+
+def registering(table: dict[str, Function]) -> Callable[..., Callable[[Function], Function]]:
+    """A decorator for functions that compute operators: it enters each in the table, under the names it is given."""
+
+    def named(*names: str) -> Callable[[Function], Function]:
+        def register(function: Function) -> Function:
+            table.update(dict.fromkeys(names, function))
+            return function
+
+        return register
+
+    return named
 
 
 def implement(library: torch.library.Library, op: str | OpOverload, function: Callable[..., Any], key: str) -> None:

@@ -7,7 +7,7 @@ that a tensor may have. One function answers for both.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -163,13 +163,9 @@ def _of_documentation(name: str, given: CallFacts) -> Limit | None:
     unlisted = set(given.dtypes) - set(entry.dtypes) if entry is not None and entry.dtypes else set()
     if entry is None or not unlisted:
         return None
-    evidence = f"torch_npu's documentation lists {_listed(entry.dtypes)} for it, not {_listed(sorted(unlisted))}"
+    evidence = f"torch_npu's documentation lists {', '.join(entry.dtypes)} for it, not {', '.join(sorted(unlisted))}"
     source = "https://github.com/Ascend/pytorch/tree/master/docs/en/native_apis/pytorch_2-7-1"
     return Limit("documented-dtypes", NOT_LISTED, evidence, f"use {entry.dtypes[-1]}, or try it on an NPU", source)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def _value(value: Any) -> Any:

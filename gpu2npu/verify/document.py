@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def document(
     `held` is the migrated program against its baseline, `missing` what the CPU could not play of the original. Numbers
     that JSON lacks are strings: "inf" and "nan".
     """
-    first, explanation = comparison.first, explain(comparison)
+    first = comparison.first
     losses = comparison.original.losses, comparison.migrated.losses
     sources = {
         "original": _sources(original, comparison.original),
@@ -55,45 +55,52 @@ def document(
             {"step": step + 1, "original": _number(losses[0].get(step)), "migrated": _number(losses[1].get(step))}
             for step in range(comparison.steps)
         ],
-        "first": None
-        if first is None or explanation is None
-        else _difference(first)
-        | {
-            "cause": explanation.cause.value,
-            "explanation": explanation.sentence,
-            "module": explanation.module,
-            "operators": [
-                {"name": name, "computed_by": kind}
-                for name, kind in comparison.migrated.operators.get(explanation.module or "", ())
-            ],
-            "elements": [
-                {
-                    "kind": each.event.kind,
-                    "name": each.event.name,
-                    "call": each.event.call + 1,
-                    "step": each.event.step + 1,
-                    "place": list(each.place),
-                    "original": _number(each.original),
-                    "migrated": _number(each.migrated),
-                    "similar": each.similar,
-                    "size": each.size,
-                    "sentence": each.sentence,
-                }
-                for each in comparison.elements
-            ],
-            "changes": [
-                {"row": row.number, "path": row.path, "line": row.start, "rule": row.rule, "message": row.message}
-                for row in touching(read_changes(migrated), first.event.stack)
-            ],
-            "code": {
-                "original": _code(sources["original"], first.original),
-                "migrated": _code(sources["migrated"], first.migrated),
-            },
-        },
+        "first": None if first is None else _first(comparison, first, migrated, sources),
         "differences": [_difference(each) for each in comparison.differences[:_DIFFERENCES]],
         "places": _places(comparison),
         "sources": sources,
         "baseline": None if held is None else _baseline(held),
+    }
+
+
+def _first(
+    comparison: Comparison, first: Difference, migrated: Path, sources: Mapping[str, Sources]
+) -> Document | None:
+    """The first difference, with what explains it."""
+    explanation = explain(comparison)
+    if explanation is None:
+        return None
+    return _difference(first) | {
+        "cause": explanation.cause.value,
+        "explanation": explanation.sentence,
+        "module": explanation.module,
+        "operators": [
+            {"name": name, "computed_by": kind}
+            for name, kind in comparison.migrated.operators.get(explanation.module or "", ())
+        ],
+        "elements": [
+            {
+                "kind": each.event.kind,
+                "name": each.event.name,
+                "call": each.event.call + 1,
+                "step": each.event.step + 1,
+                "place": list(each.place),
+                "original": _number(each.original),
+                "migrated": _number(each.migrated),
+                "similar": each.similar,
+                "size": each.size,
+                "sentence": each.sentence,
+            }
+            for each in comparison.elements
+        ],
+        "changes": [
+            {"row": row.number, "path": row.path, "line": row.start, "rule": row.rule, "message": row.message}
+            for row in touching(read_changes(migrated), first.event.stack)
+        ],
+        "code": {
+            "original": _code(sources["original"], first.original),
+            "migrated": _code(sources["migrated"], first.migrated),
+        },
     }
 
 

@@ -7,7 +7,7 @@ and a cast to a private format leaves a mark that `get_npu_format` reads, where 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,12 +15,14 @@ import torch
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.settings import config
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient
+from gpu2npu.emulator.registration import Function, registering
 
 ND, NCHW, NCDHW = 2, 0, 30
 _BASE = frozenset({-1, 0, 1, 2, 16, 27, 30, 35, 47})  # formats of public memory layout; all others are private
 _FLOAT_STATUS = 8
 
-OWN: dict[str, Callable[..., Any]] = {}
+OWN: dict[str, Function] = {}
+_own = registering(OWN)
 MAKES = frozenset(
     {
         "empty_with_format",
@@ -46,15 +48,6 @@ _SCALAR_TYPES = {
     11: torch.bool,
     15: torch.bfloat16,
 }
-
-
-def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names:
-            OWN[name] = function
-        return function
-
-    return register
 
 
 def base_format(tensor: torch.Tensor) -> int:

@@ -354,14 +354,11 @@ class Dataflow:
         """The calls of a function or method of the program; of `__init__` those of its class."""
         owner = enclosing_class(function)
         if function.node.name == "__init__" and owner is not None:
-            return self.instances(owner)
-        return self._calls_of(function.node)
+            return self.calls_of(owner)
+        return self.calls_of(function.node)
 
-    def instances(self, owner: ast.ClassDef) -> list[CallPlace]:
-        """The calls that make an object of a class of the program."""
-        return self._calls_of(owner)
-
-    def _calls_of(self, definition: Definition) -> list[CallPlace]:
+    def calls_of(self, definition: Definition) -> list[CallPlace]:
+        """The calls of a function, or those that make an object of a class, of the program."""
         name = definition.name
         if name in self._callers:
             return self._callers[name].get(definition, [])

@@ -207,10 +207,6 @@ def _placed(result: Any, args: tuple[Any, ...], values: list[Any], index: int) -
     return placed(result)
 
 
-def _target(device: torch.device | None) -> int:
-    return visible_gpus.index_of(device)
-
-
 def _empty(
     size: Sequence[int],
     dtype: torch.dtype | None = None,
@@ -221,7 +217,9 @@ def _empty(
 ) -> torch.Tensor:
     if pin_memory:
         raise RuntimeError("Only dense CPU tensors can be pinned")
-    return adopt(torch.empty(size, dtype=dtype, device="cpu", memory_format=memory_format), _target(device))
+    return adopt(
+        torch.empty(size, dtype=dtype, device="cpu", memory_format=memory_format), visible_gpus.index_of(device)
+    )
 
 
 def _empty_strided(
@@ -232,7 +230,7 @@ def _empty_strided(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
-    return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), _target(device))
+    return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), visible_gpus.index_of(device))
 
 
 def _zeros(
@@ -242,7 +240,7 @@ def _zeros(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
-    return adopt(torch.zeros(size, dtype=dtype, device="cpu"), _target(device))
+    return adopt(torch.zeros(size, dtype=dtype, device="cpu"), visible_gpus.index_of(device))
 
 
 def _to_copy(
@@ -258,7 +256,7 @@ def _to_copy(
     if device is None:
         return adopt(copied, tensor.get_device())
     if device.type == "cuda":
-        return adopt(copied, _target(device))
+        return adopt(copied, visible_gpus.index_of(device))
     return copied if device.type == "cpu" else copied.to(device)
 
 

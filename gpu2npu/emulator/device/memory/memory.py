@@ -151,16 +151,12 @@ def stop_listening(listener: Listener) -> None:
         blocks.__class__ = _Blocks
 
 
-def _pool(index: int) -> _Pool:
+def pool_of(index: int) -> _Pool:
+    """The account of one NPU; not to be changed elsewhere."""
     pool = _pools.get(index)
     if pool is None:
         pool = _pools.setdefault(index, _Pool(index))
     return pool
-
-
-def pool_of(index: int) -> _Pool:
-    """The account of one NPU; not to be changed."""
-    return _pool(index)
 
 
 def pools() -> dict[int, _Pool]:
@@ -191,7 +187,7 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
         torch.OutOfMemoryError: The NPU has no room for them.
     """
     size = (values.nbytes + _GRANULE - 1) & -_GRANULE
-    pool = _pools.get(index) or _pool(index)
+    pool = _pools.get(index) or pool_of(index)
     allocated = pool.allocated + size
     if allocated > pool.settled:
         if allocated > pool.limit:
@@ -271,7 +267,7 @@ def resize(address: int, size: int, index: int) -> None:
 
 def check_room(size: int, index: int) -> None:
     """Raise `torch.OutOfMemoryError` when npu:`index` has no room for `size` more bytes."""
-    pool = _pool(index)
+    pool = pool_of(index)
     if pool.allocated + size > pool.limit:
         raise out_of_memory(size, index)
 
@@ -285,7 +281,7 @@ def _error_class() -> type[RuntimeError]:
 
 def out_of_memory(size: int, index: int) -> RuntimeError:
     """The error of torch_npu's caching allocator, in the words of 2.13's `libtorch_npu.so`; counted as `num_ooms`."""
-    pool = _pool(index)
+    pool = pool_of(index)
     pool.ooms += 1
     total = current_soc().memory
     return _error_class()(
@@ -306,7 +302,7 @@ def exhausted(error: Exception, index: int) -> RuntimeError:
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is not None and dtype is not None:
         size = math.prod(shape) * dtype.itemsize
-        if _pool(index).allocated + size > _pool(index).limit:
+        if pool_of(index).allocated + size > pool_of(index).limit:
             return out_of_memory(size, index)
     return _error_class()(f"NPU out of memory: the emulated NPU {index} lives in host memory. {error}")
 
@@ -321,22 +317,22 @@ def readable(size: int) -> str:
 
 def memory_allocated(device: visible_npus.DeviceLike = None) -> int:
     """Bytes of live tensors on the device."""
-    return _pool(visible_npus.index_of(device)).allocated
+    return pool_of(visible_npus.index_of(device)).allocated
 
 
 def max_memory_allocated(device: visible_npus.DeviceLike = None) -> int:
     """The most bytes that were live at once since the start or the last reset."""
-    return _pool(visible_npus.index_of(device)).peak
+    return pool_of(visible_npus.index_of(device)).peak
 
 
 def memory_reserved(device: visible_npus.DeviceLike = None) -> int:
     """Bytes that the caching allocator keeps: the peak since the last `empty_cache`, in segments."""
-    return _pool(visible_npus.index_of(device)).reserved
+    return pool_of(visible_npus.index_of(device)).reserved
 
 
 def max_memory_reserved(device: visible_npus.DeviceLike = None) -> int:
     """The most bytes that were reserved since the start or the last reset."""
-    return _pool(visible_npus.index_of(device)).peak_reserved
+    return pool_of(visible_npus.index_of(device)).peak_reserved
 
 
 memory_cached = memory_reserved
@@ -345,7 +341,7 @@ max_memory_cached = max_memory_reserved
 
 def reset_peak_memory_stats(device: visible_npus.DeviceLike = None) -> None:
     """Start the peaks again from what is live now."""
-    pool = _pool(visible_npus.index_of(device))
+    pool = pool_of(visible_npus.index_of(device))
     pool.peak = pool.settled = pool.allocated
     pool.peak_reserved = pool.reserved
     pool.large.peak_blocks, pool.large.peak_bytes = pool.large.blocks, pool.large.bytes
@@ -357,7 +353,7 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 def reset_accumulated_memory_stats(device: visible_npus.DeviceLike = None) -> None:
     """Start the counts of allocations again from what is live now."""
-    pool = _pool(visible_npus.index_of(device))
+    pool = pool_of(visible_npus.index_of(device))
     pool.allocations -= pool.freed
     pool.freed = 0
     pool.total = pool.allocated
@@ -373,7 +369,7 @@ def empty_cache() -> None:
 def mem_get_info(device: visible_npus.DeviceLike = None) -> tuple[int, int]:
     """Free and total bytes of the device."""
     total = current_soc().memory
-    return total - _pool(visible_npus.index_of(device)).reserved, total
+    return total - pool_of(visible_npus.index_of(device)).reserved, total
 
 
 def set_per_process_memory_fraction(fraction: float, device: visible_npus.DeviceLike = None) -> None:
@@ -387,10 +383,10 @@ def set_per_process_memory_fraction(fraction: float, device: visible_npus.Device
         raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    pool = _pool(visible_npus.index_of(device))
+    pool = pool_of(visible_npus.index_of(device))
     pool.fraction, pool.settled = fraction, 0
 
 
 def get_per_process_memory_fraction(device: visible_npus.DeviceLike = None) -> float:
     """Return the fraction that `set_per_process_memory_fraction` set, 1.0 at first."""
-    return _pool(visible_npus.index_of(device)).fraction
+    return pool_of(visible_npus.index_of(device)).fraction

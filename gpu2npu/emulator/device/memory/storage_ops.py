@@ -8,7 +8,7 @@ tensor, so they are called by that key. What PyTorch composes from these (`clone
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from gpu2npu.emulator.device import chip_family, visible_npus
 from gpu2npu.emulator.device.dispatch.limits import LimitError, refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
+from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.soc import saturates
 from gpu2npu.support.limits import CallFacts
 
@@ -39,16 +40,8 @@ _copy = torch.Tensor.copy_
 _item = torch.Tensor.item
 _numpy = torch.Tensor.numpy
 
-OWN: dict[str, Callable[..., Any]] = {}
-
-
-def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names:
-            OWN[name] = function
-        return function
-
-    return register
+OWN: dict[str, Function] = {}
+_own = registering(OWN)
 
 
 def _target(device: torch.device | None) -> int:

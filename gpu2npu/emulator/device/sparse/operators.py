@@ -7,27 +7,21 @@ Sources: SparseCoalesceKernelOpApi.cpp, SparseAddKernelOpApi.cpp and SparseTenso
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 
+from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.soc import current_soc
 
 # By overload; each takes what the overload takes.
-OWN: dict[str, Callable[..., Any]] = {}
+OWN: dict[str, Function] = {}
+_own = registering(OWN)
 
 _HALVES = (torch.float16, torch.bfloat16)
 # The chips that CANN's document of aclnnCoalesceSparse names: A2 and A3.
 _COALESCING = ("Ascend910B", "Ascend910_93")
-
-
-def _own(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        OWN[name] = function
-        return function
-
-    return register
 
 
 @_own("_coalesce")

@@ -175,6 +175,13 @@ def _check_divisor(a: Array, b: Array) -> None:
         raise RuntimeError("ZeroDivisionError")
 
 
+def _divided(ufunc: np.ufunc, self: Operand, other: Operand) -> Array:
+    a, b, dtype = operands(self, other)
+    if is_integral(dtype):
+        _check_divisor(a, b)
+    return rounded(ufunc(a, b), dtype)
+
+
 @kernel("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor", "aten::true_divide.Scalar", ufunc=np.divide)
 def div(self: Operand, other: Operand) -> Array:
     """self / other; integers divide in the default dtype."""
@@ -193,10 +200,7 @@ def floor_divide(self: Operand, other: Operand) -> Array:
     Raises:
         RuntimeError: An integer is divided by zero.
     """
-    a, b, dtype = operands(self, other)
-    if is_integral(dtype):
-        _check_divisor(a, b)
-    return rounded(np.floor_divide(a, b), dtype)
+    return _divided(np.floor_divide, self, other)
 
 
 def _trunc_divide(self: Operand, other: Operand) -> Array:
@@ -225,10 +229,7 @@ def remainder(self: Operand, other: Operand) -> Array:
     Raises:
         RuntimeError: An integer is divided by zero.
     """
-    a, b, dtype = operands(self, other)
-    if is_integral(dtype):
-        _check_divisor(a, b)
-    return rounded(np.remainder(a, b), dtype)
+    return _divided(np.remainder, self, other)
 
 
 @kernel("aten::fmod.Tensor", "aten::fmod.Scalar")
@@ -238,10 +239,7 @@ def fmod(self: Operand, other: Operand) -> Array:
     Raises:
         RuntimeError: An integer is divided by zero.
     """
-    a, b, dtype = operands(self, other)
-    if is_integral(dtype):
-        _check_divisor(a, b)
-    return rounded(np.fmod(a, b), dtype)
+    return _divided(np.fmod, self, other)
 
 
 def _integer_power(base: Array, exponent: Array) -> Array:

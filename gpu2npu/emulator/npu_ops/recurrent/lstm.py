@@ -76,6 +76,18 @@ def forward(x: Array, weight: Array, bias: Array, h: Array, c: Array, present: A
     return Steps(hs, cs, (i, f, j, o), tanhs)
 
 
+def _slopes(steps: Steps, c: Array) -> tuple[Array, Array, Array]:
+    """By what a gradient is multiplied on its way to the output gate, the cell (T, N, hidden) and the other gates
+    (T, N, 3, hidden), of all steps at once; `c` is the cell state before the first."""
+    (i, f, j, o), tanhs = steps.gates, steps.tanh_cell
+    before = np.concatenate((c[None], steps.cell[:-1]))
+    to_gates = np.empty((*i.shape[:2], 3, i.shape[2]), F32)
+    np.multiply(j * i, _ONE - i, out=to_gates[:, :, 0])
+    np.multiply(before * f, _ONE - f, out=to_gates[:, :, 1])
+    np.multiply(i, _ONE - j * j, out=to_gates[:, :, 2])
+    return tanhs * o * (_ONE - o), o * (_ONE - tanhs * tanhs), to_gates
+
+
 def backward(
     x: Array,
     weight: Array,
@@ -98,16 +110,9 @@ def backward(
         last: Further gradients of the last hidden and cell state.
         present: As `forward` was given it.
     """
-    (i, f, j, o), tanhs = steps.gates, steps.tanh_cell
+    f = steps.gates[1]
     inputs, hidden = x.shape[2], h.shape[-1]
-    before = np.concatenate((c[None], steps.cell[:-1]))
-    # What a gradient is multiplied by on its way to the gates, of all steps at once.
-    to_output = tanhs * o * (_ONE - o)
-    to_cell = o * (_ONE - tanhs * tanhs)
-    to_gates = np.empty((*x.shape[:2], 3, hidden), F32)
-    np.multiply(j * i, _ONE - i, out=to_gates[:, :, 0])
-    np.multiply(before * f, _ONE - f, out=to_gates[:, :, 1])
-    np.multiply(i, _ONE - j * j, out=to_gates[:, :, 2])
+    to_output, to_cell, to_gates = _slopes(steps, c)
     grads = np.empty((*x.shape[:2], 4 * hidden), F32)
     recurrent = np.ascontiguousarray(weight[inputs:].T)
     dh = np.zeros_like(h) if last[0] is None else last[0].astype(F32)
