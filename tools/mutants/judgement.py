@@ -131,7 +131,7 @@ class Tests:
         return {name: max(LEAST_SECONDS, 10 * self._seconds[name]) for name in names}
 
     def quickest(self, names: Iterable[str], *, everything: bool = False) -> list[str]:
-        """Return the tests that pass, the quickest first; not more than take a moment, unless `everything` is to run."""
+        """Return the tests that pass, quickest first; not more than take a moment, unless `everything` is to run."""
         ordered = sorted((self._seconds[name], name) for name in names if name in self._seconds)
         chosen, total = [], 0.0
         for count, (seconds, name) in enumerate(ordered):
