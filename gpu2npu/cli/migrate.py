@@ -12,6 +12,7 @@ import click
 
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
+from gpu2npu.cli.rules.options import split_ids
 from gpu2npu.cli.signals import end_cleanly_on_signals
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.project.config import read_config
@@ -111,10 +112,10 @@ def _settings(
         version=options["version"] or "",
         torch_npu=options["torch_npu"] or "",
         rules=options["rules"],
-        only_rules=_ids(options["only_rules"]),
-        skip_rules=_ids(options["skip_rules"]),
+        only_rules=split_ids(options["only_rules"]),
+        skip_rules=split_ids(options["skip_rules"]),
         exclude=options["exclude"],
-        skip_kinds=_ids(options["skip_kinds"]),
+        skip_kinds=split_ids(options["skip_kinds"]),
         jobs=options["jobs"],
         file_timeout=options["file_timeout"],
     )
@@ -142,11 +143,6 @@ def _affinity(lists: Sequence[str]) -> tuple[str, ...]:
     from gpu2npu.codemods.affinity.catalogue import chosen
 
     try:
-        return chosen(_ids(lists))
+        return chosen(split_ids(lists))
     except CodemodError as error:
         raise click.UsageError(str(error)) from error
-
-
-def _ids(lists: Sequence[str]) -> tuple[str, ...]:
-    """The ids in lists with commas, one for each time the option is given."""
-    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())

@@ -24,3 +24,8 @@ def one_line(text: str) -> str:
     if text.isprintable():  # as most are
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def encodable(text: str) -> str:
+    """Text without halves of surrogate pairs, which are not Unicode and which readers of JSON refuse."""
+    return text.encode("utf-8", "backslashreplace").decode()

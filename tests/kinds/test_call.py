@@ -6,13 +6,9 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.records import FindingKind, Operation
+from tests.kinds.conftest import text_of
 
 MOVE = {"id": "move", "match": {"call": "house.gpu.move"}, "then": {"replace": "{0}.npu({device})", "imports": "house"}}
-
-
-def text_of(result, before: str) -> str:
-    assert result.failure is None
-    return before if result.content is None else result.content.decode()
 
 
 def test_a_call_is_replaced_by_its_template_with_its_arguments_migrated(migrate_with) -> None:

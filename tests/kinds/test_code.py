@@ -10,6 +10,7 @@ from gpu2npu.engine import scan_project
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
+from tests.kinds.conftest import text_of
 
 NORM = {
     "id": "norm",
@@ -23,11 +24,6 @@ def code_rule(code: str, new: str, **match: object) -> dict:
 
 
 SWAP = code_rule("lib.f($X, $Y)", "lib.g($Y, $X)")
-
-
-def text_of(result, before: str) -> str:
-    assert result.failure is None
-    return before if result.content is None else result.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from gpu2npu.kinds import decorator
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import FindingKind
+from tests.kinds.conftest import text_of
 
 BASE = ({"class": "lib.Model"}, {"add": {"base": "lib.npu.Mixin"}})
 UNBASE = ({"class": "lib.GpuMixin"}, {"remove": True})
@@ -17,11 +18,6 @@ BEFORE = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()"}})
 AFTER = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "after"}})
 FIRST = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "function"}})
 AROUND = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()", "place": "around"}})
-
-
-def text_of(result, before: str) -> str:
-    assert result.failure is None
-    return before if result.content is None else result.content.decode()
 
 
 @pytest.mark.parametrize(

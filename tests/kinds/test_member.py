@@ -10,15 +10,11 @@ from gpu2npu.engine import scan_project
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
+from tests.kinds.conftest import text_of
 
 HOLDER = "class K:\n    def __init__(self):\n        self.t = lib.Trainer()\n    def f(self):\n"
 OWN = "import lib\nclass U:\n    def to_gpu(self): ...\n"
 RULE = {"id": "to", "match": {"member": "lib.Trainer.to_gpu"}, "then": {"rename": "to_npu"}}
-
-
-def text_of(result, before: str) -> str:
-    assert result.failure is None
-    return before if result.content is None else result.content.decode()
 
 
 @pytest.mark.parametrize(

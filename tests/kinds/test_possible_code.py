@@ -9,7 +9,7 @@ import pytest
 from gpu2npu.engine import scan_project
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.rulebook import load_rulebook
-from tests.kinds.test_member import text_of
+from tests.kinds.conftest import text_of
 
 NORM = {
     "id": "norm",

@@ -10,6 +10,7 @@ import ast
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Assigned, Scope
 
 DTYPES = {
@@ -133,7 +134,7 @@ def _made(made: str, call: ast.Call, scope: Scope, code: Code, depth: int, moved
         return DTYPES.get(made)
     if not (moved or keyword(call, "device") is not None):
         return None
-    if made in _INTEGERS or (made == "torch.arange" and call.args and all(map(_is_integer, call.args))):
+    if made in _INTEGERS or (made == "torch.arange" and call.args and all(map(is_integer, call.args))):
         return "int64"
     if made not in _FROM_NUMPY or not call.args:
         return None
@@ -184,10 +185,6 @@ def _may_name_a_dtype(node: ast.expr) -> bool:
     """Return whether an argument of `to` may be a dtype that the text does not say."""
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     return "dtype" in name or name == "type"
-
-
-def _is_integer(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int
 
 
 def _is_tensor(node: ast.expr, scope: Scope, code: Code, depth: int) -> bool:

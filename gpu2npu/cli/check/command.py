@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.near_choice import NearChoice
-from gpu2npu.cli.rules.options import rule_files
+from gpu2npu.cli.rules.options import rule_files, split_ids
 
 if TYPE_CHECKING:
     from gpu2npu.project.check.choice import CheckChoice
@@ -221,8 +220,8 @@ def check(
         file_timeout=file_timeout,
     )
     choice = CheckChoice(
-        select=_ids(select),
-        ignore=_ids(ignore),
+        select=split_ids(select),
+        ignore=split_ids(ignore),
         baseline=baseline,
         update_baseline=update_baseline,
         cache=None if no_cache else cache_dir or default_cache_dir(),
@@ -250,11 +249,6 @@ def check(
     if form in check_repos.FILES and output is None:
         raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
     ctx.exit(check_repos.check_many(settings, choice, repos, Rollup(form, output, fail_on, rows, last), executor))
-
-
-def _ids(lists: Sequence[str]) -> tuple[str, ...]:
-    """The ids in lists with commas, one for each time the option is given."""
-    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
 def _check_one(

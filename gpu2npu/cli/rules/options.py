@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,3 +55,8 @@ rule_files_option = rule_files("files")
 rule_files_argument = click.argument(
     "files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...", callback=with_packs
 )
+
+
+def split_ids(lists: Sequence[str]) -> tuple[str, ...]:
+    """The ids in lists with commas, one for each time the option is given."""
+    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.pointwise.activation import gelu, logistic
+from gpu2npu.emulator.kernels.pointwise.activation import gelu
 from gpu2npu.emulator.kernels.pointwise.special import erf
+from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu

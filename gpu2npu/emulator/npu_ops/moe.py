@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpu2npu.emulator.kernels.nn.softmax import softmax
-from gpu2npu.emulator.kernels.pointwise.activation import logistic
+from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick

@@ -18,7 +18,7 @@ from gpu2npu.emulator.kernels.nn.norm import (
     rms_norm,
     rms_norm_backward,
 )
-from gpu2npu.emulator.kernels.pointwise.activation import logistic
+from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick

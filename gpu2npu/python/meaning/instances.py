@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from typing import TypeGuard
 
 from gpu2npu.python.meaning.inheritance import Wanted, gives
-from gpu2npu.python.meaning.live_names import live_bindings
+from gpu2npu.python.meaning.live_names import is_declaration, live_bindings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import UNKNOWN, Own, Types, ValueTypes
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
@@ -146,7 +146,7 @@ class Instances:
     def _declared(self, node: ast.Name, scope: Scope, wanted: Wanted) -> bool | None:
         """The same, by `name: Class` alone, which says what all values of the name are."""
         found = scope.lookup(node.id)
-        given = [each for each in found[1] if isinstance(each, Assigned) and _is_declared(each)] if found else []
+        given = [each for each in found[1] if isinstance(each, Assigned) and is_declaration(each)] if found else []
         return _agreed({self._annotated(each.annotation, found[0], wanted) for each in given}) if found else None
 
     def _annotated(self, annotation: ast.expr | None, scope: Scope, wanted: Wanted) -> bool | None:
@@ -197,16 +197,10 @@ def _agreed(answers: Set[bool | None]) -> bool | None:
     return next(iter(answers)) if len(answers) == 1 else None
 
 
-def _is_declared(binding: Binding) -> bool:
-    """`name: Class`"""
-    statement = binding.statement if isinstance(binding, Assigned) else None
-    return isinstance(statement, ast.AnnAssign) and statement.value is None
-
-
 def _is_without_value(binding: Binding) -> bool:
     """`name: Class`, `del name` and `name += 1`, which say nothing new about the class of the name."""
     statement = binding.statement if isinstance(binding, Assigned) else None
-    return isinstance(statement, (ast.AugAssign, ast.Name)) or _is_declared(binding)
+    return isinstance(statement, (ast.AugAssign, ast.Name)) or is_declaration(binding)
 
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)

@@ -88,7 +88,7 @@ class _Search:
         return self.known[key]
 
     def _of_bindings(self, name: str, owner: Scope, bindings: Iterable[Binding], use: ast.AST | None) -> LiveNames:
-        given = [binding for binding in bindings if not _is_declaration(binding)]
+        given = [binding for binding in bindings if not is_declaration(binding)]
         live = live_bindings(self.file, given, owner, use)
         values = frozenset[LiveName]().union(*(self._bound(binding, owner) for binding in live))
         return values | self._set_elsewhere(name) if owner.kind == "module" else values
@@ -200,7 +200,7 @@ def _start(file: PythonFile, binding: Binding) -> int:
     return file.bounds(node if isinstance(binding, Parameter) else file.statement(node))[0]
 
 
-def _is_declaration(binding: Binding) -> bool:
+def is_declaration(binding: Binding) -> bool:
     """`name: type`, which binds nothing."""
     statement = binding.statement if isinstance(binding, Assigned) else None
     return isinstance(statement, ast.AnnAssign) and statement.value is None

@@ -22,6 +22,7 @@ from gpu2npu.report.check.rollup import (
     trend,
 )
 from gpu2npu.report.tables import defused
+from gpu2npu.report.text import encodable
 
 # What a row of each table is.
 ROWS = ("repository", "cause", "package", "owner")
@@ -79,11 +80,7 @@ def _row(repository: CheckedRepository, last: Mapping[str, LastRun]) -> dict[str
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """The row with words for members of enumerations, and text that UTF-8 can hold."""
     plain = {name: value.value if isinstance(value, Enum) else value for name, value in row.items()}
-    return {name: _encodable(value) if isinstance(value, str) else value for name, value in plain.items()}
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    return {name: encodable(value) if isinstance(value, str) else value for name, value in plain.items()}
 
 
 def csv_table(table: pd.DataFrame) -> bytes:

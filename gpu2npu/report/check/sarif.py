@@ -10,6 +10,7 @@ from urllib.parse import quote
 from gpu2npu.records import Finding, FindingKind
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, RuleNote
+from gpu2npu.report.text import encodable
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # The name under which fingerprints are published; another number when they are made otherwise.
@@ -47,14 +48,14 @@ def _driver(result: CheckResult, docs_url: str) -> dict[str, Any]:
 
 
 def _rule(rule: RuleNote, docs_url: str) -> dict[str, Any]:
-    why = _shown(rule.why)
+    why = encodable(rule.why)
     described: dict[str, Any] = {
         "id": rule.id,
         "shortDescription": {"text": why},
         "fullDescription": {"text": why},
         "help": {"text": f"{why} `gpu2npu rules list` shows all rules."},
     }
-    section = _shown(rule.section)
+    section = encodable(rule.section)
     if docs_url and rule.page:
         described["helpUri"] = _address(docs_url, rule.page)
         section = f"{section or why} [About this rule]({described['helpUri']})"
@@ -75,7 +76,7 @@ def _invocation(result: CheckResult) -> dict[str, Any]:
     notifications = [
         {
             "level": "error",
-            "message": {"text": f"not checked: {_shown(reason)}"},
+            "message": {"text": f"not checked: {encodable(reason)}"},
             "locations": [{"physicalLocation": {"artifactLocation": _artifact(path)}}],
         }
         for path, reason in result.failures
@@ -85,7 +86,7 @@ def _invocation(result: CheckResult) -> dict[str, Any]:
 
 def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> dict[str, Any]:
     finding = found.finding
-    region: dict[str, Any] = {"startLine": found.line, "snippet": {"text": _shown(found.source)}}
+    region: dict[str, Any] = {"startLine": found.line, "snippet": {"text": encodable(found.source)}}
     if not finding.span.cell:  # in a notebook, columns are those of a cell
         region["startColumn"] = finding.span.start_column + 1
         region["endLine"] = found.line + finding.span.end_line - finding.span.start_line
@@ -96,7 +97,7 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.kind],
-        "message": {"text": _shown(f"{finding.api}: {finding.message}")},
+        "message": {"text": encodable(f"{finding.api}: {finding.message}")},
         "locations": [location],
         "partialFingerprints": {FINGERPRINT: found.fingerprint},
         "properties": _properties(finding),
@@ -111,14 +112,9 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
 
 def _properties(finding: Finding) -> dict[str, str]:
     costs = {"kind": finding.kind.value, "severity": finding.severity.value, "group": group_of(finding)}
-    return {**costs, "api": _shown(finding.api)}
+    return {**costs, "api": encodable(finding.api)}
 
 
 def _artifact(path: str) -> dict[str, str]:
     """A relative reference by RFC 3986; the bytes of a path that is not Unicode are escaped one by one."""
     return {"uri": quote(path.encode("utf-8", "surrogateescape"), safe="/"), "uriBaseId": _ROOT}
-
-
-def _shown(text: str) -> str:
-    """Text without halves of surrogate pairs, which are not Unicode and which readers of JSON refuse."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -27,7 +27,8 @@ _COLUMNS_LAST = 1 << 19  # the same where samples are last
 _FEW_PLACES, _MANY = 64, 4  # of windows, and samples of a block, for samples to be last
 
 
-def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
+def per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
+    """A size for each of `count` dimensions, from one for all or one for each."""
     return tuple(sizes) * count if len(sizes) == 1 else tuple(sizes)
 
 
@@ -246,7 +247,7 @@ def convolution(
         raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
     count = weight.ndim - 2
     stride, padding, dilation, output_padding = (
-        _per_dimension(each, count) for each in (stride, padding, dilation, output_padding)
+        per_dimension(each, count) for each in (stride, padding, dilation, output_padding)
     )
     x, w = wide(input), wide(weight)
     if transposed:
@@ -292,7 +293,7 @@ def convolution_backward(
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
     count = weight.ndim - 2
-    stride, padding, dilation = (_per_dimension(each, count) for each in (stride, padding, dilation))
+    stride, padding, dilation = (per_dimension(each, count) for each in (stride, padding, dilation))
     g, x, w = wide(grad_output), wide(input), wide(weight)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.pointwise.activation import logistic
+from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import Array, compute_dtype, float_dtype, result_type, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpu2npu.emulator.kernels import parallel
+from gpu2npu.emulator.kernels.nn.conv import per_dimension
 from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 Sizes = Sequence[int]
-
-
-def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
-    return tuple(sizes) * count if len(sizes) == 1 else tuple(sizes)
 
 
 def _pooled_size(size: int, window: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -98,7 +95,7 @@ def _max_pool(self: Array, count: int, *settings: Any) -> tuple[Array, Array]:
     Raises:
         RuntimeError: The padding is more than half a window.
     """
-    _check_padding(*(_per_dimension(settings[which], count) for which in (2, 0, 3)))
+    _check_padding(*(per_dimension(settings[which], count) for which in (2, 0, 3)))
     if self.ndim < count + 2 or self.size < 2 * parallel.BLOCK:
         return _max_pool_of(self, count, *settings)
     parts = parallel.run(lambda part: _max_pool_of(self[part], count, *settings), parallel.blocks(len(self), self.size))
@@ -109,9 +106,9 @@ def _max_pool(self: Array, count: int, *settings: Any) -> tuple[Array, Array]:
 def _max_pool_of(
     self: Array, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> tuple[Array, Array]:
-    window = _per_dimension(kernel_size, count)
-    stride = _per_dimension(stride, count) if stride else window
-    padding, dilation = _per_dimension(padding, count), _per_dimension(dilation, count)
+    window = per_dimension(kernel_size, count)
+    stride = per_dimension(stride, count) if stride else window
+    padding, dilation = per_dimension(padding, count), per_dimension(dilation, count)
     spatial = self.shape[self.ndim - count :]
     out = tuple(_pooled_size(*each, ceil_mode) for each in zip(spatial, window, stride, padding, dilation, strict=True))
     x = _batched(wide(self), count)
@@ -161,8 +158,8 @@ def _max_backward(grad_output: Array, self: Array, indices: Array, count: int, a
 
 def _apart(kernel_size: Sizes, stride: Sizes, dilation: Sizes, count: int) -> bool:
     """Return whether no two windows share an element."""
-    window, dilation = _per_dimension(kernel_size, count), _per_dimension(dilation, count)
-    steps = _per_dimension(stride, count) if stride else window
+    window, dilation = per_dimension(kernel_size, count), per_dimension(dilation, count)
+    steps = per_dimension(stride, count) if stride else window
     return all(s >= d * (k - 1) + 1 for s, d, k in zip(steps, dilation, window, strict=True))
 
 
@@ -256,9 +253,9 @@ def _divisors(
 def _average_geometry(
     self: Array, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool
 ) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes]:
-    window = _per_dimension(kernel_size, count)
-    stride = _per_dimension(stride, count) if stride else window
-    padding = _per_dimension(padding, count)
+    window = per_dimension(kernel_size, count)
+    stride = per_dimension(stride, count) if stride else window
+    padding = per_dimension(padding, count)
     spatial = self.shape[self.ndim - count :]
     out = tuple(
         _pooled_size(size, k, s, p, 1, ceil_mode)

@@ -10,6 +10,7 @@ import numpy as np
 from gpu2npu.emulator.kernels.indexing.select import chosen, retained
 from gpu2npu.emulator.kernels.parallel import by_rows
 from gpu2npu.emulator.kernels.pointwise.special import erf
+from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, float_dtype, rounded, wide, wide_float
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -17,13 +18,6 @@ _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_PI = math.sqrt(2 / math.pi)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 _TANH_CUBIC = 0.044715
-
-
-def logistic(x: Array) -> Array:
-    """1 / (1 + exp(-x)) of a float32 or float64 array."""
-    y = np.exp(np.negative(x))
-    y += 1
-    return np.reciprocal(y)
 
 
 @kernel("aten::relu")

@@ -56,7 +56,8 @@ def _integers_unchanged(function: Callable[[Array], Array]) -> Callable[[Array],
     return lambda x: function(x) if is_floating(x.dtype) else x.copy()
 
 
-def _sigmoid(x: Array) -> Array:
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)) of a float32 or float64 array."""
     y = np.exp(np.negative(x))
     y += 1
     return np.reciprocal(y)
@@ -95,7 +96,7 @@ for _function, *_names in (
     (np.arcsinh, "asinh"),
     (np.arccosh, "acosh"),
     (np.arctanh, "atanh"),
-    (_sigmoid, "sigmoid"),
+    (logistic, "sigmoid"),
     (_sinc, "sinc"),
     (np.deg2rad, "deg2rad"),
     (np.rad2deg, "rad2deg"),

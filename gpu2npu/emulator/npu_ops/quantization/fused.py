@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from gpu2npu.emulator.kernels.pointwise.activation import gelu, logistic
+from gpu2npu.emulator.kernels.pointwise.activation import gelu
+from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, I8, I32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.norm import npu_rms_norm
