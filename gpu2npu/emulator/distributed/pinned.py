@@ -49,7 +49,7 @@ def mark_pinned() -> torch.library.Library:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced is the intention
         implement(library, "empty_strided", _empty_strided, "CPU")
-        implement(library, "is_pinned", _is_pinned, "CPU")
+        implement(library, "is_pinned", lambda tensor, device=None: pinning.is_pinned(tensor), "CPU")
     return library
 
 
@@ -66,7 +66,3 @@ def _empty_strided(
     if pin_memory:
         pinning.mark_pinned(tensor)
     return tensor
-
-
-def _is_pinned(tensor: torch.Tensor, device: torch.device | None = None) -> bool:
-    return getattr(tensor.untyped_storage(), "_npu_pinned", False)
