@@ -123,3 +123,10 @@ def test_softmax_of_masked_rows(check):
     for dtype in (torch.float16, torch.bfloat16):
         check(aten._softmax.default, x[1:].to(dtype), -1, False)
         check(aten._log_softmax.default, x[1:].to(dtype), 1, False)
+
+
+@pytest.mark.parametrize("x", [X[1], torch.full((4,), 2.0), torch.zeros(0), torch.arange(-3.0, 4.0)], ids=str)
+def test_histograms_over_the_range_of_the_data(x, check):
+    check(aten.histc.default, x, 5)
+    check(aten.histc.default, x)
+    check(aten.histc.default, x, 4, -1, 2)
