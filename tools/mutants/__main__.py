@@ -20,7 +20,9 @@ from tools.mutants.warm_tests import EndedError
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = {
     "gpu2npu/emulator/kernels": ("tests/emulator/kernels",),
-    "gpu2npu/engine": ("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods"),
+    "gpu2npu/engine": (
+        *("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods", "tests/analysis"),
+    ),
     "gpu2npu/support": ("tests/support", "tests/analysis"),
 }
 
