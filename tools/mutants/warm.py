@@ -27,7 +27,7 @@ from hypothesis import Phase, settings
 SECONDS_TO_END = 60.0  # for fixtures and temporary folders, behind the last test
 
 
-class WarmTests:
+class JobPlugin:
     """A plugin of pytest that runs tests as jobs say, instead of all."""
 
     def __init__(self, jobs: FileIO, answers: FileIO) -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     jobs, answers = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    plugin = WarmTests(jobs, answers)
+    plugin = JobPlugin(jobs, answers)
     code = pytest.main(sys.argv[1:], plugins=[plugin])
     sys.stdout.flush()
     os._exit(code)
