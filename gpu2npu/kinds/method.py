@@ -19,6 +19,7 @@ from gpu2npu.python.tree.syntax import Function, Import
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.support.release_tables import of_torch_npu
 
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
@@ -147,10 +148,8 @@ class Methods:
         if self._is_import(node.value, scope, ast.ImportFrom) and self.names.definition(node, scope) is not None:
             return  # a function of a module of the project: `utils.cuda(batch)`
         qualified = self.names.qualified(node, scope)
-        if qualified is not None and self.table.rule_for(qualified) is not None:  # nn.Module.cuda(net)
-            return
-        if qualified is not None and qualified.startswith(("torch.npu.", "torch_npu.")):
-            return  # a module's, as `torch.cuda.cuda` is under a rule
+        if qualified is not None and (self.table.rule_for(qualified) is not None or of_torch_npu(qualified)):
+            return  # a function of a module: nn.Module.cuda(net), torch.npu.cuda()
         place = name_bounds(self.file, node)
         edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
         assert isinstance(rule.match, MethodMatch)

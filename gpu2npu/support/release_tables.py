@@ -153,6 +153,11 @@ def has_custom(table: SupportTable, name: str) -> bool:
     return any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)
 
 
+def of_torch_npu(name: str) -> bool:
+    """Return whether a qualified name is a member of torch_npu, or of torch.npu, which torch_npu adds to torch."""
+    return name.startswith(("torch.npu.", "torch_npu."))
+
+
 @cache
 def npu_name_from(name: str, version: str) -> str:
     """The wheel from which on torch_npu has a name of torch.npu that `version` has: "2.1.0.post12" for torch.npu.graph.

@@ -38,6 +38,7 @@ from gpu2npu.support.release_tables import (
     has_npu_name,
     npu_name_from,
     npu_spelling,
+    of_torch_npu,
     table_for,
     without_repeats,
 )
@@ -185,7 +186,7 @@ def _of_torch_ops(api: str, table: SupportTable) -> Variant | None:
 
 def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> ApiVerdict:
     """The verdict for a name that no fact, no operator and no documentation is about."""
-    if api == "torch.npu" or api.startswith(("torch.npu.", "torch_npu.")):
+    if api == "torch.npu" or of_torch_npu(api):
         return _of_torch_npu(api, table)
     if api in packages():
         return ApiVerdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
