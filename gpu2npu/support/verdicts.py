@@ -200,8 +200,7 @@ def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> ApiV
     if is_of_library(api):
         advice = "see whether that library has it for the NPU, or compute it on the CPU"
         return ApiVerdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
-    # Attributes of classes are in no table.
-    is_member = any(part[:1].isupper() for part in api.split(".")[1:-1])
+    is_member = any(part[:1].isupper() for part in api.split(".")[1:-1])  # attributes of classes are in no table
     named = exists(api) or documented(api) is not None or api.startswith("torch.ops.") or is_member
     evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"
     advice = "try it on an NPU" if named else "check its spelling, and try it on an NPU"

@@ -29,6 +29,11 @@ def mutants_of(source: str, folder: Path) -> list[Mutant]:
     return faults.sample(folder, ["."], 1000, 1)
 
 
+def test_annotations_have_no_faults(tmp_path: Path) -> None:
+    source = "from __future__ import annotations\n\n\ndef f(a: int | None, *b: A | B) -> C | D:\n    x: E | F = a\n"
+    assert not mutants_of(source, tmp_path)
+
+
 def test_each_mutant_is_another_program(tmp_path: Path) -> None:
     drawn = mutants_of(SOURCE, tmp_path)
     texts = [faults.mutated(mutant, SOURCE.encode()).decode() for mutant in drawn]
