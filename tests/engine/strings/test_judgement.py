@@ -63,20 +63,7 @@ DEVICES = [
     "class Net:\n    def __init__(self, n, device): ...\nNet(1, 'cuda')",
     "import pytest\n@pytest.mark.parametrize('device', [pytest.param('cuda', marks=slow)])\ndef test(device): ...",
     "import pytest\nPLACES = [pytest.param('cpu'), pytest.param('cuda:0')]",
-    "@pytest.fixture(params=['cuda'])\ndef device(request): ...",
-    "import pytest\n@pytest.fixture(params=[('cuda', 1), ('cpu', 2)])\ndef pair(request):\n    return request.param",
-    (
-        "import pytest\n@pytest.fixture(params=[(1, 'cuda')])\ndef pair(request):\n    n, where = request.param\n"
-        "    if where == 'cuda':\n        n += 1\n    return torch.device(where), n"
-    ),
-    (
-        "import pytest\n@pytest.fixture(params=['cuda'])\ndef one(request):\n    where = request.param\n"
-        "    if where == 'cuda': ...\n    return torch.device(where)"
-    ),
-    "import pytest\n@pytest.fixture(params=['cuda'])\ndef device(request):\n    x = request.param\n    x == 'cuda'",
     "@pytest.mark.parametrize('device', ['cuda'])\ndef test(device): ...",
-    "import pytest\n@pytest.fixture(params=['cuda', 'cpu'])\ndef kind(request):\n    if request.param == 'cuda': ...",
-    "import pytest\n@pytest.fixture(params=['cuda'])\ndef device(request):\n    if request.param != 'cuda': ...",
     "def kinds():\n    if ok:\n        yield 'cuda'\n    yield 'cpu'",
     "def devices():\n    yield 'cuda'",
     "class Kind(str, Enum):\n    CPU = 'cpu'\n    CUDA = 'cuda'",
@@ -136,7 +123,6 @@ def test_a_condition_for_cuda_is_renamed_with_what_it_chooses(migrate) -> None:
 
 
 KEPT = [
-    "import pytest\n@pytest.fixture(params=[1, 2], ids=['cuda', 'other'])\ndef device(request): ...",
     "import pytest\nLARGE = pytest.param(9, id='cuda')",
     "sources = Path(__file__).parent / 'cuda' / 'kernel.cu'",
     "device_dir = root / 'cuda'",
@@ -152,6 +138,8 @@ KEPT = [
     "path = os.path.join(root, 'csrc', 'cuda', 'nms.cu')",
     "files = glob.glob('csrc/cuda/*.cu')",
     "importlib.import_module('ext.cuda')",
+    "device = Path('cuda')",
+    "run_on(device=which('cuda'))",
     "parser.add_argument('--no-cuda', action='store_true', help='cuda')",
     "parser.add_argument('cuda')",
     "args.cuda = not args.no_cuda",
@@ -181,9 +169,6 @@ DOUBTFUL = [
     "class Library(Enum):\n    CUDA = 'cuda'",
     "class Names:\n    CPU = 'cpu'\n    CUDA = 'cuda'",
     "def f(request):\n    if request.param == 'cuda': ...",
-    "import pytest\n@pytest.fixture(params=[('cuda', 1), ('cpp', 2)])\ndef kind(request):\n    return request.param",
-    "import pytest\n@pytest.fixture(params=[('cuda', 'b')])\ndef kind(request):\n    x, device = request.param",
-    "import pytest\n@pytest.fixture\ndef kind(request):\n    yield 'cuda'",
     "if str(device)[:4] == 'cuda': ...",
     "kind = name = pick()\nif kind.startswith(name) or name.startswith(kind) or kind == 'cuda': ...",
     "where = 'cuda'\ndef f(where):\n    return torch.zeros(2, device=where)",
@@ -207,6 +192,8 @@ DOUBTFUL = [
     "device = 'cuda' ':0'",
     "record = {'cpu': cpu, 'cuda': cuda}",
     "name, device = 'cuda', pick()",
+    "(device,) = pick(), 'cuda'",
+    "pair = ('cuda', 1)",
     "page.Radio(['fast', 'exact'], value='cuda')",
     "DEVICE_LIBS = ['cuda', 'cudnn']",
     "device_kernels = {'a': 'cuda'}",
