@@ -10,7 +10,6 @@ from gpu2npu.python.tree.syntax import is_self, last_name, string_value
 
 _READS = frozenset({"get", "setdefault", "pop"})
 _READS_OF_FIRST = frozenset({"getattr", "setattr", "select", "update", "deep_get"})
-_MOST_STEPS = 20  # names that are bound to each other come to no end
 
 
 def path_beside(file: PythonFile, node: ast.expr, scope: Scope, within: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -55,11 +54,12 @@ def _before(items: list[ast.expr], node: ast.expr) -> tuple[str, ...] | None:
 
 def _path(node: ast.AST, scope: Scope) -> tuple[str, ...]:
     """The path by which a value is read or set, from the variable on; none where it is read otherwise."""
-    keys = list[str]()
-    for _ in range(_MOST_STEPS):
+    keys, seen = list[str](), set[ast.AST]()
+    while True:
         bound = _only_value(node, scope)
-        if bound is not None:
+        if bound is not None and bound[0] not in seen:  # names that are bound to each other come to no end
             node, scope = bound
+            seen.add(node)
         elif isinstance(node, ast.Attribute):
             keys.append(node.attr)
             node = node.value
