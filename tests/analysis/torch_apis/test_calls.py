@@ -57,6 +57,8 @@ def found(code) -> list[tuple[int, str, str]]:
         ("import torch\ntorch.strange(x)", [(2, "unknown", "torch.strange")]),
         ("import torch\ntorch.fine(x)", []),
         ("import torch\nx = torch.zeros(1)\nx.slow()", [(3, "fallback", "torch.Tensor.slow")]),
+        ("import torch, lib\nx: torch.Tensor = lib.weights\nx.slow()", [(3, "fallback", "torch.Tensor.slow")]),
+        ("import torch, lib\nlib.slow()\nlib.torch.slow()", []),
         ("import torch\nx = [1]\nx.slow()", []),
         ("import torch\ndef f(x):\n    x.slow()", []),
         ("import torch\nmap(torch.slow, xs)", [(2, "fallback", "torch.slow")]),
