@@ -138,8 +138,7 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
     not look inside objects. But what another release lists by itself (torch.npu.mstx.mark) has to be listed here too.
     torch_npu.npu is torch.npu.
     """
-    if name == "torch_npu.npu" or name.startswith("torch_npu.npu."):
-        name = f"torch.npu{name.removeprefix('torch_npu.npu')}"
+    name = in_torch(name)
     if name not in table.npu_names and name not in table.torch_npu_names and released_with(name):
         return False
     if name.startswith("torch_npu."):
@@ -158,6 +157,11 @@ def of_torch_npu(name: str) -> bool:
     return name.startswith(("torch.npu.", "torch_npu."))
 
 
+def in_torch(name: str) -> str:
+    """The name in torch for what is in torch_npu.npu, which is torch.npu; any other name as it is."""
+    return name.replace("torch_npu.npu", "torch.npu", 1) if f"{name}.".startswith("torch_npu.npu.") else name
+
+
 @cache
 def npu_name_from(name: str, version: str) -> str:
     """The wheel from which on torch_npu has a name of torch.npu that `version` has: "2.1.0.post12" for torch.npu.graph.
@@ -165,8 +169,7 @@ def npu_name_from(name: str, version: str) -> str:
     "" where all wheels for that minor release have it. An attribute of a class is there since the class is.
     """
     table = table_for(version)
-    name = name.removeprefix("torch_npu.npu.") if name.startswith("torch_npu.npu.") else name.removeprefix("torch.npu.")
-    name = f"torch.npu.{name}"
+    name = in_torch(name)
     if not has_npu_name(table, name):
         return ""
     while name not in table.npu_names:

@@ -36,6 +36,7 @@ from gpu2npu.support.release_tables import (
     has_cuda_name,
     has_custom,
     has_npu_name,
+    in_torch,
     npu_name_from,
     npu_spelling,
     of_torch_npu,
@@ -101,8 +102,7 @@ def verdict(api: str, version: str) -> ApiVerdict:
 
     The verdict names it without what repeats torch in it (torch.torch.relu is torch.relu), and where only the public
     spelling of a class is known, by that. A name of torch or torch_npu that the data do not have is UNKNOWN, and so is
-    every other name. Raises ValueError when `version` is not one of
-    tables.VERSIONS.
+    every other name. Raises ValueError when `version` is not one of tables.VERSIONS.
     """
     return _public_verdict(without_repeats(api), version)
 
@@ -262,10 +262,10 @@ def _of_cuda(api: str, table: SupportTable) -> ApiVerdict:
 
 
 def _of_torch_npu(api: str, table: SupportTable) -> ApiVerdict:
-    name = api.removeprefix("torch_npu.")
-    if api in table.torch_npu_names or has_npu_name(table, api) or has_custom(table, name):
+    name, spelled = api.removeprefix("torch_npu."), in_torch(api)
+    if has_npu_name(table, api) or has_custom(table, name):
         return ApiVerdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
-    fact = api if released_with(api) else custom_operator(name)
+    fact = spelled if released_with(spelled) else custom_operator(name)
     if fact is None:
         return ApiVerdict(api, VerdictKind.UNKNOWN, f"no public name of torch_npu ({table.evidence})")
     first = first_with(fact, table.version)

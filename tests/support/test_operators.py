@@ -66,7 +66,27 @@ def test_names_come_and_go():
     assert first_release("torch.nonsense") is None
     assert "torch.Tensor.align_as" in torch_release("2.12.0").names
     assert "torch.Tensor.align_as" not in torch_release("2.13.0").names
-    assert exists("torch.nn.Module.to") and exists("torch.fx.Anything") and not exists("torch.nn.Nonsense")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch.add", True),
+        ("torch.nn.Module", True),
+        ("torch.nn.Module.to", True),
+        ("torch.nn.Module.to.more", True),
+        ("torch.Tensor.no_such_method", True),
+        ("torch.fx.Anything", True),
+        ("torch.nonsense", False),
+        ("torch.Nonsense", False),
+        ("torch.nn.Nonsense", False),
+        ("torch.nn.Nonsense.to", False),
+        ("torch.nn.functional.nonsense", False),
+        ("torch.linalg.inv.more", False),
+    ],
+)
+def test_a_name_exists_by_itself_or_in_a_class_or_package_whose_names_are_not_listed(name, expected):
+    assert exists(name) is expected
 
 
 def test_every_release_of_torch_has_about_as_many_operators_and_names():

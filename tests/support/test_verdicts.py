@@ -129,6 +129,44 @@ def test_cuda_and_npu_names():
     assert verdict("torch_npu.npu_no_such_operator", "2.7.0").kind is VerdictKind.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("api", "kind"),
+    [
+        ("torch.npu", VerdictKind.NATIVE),
+        ("torch.npu.set_device", VerdictKind.NATIVE),
+        ("torch.npu.Event.elapsed_time", VerdictKind.NATIVE),
+        ("torch_npu.npu", VerdictKind.NATIVE),
+        ("torch_npu.npu.set_device", VerdictKind.NATIVE),
+        ("torch_npu.npu_format_cast", VerdictKind.NATIVE),
+        ("torch_npu.npu_min", VerdictKind.NATIVE),
+        ("torch_npu.profiler.profile", VerdictKind.NATIVE),
+        ("torch_npu.profiler.ProfilerActivity.NPU", VerdictKind.NATIVE),
+        ("torch.npu.mstx.range_push", VerdictKind.UNSUPPORTED),
+        ("torch_npu.npu.mstx.range_push", VerdictKind.UNSUPPORTED),
+        ("torch_npu.npu_swiglu", VerdictKind.NATIVE),
+        ("torch.npu.nonsense", VerdictKind.UNKNOWN),
+        ("torch.npu.npu_min", VerdictKind.UNKNOWN),
+    ],
+)
+def test_names_of_torch_npu_itself(api: str, kind: VerdictKind) -> None:
+    found = verdict(api, "2.1.0")
+    assert found.kind is kind
+    assert found.evidence.endswith("(torch_npu-2.1.0.post17)")
+    assert bool(found.later) is (kind is VerdictKind.UNSUPPORTED)
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "source"),
+    [
+        ("torch.cuda.graph", "2.1.0", "torch_npu-2.1.0.post17, from 2.1.0.post12 on"),
+        ("torch.cuda.graph", "2.7.1", "torch_npu-2.7.1.post11"),
+        ("torch.cuda.set_device", "2.1.0", "torch_npu-2.1.0.post17"),
+    ],
+)
+def test_the_evidence_says_from_which_wheel_on_it_holds(api: str, version: str, source: str) -> None:
+    assert f"({source})" in verdict(api, version).evidence
+
+
 def test_torch_taken_from_torch_is_torch():
     assert verdict("torch.torch.deg2rad", "2.1.0") == verdict("torch.deg2rad", "2.1.0")
     assert verdict("torch.nn.functional.torch.relu", "2.1.0").api == "torch.relu"
