@@ -56,9 +56,7 @@ def spellings(api: str) -> list[str]:
     parts = api.split(".")
     found = [api]
     homes = ("torch.nn.utils", "torch.nn", "torch.optim", "torch.distributions")
-    found += [
-        f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > home.count(".") + 2
-    ]
+    found += [f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.")]
     if parts[:2] == ["torch", "functional"]:
         found.append(f"torch.{parts[-1]}")
     return list(dict.fromkeys(found))

@@ -308,6 +308,23 @@ def test_what_is_missing_or_unknown_says_what_to_do():
     assert "try it on an NPU" in verdict("torch.nn.L2loss", "2.7.0").advice
 
 
+@pytest.mark.parametrize(
+    ("api", "is_public"),
+    [
+        ("torch.nn.Nonsense", False),
+        ("torch.linalg.nonsense", False),
+        ("torch.cuda.nonsense", False),
+        ("torch.nn.Nonsense.forward", True),
+        ("torch.ops.aten.nonsense", True),
+    ],
+)
+def test_a_name_that_pytorch_lacks_is_told_from_one_that_no_table_lists(api: str, is_public: bool) -> None:
+    """No table has the members of classes, nor all operators."""
+    found = verdict(api, "2.7.1")
+    assert found.kind is VerdictKind.UNKNOWN
+    assert found.evidence.startswith("nothing is known" if is_public else f"PyTorch has no public {api}")
+
+
 def test_a_librarys_operator_is_no_name_that_pytorch_lacks():
     found = verdict("torch.ops.vision.nms", "2.1.0")
     assert found.kind is VerdictKind.UNKNOWN
