@@ -38,7 +38,7 @@ def param_with(place: StringPlace, fixture: Function) -> Param:
     """The parameter of a fixture that has a string: of `params=[("cuda", 1)]`, the first element."""
     params = _params(fixture)
     above = place.parent(place.node)
-    is_inside = isinstance(above, ast.Tuple) and above is not params and place.parent(above) is params
+    is_inside = isinstance(above, ast.Tuple) and place.parent(above) is params
     return Param(fixture, place.siblings.position(above, place.node) if is_inside and above is not None else None)
 
 

@@ -17,7 +17,7 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 # Functions whose second argument is a name as a string.
 BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
-# Functions that are given names in one string, "cpu,cuda", with the position of that argument.
+# Functions that are given names in one string, "cpu,cuda", or in a list, with the position of that argument.
 _NAMING = {"namedtuple": 1, "parametrize": 0}
 # Arguments that hold texts for people.
 PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
@@ -42,14 +42,15 @@ def is_searched(file: PythonFile, string: ast.AST) -> bool:
 def is_own_name(file: PythonFile, string: ast.AST) -> bool:
     """Return whether a string names something in the program: `getattr(kernels, "CUDA_IMPL")`, an item of `__all__`,
     the fields of a namedtuple."""
-    above = file.parents.get(string)
+    node, above = string, file.parents.get(string)
+    if isinstance(above, (ast.List, ast.Tuple)):
+        node, above = above, file.parents[above]
     if isinstance(above, ast.Call):
         at = _NAMING.get(last_name(above.func) or "")
         if at is not None:
-            return string in above.args[at : at + 1]
-        return isinstance(above.func, ast.Name) and above.func.id in BY_STRING and string in above.args[1:2]
-    holder = file.parents[above] if isinstance(above, (ast.List, ast.Tuple)) else None
-    targets = holder.targets if isinstance(holder, ast.Assign) else [getattr(holder, "target", None)]
+            return node in above.args[at : at + 1]
+        return isinstance(above.func, ast.Name) and above.func.id in BY_STRING and node in above.args[1:2]
+    targets = above.targets if isinstance(above, ast.Assign) else [getattr(above, "target", None)]
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 

@@ -74,3 +74,27 @@ def test_only_the_element_that_is_compared_with_a_device_is_one(migrate: Callabl
     given = ("cuda", "cuda")
     assert migrate(text.format(*given, "x", "device", "cuda")) == text.format("cuda", "npu", "x", "device", "npu")
     assert migrate(text.format(*given, "device", "x", "cuda")) == text.format("npu", "cuda", "device", "x", "npu")
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("kind(request)", "    where = request.param\n    where = pick()\n    if where == 'cuda': ...\n"),
+        ("kind(request, where)", "    where = request.param\n    if where == 'cuda': ...\n"),
+        ("kind(request)", "    if request.scope == 'cuda': ...\n"),
+        ("kind(request)", "    if request.node.param == 'cuda': ...\n"),
+    ],
+)
+def test_what_may_be_another_value_than_the_parameter_stays(
+    migrate: Callable[[str], str], head: str, body: str
+) -> None:
+    fixture = "import pytest\n@pytest.fixture(params=[{!r}, 'cpu'])\ndef {}:\n{}"
+    assert migrate(fixture.format("cuda", head, body)) == fixture.format("npu", head, body)
+
+
+def test_rows_of_parameters_may_have_different_lengths(migrate: Callable[[str], str]) -> None:
+    text = (
+        "import pytest\n@pytest.fixture(params=[(1, 'cuda'), (2,), (3, 'cpu')])\ndef kind(request):\n"
+        "    n, where = request.param\n    if where == 'cuda': ...\n"
+    )
+    assert migrate(text) == text.replace("cuda", "npu")
