@@ -90,6 +90,8 @@ def test_prose_gives_no_other_names() -> None:
         "n = \\\n    lib.norm",
         "n = (\n    lib . norm\n)",
         "f(\n    1); n = lib.norm",
+        "# as in f(\nn = lib.norm",
+        "n = lib.norm\nm = n\nn = m",
     ],
 )
 def test_other_names_are_those_that_the_module_binds(tmp_path: Path, source: str) -> None:

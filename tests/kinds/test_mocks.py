@@ -54,6 +54,11 @@ OPTION = "class Option:\n    is_cuda = False\n    def cuda(self): ...\n"
         ("mock.create_autospec(torch.Tensor, is_cuda=False)", "mock.create_autospec(torch.Tensor, is_npu=False)"),
         ("n = mock.Mock(**{'cuda': lambda: 3})\nn.cuda()", "n = mock.Mock(**{'npu': lambda: 3})\nn.npu()"),
         ("n = mock.Mock(spec=['cuda'])\nn.cuda()", "n = mock.Mock(spec=['npu'])\nn.npu()"),
+        ("n = mock.Mock(spec=['cuda'])\nself.n.cuda = 1", "n = mock.Mock(spec=['npu'])\nself.n.cuda = 1"),
+        (
+            "attrs = {'is_cuda': False}\na, b = mock.Mock(**attrs), mock.Mock(**attrs)",
+            "attrs = {'is_npu': False}\na, b = mock.Mock(**attrs), mock.Mock(**attrs)",
+        ),
         ("print(torch.Tensor.is_cuda)", "print(torch.Tensor.is_npu)"),
     ],
 )
@@ -94,6 +99,8 @@ def test_what_is_no_mock_of_torch_stays(migrate: Callable[[str], str], text: str
     ("text", "api"),
     [
         ("def f(use): mock.Mock(**{'cuda': use})", "cuda"),
+        ("mock.Mock(**{'cuda': unbound})", "cuda"),
+        ("attrs = {'is_cuda': False}\na, b = mock.Mock(**attrs), mock.Mock(**attrs)\nother(attrs)", "is_cuda"),
         ("attrs = {'is_cuda': False}\nmock.Mock(**attrs)\nother(attrs)", "is_cuda"),
         ("n = mock.Mock(spec=['cuda'])\nn.cuda()\nother(n.cuda)", "cuda"),
         ("class Batch:\n    def configure_mock(self, **kw): ...\nBatch().configure_mock(is_cuda=True)", "is_cuda"),
