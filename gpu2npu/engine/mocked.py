@@ -147,7 +147,7 @@ class MockedMembers:
         rule = table.attributes.get(parts[index])
         if rule is None and not isinstance(member.node, ast.keyword):
             rule = table.methods.get(parts[index])
-        return rule if rule is not None and rule.then.rename is not None and not rule.then.keep else None
+        return rule if rule is not None and rule.then.rename is not None else None
 
     def _is_own(self, name: str, mock: _Mock) -> bool:
         """Return whether the class of the project that a mock is like, or an object is of, defines a member."""

@@ -79,6 +79,7 @@ def test_a_mock_is_renamed(migrate: Callable[[str], str], before: str, after: st
         "m.cuda.other = m",
         "args = mock.Mock(**{'cuda': False, 'lr': 0.1})\nif args.cuda: ...",
         "args = mock.Mock(is_cuda=True)\nprint(args.is_cuda)",
+        "attrs = {'is_cuda': True}\nargs = mock.Mock(**attrs)\nn = mock.Mock(**attrs)",
         "mock.Mock(**{'args.cuda': True, 'args.is_cuda': True})",
         "mock.Mock(**{'cuda': True})",
         "n = mock.Mock(spec=['cuda', 'epochs'])\nn.cuda = True",

@@ -13,6 +13,7 @@ from gpu2npu.support.releases import (
     SECTIONS,
     TORCH_NPU,
     VERSIONS,
+    autoloads,
     facts_digest,
     facts_of,
     first_with,
@@ -123,6 +124,21 @@ def test_the_sentence_about_an_unknown_torch_npu(version, sentence):
 )
 def test_a_version_of_torch_npu_alone_is_that_wheel(version, known):
     assert known_torch_npu(version) == known
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.11.0", False),
+        ("2.4.0.post4", False),
+        ("2.5.0", True),
+        ("2.5.1", True),
+        ("2.14.0", True),
+        ("3.0.0", True),
+    ],
+)
+def test_pytorch_loads_torch_npu_by_itself_from_2_5_on(version: str, expected: bool) -> None:
+    assert autoloads(version) is expected
 
 
 def test_since_when_a_release_has_something():

@@ -139,6 +139,7 @@ KEPT = [
     "files = glob.glob('csrc/cuda/*.cu')",
     "importlib.import_module('ext.cuda')",
     "device = Path('cuda')",
+    "device = Option(help='cuda')",
     "run_on(device=which('cuda'))",
     "parser.add_argument('--no-cuda', action='store_true', help='cuda')",
     "parser.add_argument('cuda')",
