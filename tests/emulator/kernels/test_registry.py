@@ -33,6 +33,15 @@ def test_names_are_operators_torch_knows(kernels_of):
         assert hasattr(getattr(getattr(torch.ops, namespace), packet), overload or "default"), name
 
 
+def test_no_kernel_is_of_an_operator_that_pytorch_composes_above_the_device(kernels_of):
+    """Such a kernel would never run: autograd and the device see the operators that the composition calls."""
+    import torch
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    composed = {each for each in kernels_of if has(each, "CompositeImplicitAutograd") and not has(each, "Autograd")}
+    assert composed == {"aten::one_hot"}  # torch_npu's own, in place of the composition
+
+
 def test_defaults_are_those_of_the_operators(kernels_of):
     """A default that a kernel lacks is given by the dispatcher; one number stands for that of all dimensions."""
     import torch

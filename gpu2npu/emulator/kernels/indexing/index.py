@@ -32,7 +32,7 @@ def index(self: Array, indices: Indices) -> Array:
         IndexError: An index is out of range, or a mask does not fit.
     """
     found = self[subscript(indices)]
-    return np.array(found) if found.base is not None or not isinstance(found, np.ndarray) else found
+    return found if found.base is None else np.array(found)
 
 
 @kernel("aten::index_put", "aten::_unsafe_index_put")

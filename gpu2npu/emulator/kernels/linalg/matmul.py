@@ -153,13 +153,6 @@ def vdot(self: Array, other: Array) -> Array:
     return rounded(_product(np.conj(self) if self.dtype.kind == "c" else self, other), self.dtype)
 
 
-@kernel("aten::ger", "aten::outer")
-def outer(self: Array, vec2: Array) -> Array:
-    """(n,) and (m,) -> (n, m)."""
-    dtype = promote_types(self.dtype, vec2.dtype)
-    return rounded(np.multiply.outer(wide(self), wide(vec2)), dtype)
-
-
 @kernel("aten::addr")
 def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Number = 1) -> Array:
     """beta * self + alpha * the outer product of the vectors."""

@@ -28,12 +28,6 @@ def relu(self: Array) -> Array:
     return rounded(np.maximum(wide(self), wide(self).dtype.type(0)), self.dtype)
 
 
-@kernel("aten::relu6")
-def relu6(self: Array) -> Array:
-    """self within [0, 6]."""
-    return hardtanh(self, 0, 6)
-
-
 @kernel("aten::threshold")
 def threshold(self: Array, threshold: float, value: float) -> Array:
     """`value` where self <= threshold, self elsewhere."""

@@ -62,26 +62,18 @@ for _ufunc, _name in _LOGIC:
     _logical(_ufunc, _name)
 
 
-def _bitwise(ufunc: np.ufunc, *names: str) -> None:
-    @kernel(*names)
+def _bitwise(ufunc: np.ufunc, name: str) -> None:
+    @kernel(*(f"aten::{name}.{overload}" for overload in ("Tensor", "Scalar", "Scalar_Tensor")))
     def run(self: Operand, other: Operand) -> Array:
         a, b, dtype = operands(self, other)
         if not is_integral(dtype):
-            raise RuntimeError(f'"{names[0][6:].split(".")[0]}" not implemented for floating-point tensors')
+            raise RuntimeError(f'"{name}" not implemented for floating-point tensors')
         return ufunc(a, b)
 
 
-_BITS: tuple[tuple[np.ufunc, str, str], ...] = (
-    (np.bitwise_and, "bitwise_and", "and"),
-    (np.bitwise_or, "bitwise_or", "or"),
-    (np.bitwise_xor, "bitwise_xor", "xor"),
-)
-for _ufunc, _name, _operator in _BITS:
-    _bitwise(
-        _ufunc,
-        *(f"aten::{_name}.{_overload}" for _overload in ("Tensor", "Scalar", "Scalar_Tensor")),
-        *(f"aten::__{_operator}__.{_overload}" for _overload in ("Tensor", "Scalar")),
-    )
+_bitwise(np.bitwise_and, "bitwise_and")
+_bitwise(np.bitwise_or, "bitwise_or")
+_bitwise(np.bitwise_xor, "bitwise_xor")
 
 
 def _shift(ufunc: np.ufunc, name: str, operator: str) -> None:
@@ -119,12 +111,6 @@ def isinf(self: Array) -> Array:
     return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else np.isinf(wide(self))
 
 
-@kernel("aten::isfinite")
-def isfinite(self: Array) -> Array:
-    """Return whether each element is neither infinite nor NaN."""
-    return np.ones(self.shape, BOOL) if is_integral(self.dtype) else np.isfinite(wide(self))
-
-
 @kernel("aten::isposinf")
 def isposinf(self: Array) -> Array:
     """Return whether each element is positive infinity."""
@@ -143,18 +129,6 @@ def equal(self: Array, other: Array) -> bool:
     return self.shape == other.shape and bool(np.all(wide(self) == wide(other)))
 
 
-@kernel("aten::isclose")
-def isclose(self: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
-    """|self - other| <= atol + rtol * |other|, or equal."""
-    a, b = wide(self), wide(other)
-    close = a == b
-    if not is_integral(self.dtype) or rtol or atol:
-        close = close | (np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= atol + np.abs(rtol * b)))
-    if equal_nan and not is_integral(self.dtype):
-        close = close | (np.isnan(a) & np.isnan(b))
-    return close
-
-
 def clamped(x: Array, low: Operand | None, high: Operand | None) -> Array:
     """The array within its bounds; where they cross, `high` wins; NaN stays NaN."""
     dtype = result_type(*(each for each in (x, low, high) if each is not None))
@@ -167,7 +141,7 @@ def clamped(x: Array, low: Operand | None, high: Operand | None) -> Array:
     return rounded(y.copy() if y is x else np.asarray(y), dtype)
 
 
-@kernel("aten::clamp", "aten::clamp.Tensor", "aten::clip", "aten::clip.Tensor")
+@kernel("aten::clamp", "aten::clamp.Tensor")
 def clamp(self: Array, min: Operand | None = None, max: Operand | None = None) -> Array:  # noqa: A002
     """Within [min, max], each of them a number, a tensor or absent."""
     return clamped(self, min, max)

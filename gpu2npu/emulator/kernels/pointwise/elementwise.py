@@ -182,7 +182,7 @@ def _divided(ufunc: np.ufunc, self: Operand, other: Operand) -> Array:
     return rounded(ufunc(a, b), dtype)
 
 
-@kernel("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor", "aten::true_divide.Scalar", ufunc=np.divide)
+@kernel("aten::div.Tensor", "aten::div.Scalar", ufunc=np.divide)
 def div(self: Operand, other: Operand) -> Array:
     """self / other; integers divide in the default dtype."""
     if type(self) is np.ndarray and self.dtype is F32:

@@ -96,7 +96,7 @@ def _register(function: str | Callable[[Array], Array], *names: str) -> None:
     float_unary(run, *(f"aten::{name}" for name in names))
 
 
-float_unary(erf, "aten::erf", "aten::special_erf")
+float_unary(erf, "aten::erf")
 _FUNCTIONS: dict[str, str | Callable[[Array], Array]] = {
     "digamma": "psi",
     "erfc": "erfc",
@@ -108,7 +108,6 @@ _FUNCTIONS: dict[str, str | Callable[[Array], Array]] = {
     "special_bessel_j1": _at_infinity("j1", lambda x: 0.0),
     "special_bessel_y0": _at_infinity("y0", lambda x: np.where(x > 0, 0.0, np.nan)),
     "special_bessel_y1": _at_infinity("y1", lambda x: np.where(x > 0, 0.0, np.nan)),
-    "special_erfc": "erfc",
     "special_erfcx": "erfcx",
     "special_i0e": "i0e",
     "special_i1": _at_infinity("i1", lambda x: x),
@@ -118,7 +117,6 @@ _FUNCTIONS: dict[str, str | Callable[[Array], Array]] = {
     "special_modified_bessel_i1": _at_infinity("i1", lambda x: x),
     "special_modified_bessel_k0": "k0",
     "special_modified_bessel_k1": "k1",
-    "special_ndtr": "ndtr",
     "special_ndtri": "ndtri",
     "special_scaled_modified_bessel_k0": "k0e",
     "special_scaled_modified_bessel_k1": "k1e",

@@ -75,8 +75,8 @@ def _entropy(x: Array) -> Array:
 
 for _function, *_names in (
     (np.exp, "exp"),
-    (np.exp2, "exp2", "special_exp2"),
-    (np.expm1, "expm1", "special_expm1"),
+    (np.exp2, "exp2"),
+    (np.expm1, "expm1"),
     (np.log, "log"),
     (np.log2, "log2"),
     (np.log10, "log10"),
@@ -105,11 +105,10 @@ for _function, *_names in (
     float_unary(_function, *(f"aten::{_name}" for _name in _names))
 
 for _function, *_names in (
-    (np.negative, "neg", "negative"),
-    (np.square, "square"),
+    (np.negative, "neg"),
     (_integers_unchanged(np.floor), "floor"),
     (_integers_unchanged(np.ceil), "ceil"),
-    (_integers_unchanged(np.trunc), "trunc", "fix"),
+    (_integers_unchanged(np.trunc), "trunc"),
     (_integers_unchanged(np.rint), "round"),
     (lambda x: x - np.trunc(x), "frac"),
     (np.invert, "bitwise_not"),
@@ -117,7 +116,7 @@ for _function, *_names in (
     _same_unary(_function, *(f"aten::{_name}" for _name in _names))
 
 
-@kernel("aten::abs", "aten::absolute")
+@kernel("aten::abs")
 def absolute(self: Array) -> Array:
     """The magnitude; real for complex numbers."""
     return rounded(np.abs(wide(self)), real_dtype(self.dtype))
@@ -134,7 +133,7 @@ def sign(self: Array) -> Array:
     return rounded(np.subtract(x > 0, x < 0, dtype=np.int8), self.dtype)
 
 
-@kernel("aten::conj_physical", "aten::_conj_physical")
+@kernel("aten::_conj_physical")
 def conjugate(self: Array) -> Array:
     """The complex conjugate."""
     return np.conj(self) if is_complex(self.dtype) else self.copy()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import I64, Array, operands, rounded, wide
+from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.reduce.reduce import Dims, axes
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -23,18 +23,13 @@ def _check_dim(x: Array, dim: int, name: str) -> int:
     return axis
 
 
-def _extreme(reduce: Callable[..., Array], argument: Callable[..., Array], binary: np.ufunc, name: str) -> None:
-    """Register max or min: of everything, of two tensors, along a dimension with its indices, and over dimensions."""
+def _extreme(reduce: Callable[..., Array], argument: Callable[..., Array], name: str) -> None:
+    """Register max or min: of everything, along a dimension with its indices, and over dimensions."""
 
     @kernel(f"aten::{name}")
     def of_all(self: Array) -> Array:
         _check_not_empty(self, name)
         return rounded(np.asarray(reduce(wide(self))), self.dtype)
-
-    @kernel(f"aten::{name}.other")
-    def of_two(self: Array, other: Array) -> Array:
-        a, b, dtype = operands(self, other)
-        return rounded(binary(a, b), dtype)
 
     @kernel(f"aten::{name}.dim")
     def along(self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
@@ -60,8 +55,8 @@ def _extreme(reduce: Callable[..., Array], argument: Callable[..., Array], binar
         return np.asarray(argument(wide(self), axis=axis, keepdims=keepdim)) if self.ndim else np.zeros((), I64)
 
 
-_extreme(np.max, np.argmax, np.maximum, "max")
-_extreme(np.min, np.argmin, np.minimum, "min")
+_extreme(np.max, np.argmax, "max")
+_extreme(np.min, np.argmin, "min")
 
 
 @kernel("aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim")

@@ -227,20 +227,6 @@ def std(self: Array, dim: Dims = None, *, correction: Number | None = None, keep
     return std_mean(self, dim, correction=correction, keepdim=keepdim)[0]
 
 
-@kernel("aten::var", "aten::var.dim")
-def var_unbiased(self: Array, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> Array:
-    """The variance along dimensions, divided by the count less one where unbiased."""
-    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
-    return var(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-@kernel("aten::std", "aten::std.dim")
-def std_unbiased(self: Array, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> Array:
-    """The standard deviation along dimensions, divided by the count less one where unbiased."""
-    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
-    return std(self, dim, correction=int(unbiased), keepdim=keepdim)
-
-
 @kernel("aten::linalg_vector_norm")
 def vector_norm(
     self: Array,

@@ -49,18 +49,6 @@ def sort(self: Array, dim: int = -1, descending: bool = False) -> tuple[Array, A
     return sort_stable(self, dim=dim, descending=descending)
 
 
-@kernel("aten::argsort.stable")
-def argsort_stable(self: Array, *, stable: bool, dim: int = -1, descending: bool = False) -> Array:
-    """The indices that sort along a dimension."""
-    return sort_stable(self, dim=dim, descending=descending)[1]
-
-
-@kernel("aten::argsort")
-def argsort(self: Array, dim: int = -1, descending: bool = False) -> Array:
-    """The indices that sort along a dimension."""
-    return sort_stable(self, dim=dim, descending=descending)[1]
-
-
 @kernel("aten::topk")
 def topk(
     self: Array,
@@ -198,10 +186,9 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     """
     if self.size and self.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    values = self.astype(I64, copy=False)
     if weights is None:
-        return np.bincount(values, minlength=minlength).astype(I64, copy=False)
-    counted = np.bincount(values, weights=weights.astype(F64), minlength=minlength)
+        return np.bincount(self, minlength=minlength)
+    counted = np.bincount(self, weights=weights.astype(F64), minlength=minlength)
     return counted.astype(F32 if weights.dtype == F32 else F64)
 
 

@@ -64,21 +64,16 @@ def _cubic(size: int, out: int, align_corners: bool, given: float | None) -> Arr
     return matrix
 
 
-def _antialiased(kind: Callable[[Array], Array], width: int) -> Weights:
-    """Interpolation whose support widens when the image shrinks."""
+def _antialiased(kind: Callable[[Array], Array]) -> Weights:
+    """Interpolation whose support widens when the image shrinks; 0 where no element lies within it."""
 
     def weights(size: int, out: int, align_corners: bool, given: float | None) -> Array:
         aligned = (size - 1) / max(out - 1, 1)
         scale = aligned if align_corners else float(_scale(size, out, given))
-        support = width / 2 * max(scale, 1)
-        matrix = np.zeros((out, size), np.float32)
-        for row in range(out):
-            center = scale * (row + 0.5)
-            first = max(int(center - support + 0.5), 0)
-            last = min(int(center + support + 0.5), size)
-            values = kind((np.arange(first, last) - center + 0.5) / max(scale, 1))
-            matrix[row, first:last] = values / values.sum()
-        return matrix
+        centers = scale * (np.arange(out)[:, None] + 0.5)
+        values = kind((np.arange(size) - centers + 0.5) / max(scale, 1))
+        sums = values.sum(axis=1, keepdims=True)
+        return np.divide(values, sums, out=np.zeros_like(values), where=sums != 0).astype(np.float32)
 
     return weights
 
@@ -142,5 +137,5 @@ _interpolation("upsample_linear1d", _linear)
 _interpolation("upsample_bilinear2d", _linear)
 _interpolation("upsample_trilinear3d", _linear)
 _interpolation("upsample_bicubic2d", _cubic)
-_interpolation("_upsample_bilinear2d_aa", _antialiased(lambda x: np.maximum(1 - np.abs(x), 0), 2))
-_interpolation("_upsample_bicubic2d_aa", _antialiased(lambda x: cubic_filter(x, -0.5), 4))
+_interpolation("_upsample_bilinear2d_aa", _antialiased(lambda x: np.maximum(1 - np.abs(x), 0)))
+_interpolation("_upsample_bicubic2d_aa", _antialiased(lambda x: cubic_filter(x, -0.5)))
