@@ -96,6 +96,15 @@ def test_rounding_modes(check):
     for mode in (None, "floor", "trunc"):
         check(aten.div.Tensor_mode, a, torch.tensor([3, -3, 2, 1, -2, 4, 7]), rounding_mode=mode)
         check(aten.div.Tensor_mode, a.float(), torch.tensor(2.0), rounding_mode=mode)
+        check(aten.div.Tensor_mode, SPECIAL[:-3], torch.tensor(0.0), rounding_mode=mode)
+    for mode in ("floor", "trunc"):  # exactly, which float64 is not
+        check(aten.div.Tensor_mode, torch.tensor([2**62 + 1, -(2**62) - 1]), torch.tensor([3, 3]), rounding_mode=mode)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("exponent", [0, 0.5, 1, 1.5, 2, 2.5, 3, 4, -0.5, -1, -1.5, -2, -3])
+def test_powers_of_one_exponent(exponent, dtype, check):
+    check(aten.pow.Tensor_Scalar, SPECIAL.to(dtype), exponent)
 
 
 def test_integers_wrap_around(kernels_of):

@@ -76,6 +76,21 @@ def test_gather_and_scatter(dim, check):
             check(aten.scatter_reduce.two, x.long(), dim, index, src.long() + 3, reduce, include_self=include_self)
 
 
+def test_scattered_integers_are_added_exactly_and_wrap_around(check):
+    index = torch.tensor([0, 0, 1])
+    check(aten.scatter_add.default, torch.zeros(2, dtype=torch.int64), 0, index, torch.tensor([2**62, 1, 2**53 + 1]))
+    check(aten.scatter_add.default, torch.zeros(2, dtype=torch.int8), 0, index, torch.full((3,), 100).to(torch.int8))
+    check(aten.scatter_add.default, torch.zeros(2).cfloat(), 0, index, torch.tensor([1 + 2j, 3j, -1j]))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_many_scattered_numbers_lose_no_digits(dtype, kernels_of):
+    """In the dtype itself the sum of halves would stay at 256, and that of singles be wrong in the fifth digit."""
+    x = np.full(100_000 if dtype is np.float32 else 4000, 0.1, dtype)
+    total = kernels_of["aten::scatter_add"](np.zeros(1, dtype), 0, np.zeros(x.size, np.int64), x)
+    assert total[0] == dtype(x.astype(np.float64).sum())
+
+
 @pytest.mark.parametrize("padding", [-1, 2])
 @pytest.mark.parametrize("by_frequency", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -111,6 +126,18 @@ def test_unique_and_its_kin(check):
     check(aten.bincount.default, x.flatten(), torch.rand(6), 7)
     check(aten.searchsorted.Tensor, torch.tensor([1, 2, 2, 5]), x, right=True)
     check(aten.bucketize.Tensor, torch.randn(5), torch.tensor([-1.0, 0.0, 1.0]), out_int32=True)
+
+
+def test_no_slices_are_unique(check):
+    check(aten.unique_dim.default, torch.empty(3, 0), 1, True, True, True)
+
+
+@pytest.mark.parametrize("out_int32", [False, True])
+def test_the_rows_of_sorted_elements_are_compressed(out_int32, check):
+    rows = torch.tensor([0, 0, 2, 3, 3, 3])
+    for size in (4, 6):
+        check(aten._convert_indices_from_coo_to_csr.default, rows, size, out_int32=out_int32)
+    check(aten._convert_indices_from_coo_to_csr.default, rows[:0].int(), 2, out_int32=out_int32)
 
 
 def test_joining_promotes_and_skips_empty_vectors(check):

@@ -30,10 +30,18 @@ def _agree(name: str, *args: object, **options: object) -> None:
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
 @pytest.mark.parametrize("align", [True, False])
-def test_bicubic_sampling_and_its_gradient(padding, align):
-    image, grid, grad = _random(2, 3, 5, 6), _random(2, 4, 3, 2) * 1.3, _random(2, 3, 4, 3)
-    _agree("aten::grid_sampler_2d", image, grid, 2, padding, align)
-    _agree("aten::grid_sampler_2d_backward", grad, image, grid, 2, padding, align, [True, True])
+@pytest.mark.parametrize("sizes", [(5, 6), (1, 6), (4, 5, 6)], ids=str)
+@pytest.mark.parametrize("interpolation", [0, 1, 2])
+def test_sampling_and_its_gradient(interpolation, sizes, padding, align):
+    """In the image and outside it; bilinear, nearest and bicubic, which there is for planes alone."""
+    count = len(sizes)
+    if interpolation == 2 and count == 3:
+        return
+    places = (4, 3, 3)[:count]
+    image, grid, grad = _random(2, 3, *sizes), _random(2, *places, count) * 1.7, _random(2, 3, *places)
+    grid[0, 0, :, 0] = torch.tensor([-1.0, 0, 1]).reshape(3, *(1,) * (count - 2))  # the bounds and the middle
+    _agree(f"aten::grid_sampler_{count}d", image, grid, interpolation, padding, align)
+    _agree(f"aten::grid_sampler_{count}d_backward", grad, image, grid, interpolation, padding, align, [True, True])
 
 
 @pytest.mark.parametrize("count", [2, 3])

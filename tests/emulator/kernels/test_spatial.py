@@ -192,6 +192,12 @@ def test_resizing(size, align_corners, check):
         check(getattr(aten, f"{name}_backward").default, grad, size, [2, 3, 5, 6])
 
 
+def test_a_resized_row_has_zeros_where_the_scale_leads_out_of_the_image(check):
+    x = torch.rand(1, 2, 5, 5)
+    for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+        check(getattr(aten, name).default, x, [8, 8], False, 3.0, 0.5)
+
+
 def test_resizing_by_factors(check):
     x = torch.randn(1, 2, 5, 6)
     check(aten.upsample_nearest2d.default, x, [8, 9], 1.7, 1.6)
