@@ -3,6 +3,8 @@
 Infinities and NaN are in test_special_values.py.
 """
 
+import operator as op
+
 import numpy as np
 import pytest
 import torch
@@ -138,6 +140,26 @@ def test_error_function_is_accurate_to_single_precision(kernels_of):
 def test_inverse_error_function_inverts(kernels_of):
     y = np.linspace(-0.9999, 0.9999, 2001)
     assert np.allclose(kernels_of["aten::erf"](kernels_of["aten::erfinv"](y)), y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["left", "right"])
+def test_shifts_by_more_bits_than_there_are_and_by_fewer_than_none(name, check):
+    shift = getattr(aten, f"bitwise_{name}_shift")
+    for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64):
+        x = torch.tensor([100, -100, 3, -3, 1, -1]).to(dtype)
+        for bits in (-1, 0, 1, 7, 8, 31, 63, 64, 100):
+            check(shift.Tensor, x, torch.full((6,), bits, dtype=dtype))
+            check(shift.Tensor_Scalar, x, bits)
+    check(shift.Tensor_Scalar, torch.tensor([True, False]), 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool], ids=str)
+@pytest.mark.parametrize("shift", [op.lshift, op.rshift, torch.bitwise_left_shift, torch.bitwise_right_shift])
+def test_shifts_are_of_integers(shift, dtype):
+    for device in ("cpu", "npu"):
+        x = torch.ones(2, dtype=dtype, device=device)
+        with pytest.raises(RuntimeError, match="not implemented for"):
+            shift(x, x)
 
 
 @pytest.mark.parametrize("bounds", [(0.0, None), (None, 0.5), (-0.5, 0.5), (1.0, -1.0), (0, 1)], ids=str)

@@ -62,35 +62,32 @@ for _ufunc, _name in _LOGIC:
     _logical(_ufunc, _name)
 
 
-def _bitwise(ufunc: np.ufunc, name: str) -> None:
-    @kernel(*(f"aten::{name}.{overload}" for overload in ("Tensor", "Scalar", "Scalar_Tensor")))
+def _bitwise(ufunc: np.ufunc, of_bool: bool, *names: str) -> None:
+    @kernel(*(f"aten::{name}" for name in names))
     def run(self: Operand, other: Operand) -> Array:
         a, b, dtype = operands(self, other)
-        if not is_integral(dtype):
-            raise RuntimeError(f'"{name}" not implemented for floating-point tensors')
+        if not is_integral(dtype) or (dtype == BOOL and not of_bool):
+            raise RuntimeError(f'"{ufunc.__name__}" not implemented for {dtype}')
         return ufunc(a, b)
 
 
-_bitwise(np.bitwise_and, "bitwise_and")
-_bitwise(np.bitwise_or, "bitwise_or")
-_bitwise(np.bitwise_xor, "bitwise_xor")
+_BITS: tuple[tuple[np.ufunc, str], ...] = (
+    (np.bitwise_and, "bitwise_and"),
+    (np.bitwise_or, "bitwise_or"),
+    (np.bitwise_xor, "bitwise_xor"),
+)
+for _ufunc, _name in _BITS:
+    _bitwise(_ufunc, True, *(f"{_name}.{_overload}" for _overload in ("Tensor", "Scalar", "Scalar_Tensor")))
 
-
-def _shift(ufunc: np.ufunc, name: str, operator: str) -> None:
-    @kernel(
-        *(f"aten::{name}.{overload}" for overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
-        *(f"aten::__{operator}__.{overload}" for overload in ("Tensor", "Scalar")),
+_SHIFTS: tuple[tuple[np.ufunc, str, str], ...] = (
+    (np.left_shift, "bitwise_left_shift", "__lshift__"),
+    (np.right_shift, "bitwise_right_shift", "__rshift__"),
+)
+for _ufunc, _name, _operator in _SHIFTS:
+    _bitwise(
+        *(_ufunc, False, f"{_operator}.Tensor", f"{_operator}.Scalar"),
+        *(f"{_name}.{_overload}" for _overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
     )
-    def run(self: Operand, other: Operand) -> Array:
-        a, b, dtype = operands(self, other)
-        if is_integral(dtype):
-            return ufunc(a, b)
-        factor = np.exp2(b if name == "bitwise_left_shift" else -b)
-        return rounded(a * factor, dtype)
-
-
-_shift(np.left_shift, "bitwise_left_shift", "lshift")
-_shift(np.right_shift, "bitwise_right_shift", "rshift")
 
 
 @kernel("aten::logical_not")
