@@ -132,6 +132,17 @@ def test_no_slices_are_unique(check):
     check(aten.unique_dim.default, torch.empty(3, 0), 1, True, True, True)
 
 
+@pytest.mark.parametrize("shape", [(6,), (2, 6), (3, 2, 6)], ids=str)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_each_row_is_searched_for_its_own_values(shape, side, check):
+    numbers = torch.randint(0, 5, shape)
+    sequence, sorter = numbers.sort(-1)
+    wanted = torch.randint(-1, 6, (*shape[:-1], 4))
+    for out_int32 in (False, True):
+        check(aten.searchsorted.Tensor, sequence, wanted, out_int32=out_int32, side=side)
+        check(aten.searchsorted.Tensor, numbers, wanted, out_int32=out_int32, right=side == "right", sorter=sorter)
+
+
 @pytest.mark.parametrize("out_int32", [False, True])
 def test_the_rows_of_sorted_elements_are_compressed(out_int32, check):
     rows = torch.tensor([0, 0, 2, 3, 3, 3])

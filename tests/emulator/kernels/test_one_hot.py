@@ -16,12 +16,17 @@ def test_an_index_out_of_range_is_all_zeros():
     assert one_hot(torch.tensor([1, 7, -1], device="npu"), 3).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
+def test_no_index_has_no_rows():
+    assert one_hot(torch.zeros(2, 0, dtype=torch.int64, device="npu"), 1).shape == (2, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("index", "classes", "words"),
     [
         (torch.tensor([1.0]), 3, "takes int32 and int64, not float32"),
         (torch.tensor([1]), -2, "negative num_classes"),
         (torch.tensor([], dtype=torch.int64), -1, "from empty tensor"),
+        (torch.tensor([], dtype=torch.int64), 0, "from empty tensor"),
     ],
 )
 def test_what_the_npu_refuses(index, classes, words):

@@ -58,7 +58,12 @@ def test_nan_wins_every_extreme(check):
         check(operator, X, 1)
     check(aten.median.default, X)
     check(aten.nanmedian.default, X)
-    check(aten.aminmax.default, X, dim=1)
+    for dim in (0, 1):
+        check(aten.nanmedian.dim, X, dim)
+        check(aten.median.dim, X, dim, True)
+        for keepdim in (False, True):
+            check(aten.aminmax.default, X, dim=dim, keepdim=keepdim)
+            check(aten._aminmax.dim, X, dim, keepdim)
     check(aten.nansum.default, X, [1])
 
 
@@ -133,3 +138,9 @@ def test_histograms_over_the_range_of_the_data(x, check):
     check(aten.histc.default, x, 5)
     check(aten.histc.default, x)
     check(aten.histc.default, x, 4, -1, 2)
+
+
+def test_edges_of_histograms_of_points_within_bounds(check):
+    points, bounds = torch.rand(10, 3), [0.0, 1.0, -1.0, 2.0, 0.25, 0.5]
+    check(aten._histogramdd_bin_edges.default, points, [2, 3, 4], range=bounds)
+    check(aten._histogramdd_from_bin_cts.default, points, [2, 3, 4], range=bounds, weight=torch.rand(10))
