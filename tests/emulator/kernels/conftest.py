@@ -102,7 +102,7 @@ def operator_name(operator: Any) -> str:
 def difference(result: Any, expected: Any, scale: float = 1.0) -> str | None:
     """Return what distinguishes a kernel's results from torch's, None where nothing does."""
     if expected is None:
-        return None
+        return None if result is None else f"a {type(result).__name__} where torch gives nothing"
     if isinstance(expected, list | tuple):
         if not isinstance(result, list | tuple) or len(result) != len(expected):
             return f"{len(expected)} results expected"

@@ -180,8 +180,6 @@ def least_squares(
     is_vector = b.ndim == 1 or (self.ndim - 1 == b.ndim and b.shape == self.shape[:-1])
     a, right = double(self), double(b[..., None] if is_vector else b)
     rows, columns = a.shape[-2:]
-    batch = np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
-    right = np.broadcast_to(right, (*batch, *right.shape[-2:]))
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     real = real_dtype(self.dtype)
     threshold = rcond if rcond is not None else float(np.finfo(real).eps) * max(rows, columns)

@@ -102,12 +102,13 @@ def _batch_norm(
     invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
     if running is not None:
         unbiased = variance * x.dtype.type(count / max(count - 1, 1))
-        updated = (
-            wide(running[0]) * (1 - momentum) + mean * momentum,
-            wide(running[1]) * (1 - momentum) + unbiased * momentum,
-        )
-        running = (updated[0].astype(running[0].dtype), updated[1].astype(running[1].dtype))
+        running = _moved(running[0], mean, momentum), _moved(running[1], unbiased, momentum)
     return rounded(affine(x, mean, invstd, weight, bias), input.dtype), mean, invstd, running
+
+
+def _moved(running: Array, batch: Array, momentum: float) -> Array:
+    """A running statistic, moved towards that of a batch."""
+    return (wide(running) * (1 - momentum) + batch * momentum).astype(running.dtype)
 
 
 def _pair(mean: Array | None, variance: Array | None) -> tuple[Array, Array] | None:

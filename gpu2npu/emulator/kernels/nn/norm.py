@@ -18,8 +18,10 @@ from gpu2npu.emulator.kernels.registry import kernel
 Triple = tuple[Array, Array, Array]
 
 
-def _rows(x: Array, width: int) -> Array:
-    return x.reshape(-1, width) if width else x.reshape(prod(x.shape[: x.ndim - 1]), 0)
+def _rows(x: Array, dimensions: int) -> Array:
+    """An array with its first dimensions as one, and its last `dimensions` as another."""
+    lead = x.ndim - dimensions
+    return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
 
 
 def _standardised(rows: Array, eps: float) -> tuple[Array, Array, Array]:
@@ -57,13 +59,12 @@ def layer_norm(
             f"got input of size {list(input.shape)} and {[list(each) for each in given]}"
         )
     x = wide(input)
-    lead = x.ndim - len(normalized_shape)
-    y, mean, rstd = _standardised(_rows(x, prod(normalized_shape)), eps)
+    y, mean, rstd = _standardised(_rows(x, len(shape)), eps)
     if weight is not None:
         y *= wide(weight).reshape(-1)
     if bias is not None:
         y += wide(bias).reshape(-1)
-    saved = (*x.shape[:lead], *(1,) * len(normalized_shape))
+    saved = (*x.shape[: -len(shape)], *(1,) * len(shape))
     return rounded(y.reshape(x.shape), input.dtype), mean.reshape(saved), rstd.reshape(saved)
 
 
@@ -89,8 +90,7 @@ def layer_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    width = prod(normalized_shape)
-    g, x = _rows(wide(grad_out), width), _rows(wide(input), width)
+    g, x = (_rows(wide(each), len(normalized_shape)) for each in (grad_out, input))
     inverse = wide(rstd).reshape(-1, 1)
     standard = (x - wide(mean).reshape(-1, 1)) * inverse
     grad_input = grad_weight = grad_bias = None
@@ -117,7 +117,7 @@ def group_norm(
 ) -> Triple:
     """Normalise (N, C, *) over each group of channels; mean and inverse deviation (N, group) have its dtype."""
     x = wide(input)
-    y, mean, rstd = _standardised(x.reshape(N * group, -1) if x.size else x.reshape(N * group, 0), eps)
+    y, mean, rstd = _standardised(x.reshape(N * group, C // group * HxW), eps)
     y = y.reshape(N, C, HxW)
     if weight is not None:
         y *= wide(weight)[:, None]
@@ -167,8 +167,8 @@ def rms_norm(
 ) -> tuple[Array, Array]:
     """Divide by the root mean square over the last dimensions; also returns its inverse, in float32 for halves."""
     x = wide(input)
-    width = prod(normalized_shape)
-    rows = _rows(x, width)
+    rows = _rows(x, len(normalized_shape))
+    width = rows.shape[1]
     floor = float(np.finfo(x.dtype).eps) if eps is None else eps
     rstd = 1 / np.sqrt(np.einsum("ij,ij->i", rows, rows)[:, None] / x.dtype.type(max(width, 1)) + x.dtype.type(floor))
     y = rows * rstd
@@ -189,7 +189,7 @@ def rms_norm_backward(
 ) -> tuple[Array | None, Array | None]:
     """Gradients for input and weight, each where its mask is set."""
     width = prod(normalized_shape)
-    g, x = _rows(wide(grad_out), width), _rows(wide(input), width)
+    g, x = (_rows(wide(each), len(normalized_shape)) for each in (grad_out, input))
     inverse = wide(rstd).reshape(-1, 1)
     standard = x * inverse
     grad_input = grad_weight = None
