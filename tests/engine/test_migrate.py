@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.engine import ProjectContext, migrate_source, unreadable
 from gpu2npu.records import MigratedFile, Operation
 from gpu2npu.rulebook import load_rulebook
 
@@ -122,6 +122,11 @@ def test_a_file_that_cannot_be_migrated_says_why(source: bytes, reason: str) -> 
     assert result.failure is not None
     assert reason in result.failure
     assert "\n" not in result.failure
+    assert unreadable(source, "a.py") == result.failure
+
+
+def test_a_file_that_can_be_read_has_no_reason() -> None:
+    assert unreadable(b"x.cuda()\n", "a.py") is None
 
 
 def test_a_file_without_a_trigger_is_not_even_parsed() -> None:

@@ -12,6 +12,7 @@ from gpu2npu.engine.table import rule_table
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import Rulebook, load_rulebook
+from gpu2npu.support.cann import cann_for
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,11 @@ def test_a_rule_for_settings_costs_nothing_where_its_keys_do_not_stand() -> None
     assert trigger.is_in(b"c = {'trainer': {'device': 'gpu'}}\n")
     assert not trigger.is_in(b"c = {'trainer': {'device': 'cpu'}}\n")
     assert not trigger.is_in(b"c = {'device': 'gpu'}\n")
+
+
+@pytest.mark.parametrize("version", ["2.1.0", "2.2.0", "2.7.1"])
+@pytest.mark.parametrize("image", ["nvidia/cuda:12.1.0", "pytorch/pytorch:2.1.0-cuda12.1-cudnn8-devel"])
+def test_an_image_with_cuda_is_reported_with_the_one_that_the_release_needs(version: str, image: str) -> None:
+    context = ProjectContext(version=version)
+    (finding,) = migrate_file(f"FROM {image}\n".encode(), "Dockerfile", load_rulebook(), context).findings
+    assert f": {cann_for(version).image or 'quay.io/ascend/cann'} belongs to this torch_npu" in finding.message

@@ -274,6 +274,16 @@ def test_what_code_is_called_on_has_its_own_rules(migrate_with) -> None:
         ("with gpu.pool() as p:\n    f(p)\n", None),
         ("with gpu.pool():  # why\n    f()\n", None),
         ("with a, gpu.pool(), (  # why\n    b\n):\n    f()\n", None),
+        ("with (\n    gpu.pool(),  # why\n    a,\n):\n    f()\n", None),
+        ("with (\n    a,\n    b,  # why\n    gpu.pool(),\n):\n    f()\n", None),
+        (
+            "with (\n    a,  # why\n    b,\n    gpu.pool(),\n):\n    f()\n",
+            "with (\n    a,  # why\n    b,\n):\n    f()\n",
+        ),
+        (
+            "with (\n    gpu.pool(),\n    a,  # why\n    b,\n):\n    f()\n",
+            "with (\n    a,  # why\n    b,\n):\n    f()\n",
+        ),
     ],
 )
 def test_what_a_with_enters_is_taken_out(migrate_with, before: str, after: str | None) -> None:

@@ -102,6 +102,12 @@ def test_what_has_no_place_is_reported(migrate_with, rule: tuple, text: str, rea
     assert [(each.kind, reason in each.message) for each in result.findings] == [(FindingKind.REVIEW, True)]
 
 
+def test_a_decorator_is_added_above_the_first_line_of_a_file(migrate_with) -> None:
+    before = "@final\nclass A(lib.Model): ...\n\n\nimport lib\nfrom typing import final\n"
+    result = migrate_with([{"id": "r", "match": WRAP[0], "then": WRAP[1]}], before)
+    assert text_of(result, before) == "@lib.npu_compile(level=2)\n" + before
+
+
 def test_names_are_spelled_as_the_file_has_them(migrate_with) -> None:
     before = "from lib import Model\n\n\nclass A(Model): ...\n"
     after = "from lib import Model\nimport lib.npu\n\n\nclass A(lib.npu.Mixin, Model): ...\n"

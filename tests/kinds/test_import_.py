@@ -113,6 +113,8 @@ def test_the_projects_own_module_is_left_alone(rulebook, project) -> None:
     [
         ("import os\nimport amp_D  # fast\nx = 1\n", "import os\nx = 1\n"),
         ("def f():\n    import amp_D\n    return 1\n", "def f():\n    return 1\n"),
+        ("from amp_D import (a,\n    b,\n    )\nx = 1\n", "x = 1\n"),
+        ("def f():\n    from amp_D import (\n        a\n)\n    return 1\n", "def f():\n    return 1\n"),
         ("if x:\n    import amp_D\nelse:\n    y()\n", "if x:\n    pass\nelse:\n    y()\n"),
         ("import os; import amp_D\n", "import os; pass\n"),
         ("import os; import amp_D; x = 1\n", "import os; pass; x = 1\n"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
+from tests.kinds.conftest import text_of
 
 ACTIVITY = [
     {"id": "kind", "match": {"name": "torch.profiler.Kind"}, "then": {"rename": "torch_npu.profiler.Kind"}},
@@ -79,6 +80,46 @@ IMPORTED = {
 def test_an_import_is_reported_where_no_use_is(rulebook, text: str, lines: list[int]) -> None:
     result = migrate_source(text.encode(), "train.py", rulebook, ProjectContext())
     assert [finding.span.start_line for finding in result.findings] == lines
+
+
+@pytest.mark.parametrize(
+    ("module", "after"),
+    [
+        ("house", "house_npu"),
+        ("house.a.b", "house_npu.a.b"),
+        ("house.kept", "house.kept"),
+        ("house.kept.a", "house.kept.a"),
+        ("house.old", "house.old"),
+        (".house", ".house"),
+        ("households", "households"),
+    ],
+)
+def test_all_of_a_module_is_imported_by_the_name_of_the_nearest_rule(migrate_with, module: str, after: str) -> None:
+    rules = [
+        {"id": "package", "match": {"name": "house"}, "then": {"rename": "house_npu"}},
+        {"id": "kept", "match": {"name": "house.kept"}, "then": {"keep": True}},
+        {"id": "old", "match": {"name": "house.old"}, "then": {"report": {"kind": "review", "message": "Look."}}},
+    ]
+    before = f"from {module} import *\n"
+    assert text_of(migrate_with(rules, before), before) == f"from {after} import *\n"
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "import torch\nc = torch.cuda\n",
+        "import torch as t\nb = t.cuda\nc = b\n",
+        "from torch import cuda\nc = cuda\n",
+        "from torch import cuda as b\nc = b\n",
+        "import torch.cuda as c\n",
+    ],
+)
+def test_what_the_npu_lacks_is_reported_under_every_alias_of_its_module(rulebook, binding: str) -> None:
+    text = f"{binding}c.nosuch()\nd = 1\nd.nosuch()\n".encode()
+    result = migrate_source(text, "train.py", rulebook, ProjectContext())
+    assert [(found.api, found.span.start_line) for found in result.findings] == [
+        ("torch.cuda.nosuch", binding.count("\n") + 1)
+    ]
 
 
 def test_a_module_from_a_star_import_is_reported(rulebook) -> None:

@@ -41,7 +41,9 @@ KEPT = [
     "if backend == 'hccl':\n    f()\nelif backend == 'nccl':\n    f(torch.cuda.current_device())\n",
     "if is_hccl_backend:\n    f()\nelse:\n    x = torch.device('cuda')\n",
     "if kind == Kind.NPU:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
+    "if Kind.NPU != kind:\n    torch.cuda.empty_cache()\n",
     "if kind is not Kind.NPU:\n    torch.cuda.empty_cache()\n",
+    "if kind is Kind.NPU:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
     "HAS_CUDA = torch.cuda.is_available()\nHAS_NPU = torch.npu.is_available()\n",
     "try:\n    HAS_CUDA = torch.cuda.is_available()\nexcept Exception:\n    HAS_CUDA = False\n"
     "try:\n    HAS_NPU = torch.npu.is_available()\nexcept Exception:\n    HAS_NPU = False\n",
