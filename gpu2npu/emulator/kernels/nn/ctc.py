@@ -36,9 +36,9 @@ def _skips(labels: Array) -> Array:
 def _shifted(state: Array, by: int) -> Array:
     out = np.full_like(state, -np.inf)
     if by > 0:
-        out[by:] = state[:-by] if by <= len(state) else state[:0]
+        out[by:] = state[:-by]
     else:
-        out[:by] = state[-by:] if -by <= len(state) else state[:0]
+        out[:by] = state[-by:]
     return out
 
 
@@ -67,7 +67,7 @@ def ctc_loss(
     """
     batched = log_probs.astype(F64) if log_probs.ndim == 3 else log_probs.astype(F64)[:, None]
     steps, sizes = _ints(input_lengths), _ints(target_lengths)
-    alpha = np.full((len(sizes), batched.shape[0], 2 * max(sizes, default=0) + 1), -np.inf)
+    alpha = np.full((len(sizes), batched.shape[0], 2 * max(sizes) + 1), -np.inf)
     losses = np.zeros(len(sizes))
     for number, labels in enumerate(_targets(targets, sizes, blank)):
         emitted = batched[:, number, :][:, labels]
@@ -113,7 +113,7 @@ def ctc_loss_backward(
             continue
         logs = batched[:length, number, :]
         emitted = logs[:, labels]
-        skips = np.append(_skips(labels)[2:], [False, False])[: len(labels)]
+        skips = np.roll(_skips(labels), -2)
         state = np.full(len(labels), -np.inf)
         state[-2:] = emitted[-1, -2:]
         beta = np.empty((length, len(labels)))
