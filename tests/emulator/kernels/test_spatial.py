@@ -140,7 +140,11 @@ def test_convolution_refuses_what_does_not_fit(x, weight, bias):
             torch.conv2d(x.to(device), weight.to(device), None if bias is None else bias.to(device))
 
 
-POOLS = [([2, 2], [], [0, 0], [1, 1]), ([3, 3], [2, 2], [1, 1], [1, 1]), ([2, 3], [1, 2], [1, 1], [2, 2])]
+POOLS = [
+    *[([2, 2], [], [0, 0], [1, 1]), ([3, 3], [2, 2], [1, 1], [1, 1]), ([2, 3], [1, 2], [1, 1], [2, 2])],
+    ([9, 10], [], [0, 0], [1, 1]),  # one window
+    ([2, 2], [3, 3], [0, 0], [1, 1]),  # of whose steps one more would begin where the image ends
+]
 
 
 @pytest.mark.parametrize("geometry", POOLS, ids=str)
@@ -152,6 +156,25 @@ def test_max_pool_and_its_gradient(geometry, ceil_mode, check):
     check(aten.max_pool2d_with_indices.default, x[0].bfloat16(), *geometry, ceil_mode)
     y, indices = aten.max_pool2d_with_indices(x, *geometry, ceil_mode)
     check(aten.max_pool2d_with_indices_backward.default, torch.randn_like(y), x, *geometry, ceil_mode, indices)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_max_unpool_and_the_indices_that_it_refuses(dimensions: int) -> None:
+    """The first and the last place of a plane are in it, what lies before and behind is not."""
+    unpool = getattr(torch.nn.functional, f"max_unpool{dimensions}d")
+    ones, size = [1] * dimensions, (3,) * dimensions
+    plane = 3**dimensions
+    for device in ("cpu", "npu"):
+        x = torch.tensor([1.0, 2.0, 3.0], device=device).reshape(3, 1, *ones)
+        indices = torch.tensor([0, 4, plane - 1], device=device).reshape(x.shape)
+        result = unpool(x, indices, [3] * dimensions, output_size=size).flatten(1)
+        assert result.shape == (3, plane)
+        assert result.nonzero().tolist() == [[0, 0], [1, 4], [2, plane - 1]]
+        assert result.sum(1).tolist() == [1, 2, 3]
+        for wrong in (-1, plane):
+            told = f"invalid max index: {wrong} .* of size {'x'.join('3' * dimensions)}"
+            with pytest.raises(RuntimeError, match=told):
+                unpool(x, indices.clamp(max=4).index_fill(0, indices.new_tensor([1]), wrong), [3] * dimensions)
 
 
 def test_max_pool_with_more_taps_than_a_byte_counts(check):

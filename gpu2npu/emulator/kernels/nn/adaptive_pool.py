@@ -78,7 +78,7 @@ def adaptive_max_pool(self: Array, output_size: Sequence[int]) -> tuple[Array, A
     for place in np.ndindex(*output_size):
         span = tuple(slice(*cells[axis][i]) for axis, i in enumerate(place))
         covered = (slice(None), *span)
-        patch = x[covered].reshape(x.shape[0], -1)
+        patch = x[covered].reshape(x.shape[0], positions[span].size)
         found = np.argmax(patch, axis=1)
         cell = (slice(None), *place)
         values[cell] = np.take_along_axis(patch, found[:, None], 1)[:, 0]

@@ -150,7 +150,8 @@ def _max_backward(grad_output: Array, self: Array, indices: Array, count: int, a
     planes, plane = prod(self.shape[: self.ndim - count]), prod(self.shape[self.ndim - count :])
     if apart:
         out = np.zeros((planes, plane), grad_output.dtype)
-        np.put_along_axis(out, indices.reshape(planes, -1), grad_output.reshape(planes, -1), axis=1)
+        cells = prod(indices.shape[indices.ndim - count :])
+        np.put_along_axis(out, indices.reshape(planes, cells), grad_output.reshape(planes, cells), axis=1)
         return out.reshape(self.shape)
     grad = scattered(grad_output, indices, planes, plane)
     return grad.reshape(self.shape).astype(grad_output.dtype)
@@ -198,13 +199,13 @@ _max_pooling(3)
 
 
 def _max_unpool(self: Array, indices: Array, output_size: Sizes) -> Array:
-    lead, plane = self.shape[: -len(output_size)], prod(output_size)
-    if indices.size and not (indices.min() >= 0 and indices.max() < plane):
-        raise RuntimeError(
-            f"Found an invalid max index: {indices.max()} (output volumes are of size {list(output_size)})"
-        )
+    lead, cells, plane = self.shape[: -len(output_size)], prod(self.shape[-len(output_size) :]), prod(output_size)
+    wrong = indices[(indices < 0) | (indices >= plane)]
+    if wrong.size:
+        volume = "x".join(map(str, output_size))
+        raise RuntimeError(f"Found an invalid max index: {wrong[0]} (output volumes are of size {volume})")
     out = np.zeros((prod(lead), plane), self.dtype)
-    np.put_along_axis(out, indices.reshape(prod(lead), -1), self.reshape(prod(lead), -1), axis=1)
+    np.put_along_axis(out, indices.reshape(len(out), cells), self.reshape(len(out), cells), axis=1)
     return out.reshape(*lead, *output_size)
 
 

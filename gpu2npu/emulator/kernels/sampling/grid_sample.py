@@ -7,6 +7,7 @@ that lies outside into the image; bicubic sampling moves each of its 16 neighbou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _points(
     image: Array, grid: Array, interpolation: int, padding: int, align_corners: bool
 ) -> tuple[Array, Array, Array, Array]:
     """x, y (N, 1, points) and their slopes."""
-    flat = wide(grid).reshape(grid.shape[0], 1, -1, 2)
+    flat = wide(grid).reshape(grid.shape[0], 1, prod(grid.shape[1:3]), 2)
     where = ZEROS if interpolation == BICUBIC else padding
     x, slope_x = coordinates(flat[..., 0], image.shape[3], where, align_corners)
     y, slope_y = coordinates(flat[..., 1], image.shape[2], where, align_corners)
@@ -114,7 +115,7 @@ def _neighbours(image: Array, x: Array, y: Array, interpolation: int, padding: i
 
 
 def _planes(input: Array) -> Array:  # noqa: A002
-    return wide(input).reshape(*input.shape[:2], -1)
+    return wide(input).reshape(*input.shape[:2], prod(input.shape[2:]))
 
 
 def _nearest(x: Array, y: Array, height: int, width: int) -> tuple[Array, Array]:
@@ -168,7 +169,7 @@ def grid_sampler_2d_backward(
     """Gradients for image and grid; the image's only where its mask is set."""
     n, c, height, width = input.shape
     x, y, slope_x, slope_y = _points(input, grid, interpolation_mode, padding_mode, align_corners)
-    grad = wide(grad_output).reshape(n, c, -1)
+    grad = wide(grad_output).reshape(n, c, x.shape[2])
     planes = _planes(input)
     total = np.zeros((n * c, height * width))
     by_x, by_y = np.zeros_like(x), np.zeros_like(y)
