@@ -94,13 +94,6 @@ def diag_embed(self: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
     return np.moveaxis(out, (-2, -1), (dim1, dim2)).copy()
 
 
-def _span(size: int, start: int | None, end: int | None, step: int) -> slice:
-    """A slice as torch clamps it."""
-    first = 0 if start is None else min(max(start + size if start < 0 else start, 0), size)
-    last = size if end is None else min(max(end + size if end < 0 else end, 0), size)
-    return slice(first, max(first, last), step)
-
-
 def _at(dim: int, ndim: int, place: slice | int) -> tuple[slice | int, ...]:
     return (*(slice(None),) * (dim % ndim), place)
 
@@ -109,7 +102,7 @@ def _at(dim: int, ndim: int, place: slice | int) -> tuple[slice | int, ...]:
 def slice_backward(grad_output: Array, input_sizes: Sizes, dim: int, start: int, end: int, step: int) -> Array:
     """Zeros with the gradient in the slice."""
     out = np.zeros(tuple(input_sizes), grad_output.dtype)
-    out[_at(dim, out.ndim, _span(out.shape[dim], start, end, step))] = grad_output
+    out[_at(dim, out.ndim, slice(start, end, step))] = grad_output
     return out
 
 
@@ -119,7 +112,7 @@ def slice_scatter(
 ) -> Array:
     """A copy of self with src in the slice."""
     out = self.copy()
-    out[_at(dim, out.ndim, _span(out.shape[dim], start, end, step))] = src
+    out[_at(dim, out.ndim, slice(start, end, step))] = src
     return out
 
 
