@@ -91,6 +91,33 @@ def test_alpha_and_value(check):
     check(aten.rsub.Scalar, a, 2, 3)
     check(aten.addcmul.default, a, b, c, value=0.25)
     check(aten.addcdiv.default, a, b, c, value=-2)
+    check(aten.addcdiv.default, a, torch.arange(1, 5), c)
+    check(aten.addcdiv.default, a, c, torch.arange(1, 5))
+
+
+def test_division_of_integers_is_not_added(kernels_of):
+    with pytest.raises(RuntimeError, match="Integer division"):
+        kernels_of["aten::addcdiv"](np.ones(2, np.float32), np.ones(2, np.int64), np.ones(2, np.int32))
+
+
+def test_angles(check):
+    check(aten.angle.default, torch.tensor([1 + 1j, -1 + 0j, -2j, 0j, 3 - 4j]))
+    check(aten.angle.default, SPECIAL)
+    check(aten.angle.default, torch.tensor([-2, 0, 3]))
+
+
+@pytest.mark.parametrize("decimals", [-2, -1, 0, 1, 3])
+def test_rounding_to_decimals(decimals, check):
+    check(aten.round.decimals, torch.tensor([1234.5678, -1250.0, 0.0625, 0.5, 1.5, -0.05]), decimals=decimals)
+    assert torch.round(torch.tensor([15, -26], device="npu"), decimals=2).tolist() == [15, -26]  # the CPU refuses them
+
+
+def test_polygamma_begins_with_digamma(check, kernels_of):
+    x = torch.tensor([0.5, 1.0, 2.5])
+    for order in (0, 1, 2):
+        check(aten.polygamma.default, order, x)
+    with pytest.raises(RuntimeError, match="negative"):
+        kernels_of["aten::polygamma"](-1, x.numpy())
 
 
 def test_rounding_modes(check):

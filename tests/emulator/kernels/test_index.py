@@ -42,8 +42,9 @@ def test_index_out_of_range(kernels_of):
         kernels_of["aten::index.Tensor"](X.numpy(), [np.array([3])])
     with pytest.raises(IndexError, match="out of range"):
         kernels_of["aten::embedding"](X[0].numpy(), np.array([4]))
-    with pytest.raises(RuntimeError, match="out of bounds"):
-        kernels_of["aten::scatter_add"](X[0].numpy(), 0, np.array([[9]]), X[0].numpy())
+    for index in (4, 9, -1):
+        with pytest.raises(RuntimeError, match=f"index {index} is out of bounds for dimension 0 with size 4"):
+            kernels_of["aten::scatter_add"](X[0].numpy(), 0, np.array([[0, index]]), X[0].numpy())
 
 
 def test_a_zero_dim_index_gives_a_copy(kernels_of):
@@ -115,6 +116,16 @@ def test_nan_sorts_as_the_largest(check):
         check(aten.sort.stable, x, stable=True, descending=descending)
         check(aten.topk.default, x, 3, 0, descending)
     check(aten.kthvalue.default, x, 4)
+
+
+def test_the_largest_of_none_and_of_all(check, kernels_of):
+    x = torch.tensor([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+    for largest in (False, True):
+        for k in (0, 2):
+            check(aten.topk.default, x, k, 0, largest)
+    for k in (-1, 3):
+        with pytest.raises(RuntimeError, match="out of range"):
+            kernels_of["aten::topk"](x.numpy(), k, 0)
 
 
 def test_unique_and_its_kin(check):

@@ -34,6 +34,8 @@ def test_empty_tensors(shape, check):
     check(aten.var.correction, x, None, correction=1)
     check(aten.logsumexp.default, x, [0])
     check(aten.linalg_vector_norm.default, x)
+    check(aten.median.default, x)
+    check(aten.nanmedian.default, x)
 
 
 def test_extremes_of_nothing_are_refused(kernels_of):

@@ -219,6 +219,9 @@ def test_a_resized_row_has_zeros_where_the_scale_leads_out_of_the_image(check):
     x = torch.rand(1, 2, 5, 5)
     for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
         check(getattr(aten, name).default, x, [8, 8], False, 3.0, 0.5)
+    for name in ("upsample_bilinear2d", "upsample_bicubic2d", "upsample_nearest2d"):
+        options = () if "nearest" in name else (False,)
+        check(getattr(aten, name).default, x, [8, 8], *options, 3.0, 0.5)
 
 
 def test_resizing_by_factors(check):
