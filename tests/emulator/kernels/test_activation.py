@@ -14,6 +14,7 @@ FUNCTIONS = [
     (aten.leaky_relu.default, -2.0),
     (aten.leaky_relu.default, INF),
     (aten.elu.default, 0.5, 2.0, 3.0),
+    (aten.elu.default, INF),
     (aten.hardtanh.default, -0.5, 2.0),
     (aten.hardsigmoid.default,),
     (aten.hardswish.default,),
