@@ -36,13 +36,16 @@ def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
 def _reached(names: Names) -> Iterator[str]:
     """The files that the imports of a file lead to, nearest first."""
     project, seen = names.project, set[str]()
-    pending = [(path, 1) for path in project.imported_paths(names.interface)]
-    for path, length in pending:
-        if path in seen:
-            continue
-        seen.add(path)
-        yield path
-        interface = project.interface(path, names.path) if length < _CHAIN else None
-        if interface is not None:
-            longer = length if path.endswith("__init__.py") else length + 1
-            pending += [(each, longer) for each in project.imported_paths(interface)]
+    near = list(project.imported_paths(names.interface))
+    for length in range(1, _CHAIN + 1):
+        far: list[str] = []
+        for path in near:
+            if path in seen:
+                continue
+            seen.add(path)
+            yield path
+            hands_on = path.endswith("__init__.py")
+            interface = project.interface(path, names.path) if hands_on or length < _CHAIN else None
+            if interface is not None:
+                (near if hands_on else far).extend(project.imported_paths(interface))
+        near = far

@@ -197,6 +197,37 @@ def test_what_another_file_has_of_the_package(project, code, stays):
     assert len([each for each in migrated.findings if "xgboost" in each.rule]) == 1
 
 
+@pytest.mark.parametrize(
+    ("between", "stays"),
+    [
+        (["lib/__init__.py"], True),
+        (["lib.py"], True),
+        (["lib/__init__.py", "lib/kit/__init__.py", "models.py"], True),
+        (["lib/__init__.py", "models.py"], True),
+        (["models.py", "lib/__init__.py"], True),
+        (["lib.py", "models.py"], False),
+    ],
+)
+def test_a_package_is_reached_through_one_file_and_what_hands_its_names_on(project, between, stays):
+    modules = [path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in [*between, "base"]]
+    files = {path: f"from {module} import Model\n" for path, module in zip(between, modules[1:], strict=True)}
+    files |= {"base.py": "import xgboost\nModel = xgboost.XGBClassifier\n"}
+    main = f"import torch\nfrom {modules[0]} import Model\nModel(device='cuda')\n"
+    assert (project({**files, "main.py": main})["main.py"].content is None) is stays
+
+
+def test_of_two_chains_to_a_file_the_shorter_one_counts(project):
+    others = [f"other_{number}" for number in range(16)]
+    files = {
+        "base.py": "import xgboost\nModel = xgboost.XGBClassifier\n",
+        "models.py": "from base import Model\n",
+        "lib/__init__.py": "from models import Model\n",
+        **{f"{other}.py": "import models\n" for other in others},
+        "main.py": f"import torch, {', '.join(others)}\nfrom lib import Model\nModel(device='cuda')\n",
+    }
+    assert project(files)["main.py"].content is None
+
+
 def test_attributes_of_a_class_are_followed_to_its_callers(project):
     code = """
         import torch
