@@ -55,12 +55,9 @@ class RenamedImports:
         """Apply the rules for what a from-import imports, now that all uses of what it binds are known."""
         module = import_module(node)
         if node.names[0].name == "*":
-            matched = self.table.rule_for(module)
-            edited = matched is not None and self.targets.of(module) is not None and not matched[0].then.keep
-            if matched is not None and edited:
-                self.targets.edit(
-                    from_module(self.file, node), self.targets.of(module) or "", matched[0], self.file.bounds(node)
-                )
+            matched, new = self.table.rule_for(module), self.targets.of(module)
+            if matched is not None and new is not None:
+                self.targets.edit(from_module(self.file, node), new, matched[0], self.file.bounds(node))
                 self.matches.edited_imports.add(node)
             return
         followed = [] if node.level else [self._imported(alias, old) for alias, old in imported_names(node)]
