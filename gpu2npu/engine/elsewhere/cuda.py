@@ -164,19 +164,18 @@ class _CudaCode:
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
         test = _without_not(node.test)
-        body: ast.expr | Sequence[ast.stmt] = node.body
-        if test is not node.test:
-            body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
+        is_denied = test is not node.test
         if not self._needs_cuda(test):
             return False
-        if test is not node.test and isinstance(node, ast.If) and (self._refuses(node) or sets_architectures(node)):
+        if is_denied and isinstance(node, ast.If) and (self._refuses(node) or sets_architectures(node)):
             return True
         if _answers_for_nvidia(node, self.names):
             return True
-        if isinstance(body, ast.expr):
-            has_other = isinstance(node, ast.IfExp) and not is_none(node.orelse)
-            is_own = self._is_kernel(body) or is_source(body, self.names) or _is_quantized(body)
-            return is_own or (has_other and finds_capability([body], self.names))
+        if isinstance(node, ast.IfExp):
+            value = node.orelse if is_denied else node.body
+            is_own = self._is_kernel(value) or is_source(value, self.names) or _is_quantized(value)
+            return is_own or (not is_none(node.orelse) and finds_capability([value], self.names))
+        body = (node.orelse or self._rest(node)) if is_denied else node.body
         if self._is_own(body) or begins_with_kernels(body, self.names) or finds_capability(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
@@ -226,10 +225,8 @@ class _CudaCode:
         is_attention = any(map(_ATTENTION_TEXT.search, texts)) and not chooses_cuda(self._after(node))
         return is_attention or any(map(_REFUSED.search, texts))
 
-    def _captures(self, node: ast.If | ast.IfExp, body: Sequence[ast.stmt]) -> bool:
+    def _captures(self, node: ast.If, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""
-        if not isinstance(node, ast.If):
-            return False
         other = node.orelse if body is node.body else node.body
         return is_capture(body, other or self.names.file.block(node), self.names, self.table)
 
