@@ -39,6 +39,12 @@ def test_a_call_is_replaced_by_its_template_with_its_arguments_migrated(migrate_
         ("1 + {0}", "f(2)", "1 + 2"),
         ("1 + {0}", "f(-2)", "1 + (-2)"),
         ("{0} .npu()", "f(1)", "(1) .npu()"),
+        ("{0} + 1", "f(a)(b)", "(a + 1)(b)"),
+        ("g({0})", "f((y := 1))", "g((y := 1))"),
+        ("g({0})", "f(y := 1)", "g((y := 1))"),
+        ("g({args})", "f(a for a in b)", "g((a for a in b))"),
+        ("g({args})", "f((a for a in b), 1)", "g((a for a in b), 1)"),
+        ("g('a', {0})", "f\"{f(x)}\" 'b'", "f\"{g('a', x)}\" 'b'"),
         ("{0}.npu()", "f(1)", "(1).npu()"),
         ("g({0}, {0})", "f(a)", "g(a, a)"),
         ("g('a', {0})", "[f'{f(x)}']", "[f'{g(\"a\", x)}']"),
@@ -56,6 +62,8 @@ def test_a_method_of_any_object_is_matched_by_a_star(migrate_with) -> None:
     rule = {"id": "push", "match": {"call": "*.to_gpu"}, "then": {"replace": "{receiver}.npu({args})"}}
     before = "y = (a or b).to_gpu(0).cuda()\n"
     assert text_of(migrate_with([rule], before), before) == "y = (a or b).npu(0).npu()\n"
+    rule["then"] = {"replace": "npu({args}, of={receiver}, lazy=True)"}
+    assert text_of(migrate_with([rule], "a.to_gpu()\n"), "") == "npu(of=a, lazy=True)\n"
 
 
 def test_a_renamed_call_keeps_the_rest(migrate_with) -> None:
@@ -78,6 +86,7 @@ def test_a_call_without_the_argument_that_a_template_needs_is_reported(migrate_w
         ("g('a', \"b'\", {0})", "f'{f(x)}'"),
         ("g('a', {0})", "f'{f\"{f(x)}\"}'"),
         ("g('\\\\', {0})", "f'''{f(x)}'''"),
+        ("g(\n{0})", "f'{f(x)}'"),
     ],
 )
 def test_a_template_that_would_change_what_the_code_does_is_reported(migrate_with, template: str, call: str) -> None:
@@ -111,6 +120,15 @@ ARGUMENT = {"id": "arg", "match": {"argument": "engine", "of": "house.Trainer", 
         ({"remove": True}, "Trainer(engine='gpu',\n)", "Trainer(\n)"),
         ({"remove": True}, "Trainer(engine='gpu'\n  )", "Trainer(\n  )"),
         ({"remove": True}, "Trainer(  engine='gpu'  )", "Trainer()"),
+        ({"remove": True}, "Trainer(engine='gpu' \\\n)", "Trainer( \\\n)"),
+        ({"remove": True}, "Trainer(engine='gpu'\n  ,)", "Trainer()"),
+        ({"remove": True}, "Trainer(\n  engine='gpu'\n  , n=1)", "Trainer(\n  n=1)"),
+        ({"remove": True}, "Trainer(\n  engine='gpu'\n  ,  # c\n  n=1)", "Trainer(\n    # c\n  n=1)"),
+        ({"remove": True}, "Trainer(\n  engine='gpu',\n# c\n  n=1)", "Trainer(\n# c\n  n=1)"),
+        ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu'\n  , n=2)", "Trainer(\n  1,  # a\n  n=2)"),
+        ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu'\n  ,)", "Trainer(\n  1,  # a\n  )"),
+        ({"remove": True}, "Trainer(1\n  , engine='gpu'  # c\n)", "Trainer(1  # c\n)"),
+        ({"remove": True}, "Trainer(1, engine='gpu'  # c\n  ,)", "Trainer(1  # c\n  ,)"),
         ({"remove": True}, "Trainer(\n  engine='gpu',  # c\n  n=1,\n)", "Trainer(\n  # c\n  n=1,\n)"),
         ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu',  # c\n)", "Trainer(\n  1,  # a\n  # c\n)"),
         ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu'\n)", "Trainer(\n  1,  # a\n)"),
@@ -130,12 +148,30 @@ def test_argument_rules(migrate_with, then, call: str, after: str) -> None:
         assert [change.operation for change in result.changes] == [Operation.DELETE]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Trainer(\n  engine='gpu'  # c\n  , n=1)",
+        "Trainer(\n  engine='gpu'\n  # c\n  , n=1)",
+        "Trainer(1,  # a\n  engine='gpu'  # c\n  , n=1)",
+        "Trainer(engine='gpu'  # c\n  ,)",
+    ],
+)
+def test_an_argument_whose_comma_stands_behind_a_comment_is_reported(migrate_with, call: str) -> None:
+    result = migrate_with([{**ARGUMENT, "then": {"remove": True}}], f"from house import Trainer\nt = {call}\n")
+    assert (result.content, result.failure) == (None, None)
+    assert [(finding.rule, finding.kind) for finding in result.findings] == [("arg", FindingKind.REVIEW)]
+
+
 def test_neighbouring_arguments_go_together(migrate_with) -> None:
     rules = [
         {"id": name, "match": {"argument": name, "of": "*.run"}, "then": {"remove": True}} for name in ("a", "b", "d")
     ]
     before = "run(0, a=1, b=2, c=3, d=4)\nrun(a=1, b=2)\n"
     assert text_of(migrate_with(rules, before), before) == "run(0, c=3)\nrun()\n"
+    apart = "run(a=1,  # one\n    b=2, c=3)\n"
+    assert migrate_with(rules, apart).content is None
+    assert [finding.rule for finding in migrate_with(rules, apart).findings] == ["a"]
 
 
 def test_arguments_by_position_and_the_white_list(migrate_with) -> None:

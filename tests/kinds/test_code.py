@@ -182,6 +182,40 @@ def test_reads_that_nothing_changes_are_moved(migrate_with, before: str, after: 
     assert text_of(migrate_with([SWAP], f"import lib, torch\n{before}"), before) == f"import lib, torch\n{after}"
 
 
+# What is in brackets is a tuple without parentheses of its own, or a slice, which stands nowhere else.
+@pytest.mark.parametrize(
+    ("new", "inside", "after"),
+    [
+        ("lib.npu($X)", "1, 2", "lib.npu((1, 2))"),
+        ("lib.npu($X)", "(1, 2)", "lib.npu((1, 2))"),
+        ("lib.npu([$X])", "1, 2", "lib.npu([(1, 2)])"),
+        ("[$X] + lib.npu", "1, 2", "[(1, 2)] + lib.npu"),
+        ("lib.npu[$X]", "1, 2", "lib.npu[1, 2]"),
+        ("lib.npu[$X, 0]", "1, 2", "lib.npu[(1, 2), 0]"),
+        ("lib.npu[$X, 0]", "1", "lib.npu[1, 0]"),
+        ("lib.npu[$X]", "y := 1", "lib.npu[(y := 1)]"),
+        ("lib.npu[$X]", "1:, 2", "lib.npu[1:, 2]"),
+        ("lib.npu()[$X]", "1:", "lib.npu()[1:]"),
+        ("lib.npu[0][$X]", "1:", "lib.npu[0][1:]"),
+        ("lib.npu($X)", "1:", None),
+        ("lib.npu($X)", "1:, 2", None),
+        ("[$X] + lib.npu", "1:", None),
+        ("lib.npu[$X, 0]", "1:", None),
+    ],
+)
+def test_what_is_in_brackets_stays_one_expression(migrate_with, new: str, inside: str, after: str | None) -> None:
+    before = f"import lib\nx = lib.data[{inside}]\n"
+    result = migrate_with([code_rule("lib.data[$X]", new)], before)
+    assert text_of(result, before) == (before if after is None else f"import lib\nx = {after}\n")
+    assert ["a slice would" in found.message for found in result.findings] == ([True] if after is None else [])
+
+
+def test_brackets_behind_what_is_in_the_code_are_a_subscript(migrate_with) -> None:
+    rule = code_rule("lib.at($X[$Y])", "$X[$Y]")
+    before = "import lib\na = lib.at(y[1:, 2])\n"
+    assert text_of(migrate_with([rule], before), before) == "a = y[1:, 2]\n"
+
+
 def test_what_runs_twice_does_not_become_what_runs_once(migrate_with) -> None:
     rule = code_rule("lib.swap($X, $X)", "lib.flip($X)")
     before = "import lib\na = lib.swap(x[1], x[1])\nb = lib.swap(next(it), next(it))\n"
@@ -264,6 +298,12 @@ def test_what_code_is_called_on_has_its_own_rules(migrate_with) -> None:
         ),
         ("with gpu.pool(): f()\n", "f()\n"),
         ("with gpu.pool():\n\tif x:\n\t\tf()\n", "if x:\n\tf()\n"),
+        ("with gpu.pool():\n    f()\n    # of it\n# not\n    # deep\n", "f()\n# of it\n# not\n    # deep\n"),
+        ("def f():\n    x = 1\n    with gpu.pool():\n        'text'\n", "def f():\n    x = 1\n    'text'\n"),
+        (
+            "def f():\n    if x:\n        with gpu.pool():\n            'text'\n",
+            "def f():\n    if x:\n        'text'\n",
+        ),
         ("with open(a) as b, gpu.pool():\n    f()\n", "with open(a) as b:\n    f()\n"),
         ("with gpu.pool(), gpu.pool(1):\n    f()\n", "f()\n"),
         ("with open(a) as b, gpu.pool(), gpu.pool(1):\n    f()\n", "with open(a) as b:\n    f()\n"),
@@ -273,6 +313,13 @@ def test_what_code_is_called_on_has_its_own_rules(migrate_with) -> None:
         ("with gpu.pool():\r\n    f()\r\n", "f()\r\n"),
         ("with gpu.pool() as p:\n    f(p)\n", None),
         ("with gpu.pool():  # why\n    f()\n", None),
+        ("def f():\n    with gpu.pool():\n        'text'\n", None),
+        ("class A:\n    with gpu.pool():\n        'text'\n        f()\n", None),
+        (
+            "async def f():\n    async with gpu.pool():\n        with a:\n            'text'\n",
+            "async def f():\n    with a:\n        'text'\n",
+        ),
+        ("with (\n    gpu.pool()\n): f()\n", None),
         ("with a, gpu.pool(), (  # why\n    b\n):\n    f()\n", None),
         ("with (\n    gpu.pool(),  # why\n    a,\n):\n    f()\n", None),
         ("with (\n    a,\n    b,  # why\n    gpu.pool(),\n):\n    f()\n", None),
@@ -294,6 +341,13 @@ def test_what_a_with_enters_is_taken_out(migrate_with, before: str, after: str |
     assert text_of(result, imports + before) == (imports + before if after is None else left + after)
     assert [found.kind for found in result.findings] == ([FindingKind.REVIEW] if after is None else [])
     assert after is None or len(result.changes) == 1 + 2 * ("norm(" in before)
+
+
+def test_what_a_with_enters_is_taken_out_on_both_sides_of_what_stays(migrate_with) -> None:
+    rule = {"id": "r", "match": {"code": "lib.pool(...)"}, "then": {"remove": True}}
+    before = "import lib\nwith lib.pool(), open(a) as b, lib.pool(1):\n    lib.f()\n"
+    after = "import lib\nwith open(a) as b:\n    lib.f()\n"
+    assert text_of(migrate_with([rule], before), before) == after
 
 
 def test_all_names_of_an_import_may_go_that_new_code_leaves_unused(migrate_with) -> None:

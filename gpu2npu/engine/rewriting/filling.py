@@ -30,14 +30,15 @@ _EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _RUNS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
 _OUTER = (ast.Global, ast.Nonlocal)
 _COMMA = re.compile(r"\s*,\s*")
+_SUBSCRIPT = re.compile(r"[\w\])]\[$")  # not the bracket of a list
 
 # What a placeholder stands for: an expression, or all arguments of a call.
 Filling = ast.expr | list[ast.expr | ast.keyword]
 
 
 def fill(file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Filling | None]) -> tuple[Code, ...] | None:
-    """The code of a template whose placeholders stand for what `part` gives; None where it has nothing for one, or
-    code would be evaluated twice."""
+    """The code of a template whose placeholders stand for what `part` gives; None where it has nothing for one,
+    code would be evaluated twice, or a slice would stand outside of brackets."""
     code: list[Code] = []
     lone = False  # nothing was put before a comma
     for index, piece in enumerate(pieces):
@@ -49,6 +50,8 @@ def fill(file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Fill
         if found is None or (pieces.count(piece) > 1 and has_effects(found)):
             return None
         if isinstance(found, ast.expr):
+            if _has_slice(found) and not _is_enclosed(pieces, index, found):
+                return None
             code += _expression(file, pieces, index, found)
         elif found:
             code += _arguments(file, found)
@@ -67,6 +70,10 @@ def _expression(file: PythonFile, pieces: Sequence[Piece], index: int, found: as
     if outer != bounds or _is_operand(pieces, index, found) or _is_enclosed(pieces, index, found):
         return [outer]
     return ["(", outer, ")"]
+
+
+def _has_slice(found: ast.expr) -> bool:
+    return any(isinstance(each, ast.Slice) for each in (found, *(found.elts if isinstance(found, ast.Tuple) else ())))
 
 
 def _arguments(file: PythonFile, given: list[ast.expr | ast.keyword]) -> list[Code]:
@@ -126,6 +133,9 @@ def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
         return False
     before = (pieces[index - 1].text or "").rstrip() if index else ""
     after = (pieces[index + 1].text or "").lstrip() if index + 1 < len(pieces) else ""
+    if isinstance(found, (ast.Tuple, ast.Slice)):  # as in x[1, 2:]
+        placed = f"x{before}" if index > 1 else before  # behind another placeholder
+        return _SUBSCRIPT.search(placed) is not None and after.startswith("]")
     return before.endswith(("(", "[", "{", ",", "=")) and after.startswith((")", "]", "}", ","))
 
 

@@ -12,7 +12,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
 from gpu2npu.records import Bounds, Edit, MovedLines, Operation
 
-_COMMA = re.compile(r"[ \t]*,|")
+_COMMA = re.compile(r"\s*,")
 _REST_OF_LINE = re.compile(r"[ \t]*,?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)")
 _COMMA_ALONE = re.compile(r"\s*,\s*")
 # The end of the first line of a `with`, and of the parentheses around what it enters.
@@ -72,10 +72,10 @@ def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str,
     start, first = file.bounds(statement)[0], file.bounds(statement.body[0])[0]
     line = first - len(file.line_before(first))
     if line <= start:  # with a: b()
-        return [Edit((start, first), "", rule, message)] if "\n" not in file.text[start:first] else None
+        return [Edit((start, first), "", rule, message)]
     outer, inner = file.indentation(start), file.indentation(first)
     header = _HEADER_END.search(file.text, file.bounds(statement.items[-1].context_expr)[1], line)
-    if header is None or file.line_before(start) != outer or "#" in file.text[start : header.end()]:
+    if header is None or "#" in file.text[start : header.end()]:
         return None
     if _becomes_docstring(file, statement):
         return None
@@ -165,15 +165,19 @@ def without_arguments(
     reach = whole[0], max(whole[1], _end(_REST_OF_LINE, file, end))
     if not is_alone and not any(reach[0] <= at < reach[1] for at in beside):
         return whole, ""
+    behind = file.text[end : file.bounds(call)[1] - 1 if is_last else bounds[last + 1][0]]
+    parted = comma == end and "," in _COMMENT.sub("", behind)  # a comment stands before the comma
     rest = _REST_OF_LINE.match(file.text, end)
     indentation = file.indentation(start)
-    if rest is not None and file.line_before(start) == indentation:
+    if rest is not None and rest.end() >= comma and not parted and file.line_before(start) == indentation:
         retained = [_COMMENT.match(file.text, at) for at in beside if start <= at < rest.end()]
         text = "".join(f"{indentation}{each[0]}{file.newline}" for each in retained if each is not None)
         return (start - len(indentation), rest.end()), text
     if any(start <= at < end for at in beside):
         return None
-    return ((before, end) if first and not any(before <= at < start for at in beside) else (start, comma)), ""
+    if first and not any(before <= at < start for at in beside):
+        return (before, end), ""
+    return None if parted else ((start, comma), "")
 
 
 def _end(pattern: re.Pattern[str], file: PythonFile, offset: int) -> int:
@@ -186,8 +190,6 @@ def _between_brackets(file: PythonFile, call: ast.Call, place: Bounds) -> Bounds
     they have for themselves."""
     end = file.bounds(call)[1] - 1
     start = len(file.text[: place[0]].rstrip())
-    if file.text[place[1] : end].strip():
-        return place
     if not any(mark in file.text[start : place[0]] + file.text[place[1] : end] for mark in "\r\n"):
         return start, end
     indentation, rest = file.indentation(place[0]), _REST_OF_LINE.match(file.text, place[1])
