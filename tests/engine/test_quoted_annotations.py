@@ -23,12 +23,22 @@ HEAD = "import torch\nimport torch as t\nfrom torch import cuda\nfrom torch.cuda
         ("torch.Tensor", "torch.Tensor"),
     ],
 )
-@pytest.mark.parametrize("form", ["def f(x: {}): ...", "def f() -> {}: ...", "x: {} = None", "x: list[{}] = []"])
+@pytest.mark.parametrize(
+    "form", ["def f(x: {}): ...", "def f() -> {}: ...", "async def f() -> {}: ...", "x: {} = None", "x: list[{}] = []"]
+)
 def test_a_quoted_annotation_is_renamed(form: str, annotation: str, expected: str) -> None:
     source = HEAD + form.format(repr(annotation)) + "\ny = cuda.Stream(), CUDAGraph()\n"
     found = migrate_source(source.encode(), "a.py", RULES, ProjectContext(version="2.7.1"))
     assert found.content is not None
     assert form.format(repr(expected)) + "\n" in found.content.decode()
+
+
+def test_a_value_of_a_literal_type_is_no_name() -> None:
+    source = HEAD + "x: Literal['cuda.CUDAGraph'] = 'cuda.CUDAGraph'\ny: 'cuda.CUDAGraph' = cuda.CUDAGraph()\n"
+    found = migrate_source(source.encode(), "a.py", RULES, ProjectContext(version="2.7.1"))
+    assert found.content is not None
+    lines = ["x: Literal['cuda.CUDAGraph'] = 'cuda.CUDAGraph'", "y: 'npu.NPUGraph' = npu.NPUGraph()"]
+    assert found.content.decode().splitlines()[-2:] == lines
 
 
 def test_what_the_release_lacks_is_reported_and_stays() -> None:

@@ -89,6 +89,7 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
         (BEFORE, "if x: lib.start(2)\n", "no line of its own"),
         (AROUND, "if lib.start(2):\n    pass\n", "no line of its own"),
         (AFTER, "for x in lib.start(2):\n    pass\n", "no line of its own"),
+        (WRAP, "@(  # me@home\n    other)\nclass A(lib.Model): ...\n", "does not begin a line"),
         (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n", "between the brackets"),
         (UNDECORATE, "@lib.graph(hook=register())\ndef f(): ...\n", "would no longer run"),
         (UNDECORATE, "@lib.graph(\n    warmup=1,  # once\n)\ndef f(): ...\n", "a comment would be lost"),

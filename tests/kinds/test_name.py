@@ -48,6 +48,19 @@ def test_a_string_whose_owner_changes_is_reported(migrate_with) -> None:
     assert [finding.rule for finding in result.findings] == ["switch"]
 
 
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("getattr(torch.cuda, 'nosuch')", ["torch.cuda.nosuch"]),
+        ("getattr(torch.cuda, 'nosuch', None)", []),
+        ("hasattr(torch.cuda, 'nosuch')", []),
+    ],
+)
+def test_a_name_that_is_asked_for_is_not_reported(rulebook, use: str, expected: list[str]) -> None:
+    result = migrate_source(f"import torch\n{use}\n".encode(), "train.py", rulebook, ProjectContext())
+    assert [finding.api for finding in result.findings] == expected
+
+
 def test_what_an_alias_stands_for_is_reported_once(migrate_with) -> None:
     rule = {"id": "v", "match": {"name": "torch.ver.x"}, "then": {"report": {"kind": "review", "message": "Look."}}}
     result = migrate_with([rule], "import torch\nversion = torch.ver.x\nif version: print(version)\n")
@@ -139,6 +152,11 @@ def test_a_module_from_a_star_import_is_reported(rulebook) -> None:
         ("isinstance(x, nn.Linear | nn.DataParallel)", 0),
         ("type(x) in (nn.DataParallel, nn.Linear)", 0),
         ("def f(x: Optional[nn.DataParallel]): ...", 0),
+        ("def f() -> nn.DataParallel: ...", 0),
+        ("async def f() -> nn.DataParallel: ...", 0),
+        ("x: nn.DataParallel", 0),
+        ("x: object = nn.DataParallel", 1),
+        ("def f(x=nn.DataParallel): ...", 1),
         ("isinstance(nn.DataParallel(x), Wrapped)", 1),
         ("nn.DataParallel(x) == y", 1),
         ("x = nn.DataParallel", 1),
@@ -213,6 +231,8 @@ def test_a_plugin_that_is_spelled_is_bound(migrate, plugin: str) -> None:
         ("import os, house.a\nhouse.a.f()\n", "import os, house_npu.a, house_npu as house\nhouse.a.f()\n"),
         ("import house.a as b\nb.f()\n", "import house_npu.a as b\nb.f()\n"),
         ("from house.a import b\nb()\n", "from house_npu.a import b\nb()\n"),
+        ("import firm.gpu\nfirm.gpu.f()\nfirm.f()\n", "import firm.gpu\nimport firm_npu\nfirm_npu.f()\nfirm.f()\n"),
+        ("import firm.gpu as g\ng.f()\n", "import firm_npu as g\ng.f()\n"),
         ("from firm import gpu\ngpu.f()\n", "import firm_npu\nfirm_npu.f()\n"),
         ("from firm import gpu as g, x\ng.f()\n", "import firm_npu as g\nfrom firm import x\ng.f()\n"),
     ],

@@ -85,6 +85,32 @@ def test_a_device_that_may_be_torchs_is_migrated(project, case):
     assert result.content is not None and b"'npu'" in result.content
 
 
+STAYS = {
+    "a call of Python's": "import os, jax\ndevice = 'cuda'\nos.environ.setdefault('D', device)\njax.devices('cuda')\n",
+    "a result": "import jax\ndef pick_device():\n    return 'cuda'\njax.devices(pick_device(), 'cuda')\n",
+}
+
+
+@pytest.mark.parametrize("code", STAYS.values(), ids=STAYS)
+def test_a_device_that_no_other_package_is_given_stays(project, code):
+    assert project({"a.py": code})["a.py"].content is None
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("import torch", "torch.zeros(1)"),
+        ("", "from torch import zeros"),
+        ("", "import torch"),
+        ("", "import torchvision"),
+    ],
+)
+def test_a_class_that_has_something_of_torch_has_its_devices_migrated(project, head, line):
+    code = SETTINGS.replace("import numpy", f"{line}\n                import numpy")
+    text, _ = migrated(project, f"{head}\n{textwrap.dedent(code)}", "settings.py")
+    assert 'self.spare = "npu:1"' in text and 'self.spare = "cuda:1"' in migrated(project, SETTINGS, "settings.py")[0]
+
+
 REACHED = {
     "a name": "DEVICE = 'cuda'\njax.devices('cuda')",
     "a result": "def pick_device():\n    return 'cuda'\njax.devices('cuda')",

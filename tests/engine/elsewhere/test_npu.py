@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpu2npu.engine.elsewhere.npu import has_npu_file
+
 KEPT = [
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
@@ -16,6 +18,11 @@ KEPT = [
     "if not is_npu_available():\n    torch.cuda.empty_cache()\n",
     "if kind != 'npu':\n    torch.cuda.empty_cache()\n",
     "def f():\n    if is_torch_npu_available():\n        return 'npu'\n    return torch.cuda.current_device()\n",
+    "if 'npu' not in kinds:\n    torch.cuda.empty_cache()\n",
+    "def f():\n  try:\n    import torch_npu\n  except ImportError:\n    pass\n  else:\n    return 'npu'\n"
+    "  return torch.device('cuda')\n",
+    "if backend == Backend.HCCL:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
+    "if is_available('npu'):\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
     "n = torch.npu.device_count() if is_npu else torch.cuda.device_count()\n",
     "torch.cuda.empty_cache()\nif kind == 'xpu':\n    f()\nif kind == 'npu':\n    torch.npu.empty_cache()\n",
     "if device == 'npu':\n    f()\nif (device == 'cuda' and n == 1) or device in ('mps', 'npu'):\n    f()\n",
@@ -104,6 +111,8 @@ CHANGED = {
     "if is_npu:\n    d = 'npu'\nf()\nif torch.cuda.is_available():\n    d = 'cuda'\n": "f()\nif torch.npu",
     "def f():\n  if not torch.cuda.is_available():\n    return 0\n  if is_npu:\n    return 1\n": "not torch.npu.is",
     "def f():\n  if is_npu or wide:\n    return 0\n  if torch.cuda.is_available():\n    return 1\n": "torch.npu.is",
+    "def f():\n  if is_mps:\n    return 0\n  elif is_npu:\n    f()\n  torch.cuda.init()\n": "  torch.npu.init",
+    "if is_named('npu'):\n    f()\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()",
     "if kind == Kind.XPU:\n    f()\nelse:\n    torch.cuda.empty_cache()  # not npu\n": "    torch.npu.empty_cache()",
 }
 
@@ -117,6 +126,22 @@ def test_what_runs_on_no_npu_stays(project, code):
 @pytest.mark.parametrize("code", CHANGED)
 def test_other_conditions_decide_nothing(migrate, code):
     assert CHANGED[code] in migrate(f"import torch\n{code}")
+
+
+@pytest.mark.parametrize(
+    ("path", "beside", "expected"),
+    [
+        ("platform_cuda.py", "platform_npu.py", True),
+        ("lib/platform_cuda.py", "lib/platform_npu.py", True),
+        ("lib/gpu_worker_base.py", "lib/ascend_worker_base.py", True),
+        ("nccl.py", "hccl.py", True),
+        ("lib/platform_cuda.py", "platform_npu.py", False),
+        ("platform_cuda.py", "worker_npu.py", False),
+        ("platform_cpu.py", "platform_npu.py", False),
+    ],
+)
+def test_a_file_for_gpus_may_have_one_for_npus_beside_it(path, beside, expected):
+    assert has_npu_file(path, {path, beside}) is expected
 
 
 def test_names_that_are_imported_under_another_name_stay_bound(migrate):
