@@ -135,6 +135,25 @@ def test_what_the_npu_lacks_is_reported_under_every_alias_of_its_module(rulebook
     ]
 
 
+@pytest.mark.parametrize(
+    ("names", "after"),
+    [
+        ("GpuGraph, f", "from lib import (  # fast\n    NpuGraph, f)\nx = NpuGraph, f\n"),
+        ("GpuNode", "from lib.npu import (  # fast\n    GpuNode)\nx = GpuNode\n"),
+        ("GpuGraph, GpuNode", None),
+    ],
+)
+def test_a_statement_with_a_comment_is_renamed_but_not_split(migrate_with, names: str, after: str | None) -> None:
+    rules = [
+        {"id": "graph", "match": {"name": "lib.GpuGraph"}, "then": {"rename": "lib.NpuGraph"}},
+        {"id": "node", "match": {"name": "lib.GpuNode"}, "then": {"rename": "lib.npu.GpuNode"}},
+    ]
+    before = f"from lib import (  # fast\n    {names})\nx = {names}\n"
+    result = migrate_with(rules, before)
+    assert text_of(result, before) == (after or before)
+    assert ["split the statement" in found.message for found in result.findings] == [True] * (after is None)
+
+
 def test_a_module_from_a_star_import_is_reported(rulebook) -> None:
     text = b"from torch.cuda import *\nfrom torch import *\n\ncuda.synchronize()\nget_device_capability()\n"
     result = migrate_source(text, "train.py", rulebook, ProjectContext())

@@ -96,6 +96,7 @@ CHANGED += [
     TRIED.format("pass") + CHOSEN,
     f"def fast(x):\n    if x:\n        {PYCUDA}    return x\n{CHOSEN}",
     f"def fast(x):\n    import math\n    return x\n{CHOSEN}",
+    f"def fast(x):\n    'By nothing yet.'\n{CHOSEN}",
     NVIDIA.format("has_gpu", "True", "'nvidia-smi'"),
     NVIDIA.format("_has_nvidia_gpu", "True", "'npu-smi'"),
     NVIDIA.format("_has_nvidia_gpu", "size()", "'nvidia-smi'"),
