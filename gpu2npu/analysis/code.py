@@ -85,8 +85,7 @@ class Code:
 
 
 def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile) -> bool:
-    parent = file.parents[node]
-    if isinstance(parent, ast.Call) and parent.func is node:
+    if file.call_of(node) is not None:
         return False
     if isinstance(node, ast.Attribute):
         return isinstance(chain(node)[0], ast.Name)

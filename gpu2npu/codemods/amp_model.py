@@ -89,8 +89,8 @@ def _model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterato
             if target not in map(file.code, targets):
                 continue
             for other, use in uses.of(file, assign, target):
-                call = other.parents[use]
-                if isinstance(call, ast.Call) and call.func is use:
+                call = other.call_of(use)
+                if call is not None:
                     yield other, call
 
 

@@ -161,8 +161,7 @@ class CodeMatcher:
             return False
         above = self.names.file.parents[node]
         member = above.attr if isinstance(above, ast.Attribute) else ""
-        call = self.names.file.parents.get(above)
-        is_read = not (isinstance(call, ast.Call) and call.func is above)
+        is_read = self.names.file.call_of(above) is None
         if self.names.qualified(node, scope) is not None or self.kinds.has_own_class(member, is_read):
             return False
         return self.kinds.of(node, scope, member) == {UNKNOWN}

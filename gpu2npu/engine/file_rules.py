@@ -120,8 +120,7 @@ class FileRules:
 
     def is_read(self, node: ast.Attribute) -> bool:
         """Return whether an attribute is neither stored nor the method of a call."""
-        parent = self.file.parents[node]
-        return isinstance(node.ctx, ast.Load) and not (isinstance(parent, ast.Call) and parent.func is node)
+        return isinstance(node.ctx, ast.Load) and self.file.call_of(node) is None
 
     def has_own(self, member: str, read: bool) -> bool:
         """Return whether a class of the project, or of this file, that is not a Module or Tensor defines the member."""

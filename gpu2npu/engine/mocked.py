@@ -192,7 +192,7 @@ class MockedMembers:
         above = self.file.parents[node]
         if isinstance(above, ast.Attribute):
             return above.attr in MOCK_MEMBERS
-        return isinstance(above, ast.Call) and above.func is node
+        return self.file.call_of(node) is not None
 
     def _is_callable(self, value: ast.expr, scope: Scope) -> bool:
         if isinstance(value, ast.Call):

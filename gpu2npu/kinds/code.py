@@ -266,8 +266,7 @@ class CodeRules:
 
     def _is_called(self, matched: Matched) -> bool:
         """Return whether the place is a member that is called: a method, where the pattern is for an attribute."""
-        node, parent = matched.node, self.file.parents[matched.node]
-        return isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node
+        return isinstance(matched.node, ast.Attribute) and self.file.call_of(matched.node) is not None
 
     # Edits
 

@@ -35,8 +35,7 @@ class Site:
     @property
     def call(self) -> ast.Call | None:
         """The call of the expression, if it is called."""
-        parent = self.file.parents.get(self.node)
-        return parent if isinstance(parent, ast.Call) and parent.func is self.node else None
+        return self.file.call_of(self.node)
 
     def why_not_own(self, names: Names) -> str | None:
         """Return why a member may be one that a class of the project defines, or a function of a module; None else."""

@@ -56,7 +56,7 @@ def test_a_string_whose_owner_changes_is_reported(migrate_with) -> None:
         ("hasattr(torch.cuda, 'nosuch')", []),
     ],
 )
-def test_a_name_that_is_asked_for_is_not_reported(rulebook, use: str, expected: list[str]) -> None:
+def test_a_name_whose_presence_is_tested_is_not_reported(rulebook, use: str, expected: list[str]) -> None:
     result = migrate_source(f"import torch\n{use}\n".encode(), "train.py", rulebook, ProjectContext())
     assert [finding.api for finding in result.findings] == expected
 

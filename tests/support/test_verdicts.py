@@ -318,7 +318,7 @@ def test_what_is_missing_or_unknown_says_what_to_do():
         ("torch.ops.aten.nonsense", True),
     ],
 )
-def test_a_name_that_pytorch_lacks_is_told_from_one_that_no_table_lists(api: str, is_public: bool) -> None:
+def test_a_name_that_pytorch_lacks_differs_from_one_that_no_table_lists(api: str, is_public: bool) -> None:
     """No table has the members of classes, nor all operators."""
     found = verdict(api, "2.7.1")
     assert found.kind is VerdictKind.UNKNOWN

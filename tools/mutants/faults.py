@@ -35,7 +35,7 @@ def mutants(root: Path, path: Path) -> Iterator[Mutant]:
     """All mutants of a file in a repository."""
     text = path.read_bytes()
     starts = line_starts(text)
-    for node in _run(ast.parse(text)):
+    for node in _executed(ast.parse(text)):
         for left, right, after in _pieces(node):
             start = starts[left[0] - 1] + left[1]
             end = starts[right[0] - 1] + right[1]
@@ -44,14 +44,14 @@ def mutants(root: Path, path: Path) -> Iterator[Mutant]:
                 yield Mutant(str(path.relative_to(root)), left[0], start, end, before, after)
 
 
-def _run(tree: ast.AST) -> Iterator[ast.AST]:
+def _executed(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes of a tree but annotations, which no program here reads."""
     yield tree
     for name, value in ast.iter_fields(tree):
         if name not in ("annotation", "returns"):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    yield from _run(child)
+                    yield from _executed(child)
 
 
 def line_starts(text: bytes) -> list[int]:

@@ -63,7 +63,7 @@ class _Use:
     @property
     def call(self) -> ast.Call | None:
         """`model(x)`"""
-        return self.parent if isinstance(self.parent, ast.Call) and self.parent.func is self.node else None
+        return self.file.call_of(self.node)
 
 
 def on_one_npu(
@@ -240,13 +240,12 @@ def _first_card(wrap: Wrap) -> str:
 def _unwrapped(use: _Use) -> Iterator[Step]:
     """A use of the model as it is without a wrapper."""
     file, attribute = use.file, use.parent
-    call = file.parents[attribute]
-    is_method = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
+    call = file.call_of(attribute)
     if use.attribute == "module" and not _is_guarded(use.file, use.node):
         yield span_removed(file, file.bounds(use.node)[1], file.bounds(attribute)[1], _UNWRAPPED)
-    elif is_method and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
+    elif call is not None and use.attribute == "state_dict" and not arguments(call):
         yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
-    elif is_method and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):
+    elif call is not None and use.attribute == "load_state_dict" and arguments(call):
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
 
 

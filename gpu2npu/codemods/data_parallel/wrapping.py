@@ -106,10 +106,8 @@ def _stores(file: ParsedFile, node: ast.AST, name: str) -> bool:
 
 def _with_move(file: ParsedFile, call: ast.Call) -> ast.Call:
     attribute = file.parents[call]
-    moved = file.parents[attribute]
-    if isinstance(attribute, ast.Attribute) and isinstance(moved, ast.Call) and moved.func is attribute:
-        return moved if is_move(file, moved) else call
-    return call
+    moved = file.call_of(attribute) if isinstance(attribute, ast.Attribute) else None
+    return moved if moved is not None and is_move(file, moved) else call
 
 
 def is_move(file: ParsedFile, node: ast.AST) -> bool:

@@ -76,10 +76,10 @@ class UnpackedArguments:
             name = string_value(above.slice)
             if name is not None and isinstance(beyond, ast.Assign) and above in beyond.targets:
                 yield Pair(name, above.slice, beyond.value)
-        elif isinstance(above, ast.Attribute) and isinstance(beyond, ast.Call) and beyond.func is above:
+        elif isinstance(above, ast.Attribute) and (call := self.file.call_of(above)) is not None:
             if above.attr == "update":
-                yield from (Pair(each.arg, each.value, each.value) for each in beyond.keywords if each.arg is not None)
-                yield from (pair for each in beyond.args for pair in self._given(each, scope))
-            elif above.attr == "setdefault" and len(beyond.args) == 2:
-                name = string_value(beyond.args[0])
-                yield from (Pair(name, *beyond.args),) if name is not None else ()
+                yield from (Pair(each.arg, each.value, each.value) for each in call.keywords if each.arg is not None)
+                yield from (pair for each in call.args for pair in self._given(each, scope))
+            elif above.attr == "setdefault" and len(call.args) == 2:
+                name = string_value(call.args[0])
+                yield from (Pair(name, *call.args),) if name is not None else ()

@@ -155,12 +155,11 @@ class _Versions:
         if one.attr == other.attr:
             return
         cls = self.old.class_of(one.value)
-        call = self.old.file.parents[one]
         if cls is not None:
             yield self._seen(({"member": f"{cls}.{one.attr}"}, {"rename": other.attr}), one)
         elif not is_specific(one.attr):
             return
-        elif isinstance(call, ast.Call) and call.func is one:
+        elif self.old.file.call_of(one) is not None:
             yield self._seen(({"method": one.attr}, {"rename": other.attr}), one)
         else:
             yield self._seen(({"attribute": one.attr}, {"rename": other.attr}), one)

@@ -61,6 +61,11 @@ class PythonFile:
             yield parent
             parent = self.parents.get(parent)
 
+    def call_of(self, node: ast.AST) -> ast.Call | None:
+        """The call that calls what a node is: `f(x)` for its `f`."""
+        parent = self.parents.get(node)
+        return parent if isinstance(parent, ast.Call) and parent.func is node else None
+
     def unordered(self) -> ByKind:
         """The nodes in the module by their types, in no order: no walk is needed."""
         kinds: dict[type[ast.AST], list[ast.AST]] = {}

@@ -18,7 +18,7 @@ def test_operands_of_unlike_dtypes_are_named_in_their_order(multiply: Product, l
         multiply(a, b)
 
 
-def test_the_first_minor_that_is_not_positive_is_told() -> None:
+def test_the_first_minor_that_is_not_positive_is_named() -> None:
     torch.manual_seed(0)
     matrices = torch.eye(4).repeat(6, 1, 1)
     for number in range(4):

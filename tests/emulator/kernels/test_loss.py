@@ -67,7 +67,7 @@ def test_negative_log_likelihood_and_its_gradient(
 
 
 @pytest.mark.parametrize("target", [-1, 4])
-def test_a_target_that_is_no_class_is_told(target: int) -> None:
+def test_a_target_that_is_not_a_class_is_refused(target: int) -> None:
     for device in ("cpu", "npu"):
         x = torch.zeros(1, 4, device=device)
         F.nll_loss(x, torch.tensor([3], device=device))

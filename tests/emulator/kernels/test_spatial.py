@@ -172,8 +172,8 @@ def test_max_unpool_and_the_indices_that_it_refuses(dimensions: int) -> None:
         assert result.nonzero().tolist() == [[0, 0], [1, 4], [2, plane - 1]]
         assert result.sum(1).tolist() == [1, 2, 3]
         for wrong in (-1, plane):
-            told = f"invalid max index: {wrong} .* of size {'x'.join('3' * dimensions)}"
-            with pytest.raises(RuntimeError, match=told):
+            message = f"invalid max index: {wrong} .* of size {'x'.join('3' * dimensions)}"
+            with pytest.raises(RuntimeError, match=message):
                 unpool(x, indices.clamp(max=4).index_fill(0, indices.new_tensor([1]), wrong), [3] * dimensions)
 
 

@@ -45,7 +45,7 @@ def test_a_parameter_is_a_device(migrate: Callable[[str], str], text: str) -> No
         "build(params=['cuda'])\n",
     ],
 )
-def test_a_doubtful_parameter_is_reported(rulebook: Rulebook, text: str) -> None:
+def test_an_uncertain_parameter_is_reported(rulebook: Rulebook, text: str) -> None:
     """A condition on sources is not called one on tensors."""
     result = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
     (finding,) = result.findings

@@ -77,8 +77,9 @@ class _Search:
         if is_switched_off(self.program, file, use):
             return
         names, paths = None, {file.path}
-        if isinstance(parent, ast.Call) and parent.func is use:
-            given = [*parent.args, *(each.value for each in parent.keywords)]
+        call = file.call_of(use)
+        if call is not None:
+            given = [*call.args, *(each.value for each in call.keywords)]
             names = self._values(file, given[0], paths) if given else None
         if names is None:
             self._leave_all(frozenset(), {file.path})
