@@ -19,6 +19,16 @@ from gpu2npu.emulator.npu_ops.quantization.numbers import INT8
 
 _BY_MASK = (0, 1)  # sparse modes that take the mask itself; the others take a triangle of 2048
 
+_EARLIER_NAMES = {  # of the options of npu_fused_infer_attention_score_v2
+    "actual_seq_qlen": "actual_seq_lengths",
+    "actual_seq_kvlen": "actual_seq_lengths_kv",
+    "quant_scale_out": "quant_scale2",
+    "quant_offset_out": "quant_offset2",
+    "num_query_heads": "num_heads",
+    "softmax_scale": "scale",
+    "return_softmax_lse": "softmax_lse_flag",
+}
+
 
 def _refuse(**given: Any) -> None:
     for name, value in given.items():
@@ -211,10 +221,6 @@ def npu_incre_flash_attention(
     )[0]
 
 
-def _with_sums(found: tuple[Array, Array], wanted: bool) -> tuple[Array, Array]:
-    return found if wanted else (found[0], np.zeros(1, F32))
-
-
 @kernel("npu::npu_fused_infer_attention_score")
 def npu_fused_infer_attention_score(
     query: Array,
@@ -267,56 +273,11 @@ def npu_fused_infer_attention_score(
         ropes=(query_rope, key_rope),
         quant=(quant_scale2, quant_offset2),
     )
-    return _with_sums(found, softmax_lse_flag)
+    return found if softmax_lse_flag else (found[0], np.zeros(1, F32))
 
 
 @kernel("npu::npu_fused_infer_attention_score_v2")
-def npu_fused_infer_attention_score_v2(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    query_rope: Array | None = None,
-    key_rope: Array | None = None,
-    pse_shift: Array | None = None,
-    atten_mask: Array | None = None,
-    actual_seq_qlen: Sequence[int] | None = None,
-    actual_seq_kvlen: Sequence[int] | None = None,
-    block_table: Array | None = None,
-    quant_scale_out: Array | None = None,
-    quant_offset_out: Array | None = None,
-    num_query_heads: int = 1,
-    num_key_value_heads: int = 0,
-    softmax_scale: float = 1.0,
-    pre_tokens: int = FAR,
-    next_tokens: int = FAR,
-    input_layout: str = "BSH",
-    sparse_mode: int = 0,
-    block_size: int = 0,
-    inner_precise: int = 0,
-    return_softmax_lse: bool = False,
-    **others: Any,
-) -> tuple[Array, Array]:
+def npu_fused_infer_attention_score_v2(query: Array, key: Array, value: Array, **options: Any) -> tuple[Array, Array]:
     """`npu_fused_infer_attention_score` under its later names."""
-    _refuse(**others)
-    found = _attend(
-        query,
-        key,
-        value,
-        heads=num_query_heads,
-        key_heads=num_key_value_heads,
-        layout=input_layout,
-        scale=softmax_scale,
-        mask=atten_mask,
-        pse=pse_shift,
-        query_lengths=actual_seq_qlen,
-        key_lengths=actual_seq_kvlen,
-        mode=sparse_mode,
-        before=pre_tokens,
-        after=next_tokens,
-        block_table=block_table,
-        block_size=block_size,
-        ropes=(query_rope, key_rope),
-        quant=(quant_scale_out, quant_offset_out),
-    )
-    return _with_sums(found, return_softmax_lse)
+    earlier = {_EARLIER_NAMES.get(name, name): option for name, option in options.items()}
+    return npu_fused_infer_attention_score(query, key, value, **earlier)
