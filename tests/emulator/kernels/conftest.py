@@ -34,7 +34,7 @@ TOLERANCE = {
     torch.complex128: (1e-9, 1e-7),
 }
 # PyTorch asks a back end of its own for convolutions by another name.
-ASKED_AS = {"aten::convolution": "aten::convolution_overrideable"}
+REQUESTED_AS = {"aten::convolution": "aten::convolution_overrideable"}
 # Which of several equal elements is named is not specified; the values that come with the indices are compared.
 UNSPECIFIED_INDICES = {"aten::topk": 1, "aten::sort": 1, "aten::median.dim": 1, "aten::kthvalue": 1, "aten::mode": 1}
 # Results that are differences of nearly equal numbers.
@@ -143,7 +143,7 @@ class Differential(TorchDispatchMode):
         base, _, overload = name.partition(".")
         mutated = [i for i, a in enumerate(func._schema.arguments) if a.alias_info and a.alias_info.is_write]
         functional = base[:-1] + (f".{overload}" if overload else "") if base.endswith("_") and mutated else name
-        found = KERNELS.get(ASKED_AS.get(name, name)) or KERNELS.get(functional)
+        found = KERNELS.get(REQUESTED_AS.get(name, name)) or KERNELS.get(functional)
         half = any(isinstance(a, torch.Tensor) and a.dtype in (torch.float16, torch.bfloat16) for a in args)
         foreign = (half and name in ROUNDED_ALONG_THE_WAY) or any(
             isinstance(a, torch.Tensor) and not _has_array(a) for a in args
@@ -181,8 +181,8 @@ class Differential(TorchDispatchMode):
             if functional != name and isinstance(result, np.ndarray):
                 result = result.astype(to_dtype(expected.dtype))
             if name in UNSPECIFIED_INDICES:
-                kept = [i for i in range(len(expected)) if i != UNSPECIFIED_INDICES[name]]
-                result, expected_ = [result[i] for i in kept], [expected[i] for i in kept]
+                compared = [i for i in range(len(expected)) if i != UNSPECIFIED_INDICES[name]]
+                result, expected_ = [result[i] for i in compared], [expected[i] for i in compared]
                 problem = difference(result, expected_, scale)
             else:
                 problem = difference(result, expected, scale)

@@ -63,3 +63,10 @@ def test_a_learned_slope_at_its_bend(weight, check):
     slope = torch.full((1,), weight)
     check(aten._prelu_kernel.default, POINTS, slope)
     check(aten._prelu_kernel_backward.default, torch.full_like(POINTS, 3.0), POINTS, slope)
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+def test_a_dimension_that_cannot_be_halved_is_named(dim):
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError, match="must be even, but dimension 1 is size 3"):
+            torch.nn.functional.glu(torch.ones(2, 3, device=device), dim)

@@ -136,7 +136,7 @@ def test_powers_of_one_exponent(exponent, dtype, check):
     check(aten.pow.Tensor_Scalar, SPECIAL.to(dtype), exponent)
 
 
-def test_integers_wrap_around(kernels_of):
+def test_integers_wrap_on_overflow(kernels_of):
     big = np.full(1, 2**31 - 1, np.int32)
     assert kernels_of["aten::add.Tensor"](big, 1) == -(2**31)
 
@@ -229,3 +229,9 @@ def test_dtypes_that_are_refused(name, dtypes):
     for device in ("cpu", "npu"):
         with pytest.raises(RuntimeError, match=r"not (yet )?implemented for"):
             getattr(torch, name)(a.to(device), b.to(device))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8], ids=str)
+def test_integers_to_the_powers_zero_and_one(dtype, check):
+    for exponent in (0, 1, 3):
+        check(torch.ops.aten.pow.Tensor_Scalar, torch.tensor([0, 1, 2, 5], dtype=dtype), exponent)

@@ -70,14 +70,14 @@ def test_what_the_cpu_refuses_is_refused(refused, size):
             refused(torch.ones(4 if size == 4 else size, size, device=device))
 
 
-def test_what_the_cpu_takes_is_taken_once_asked_and_not_asked_again():
+def test_what_the_cpu_takes_is_checked_once_and_not_again():
     from gpu2npu.emulator.device.dispatch import checks
 
-    asked = []
+    checked = []
     original = checks.refusal
 
     def counting(signature, args, kwargs):
-        asked.append(signature.name)
+        checked.append(signature.name)
         return original(signature, args, kwargs)
 
     x = torch.randn(3, 7, device="npu")
@@ -86,7 +86,7 @@ def test_what_the_cpu_takes_is_taken_once_asked_and_not_asked_again():
         for value in (0.25, 0.6, 0.75):
             torch.nn.functional.softshrink(x, value)
         torch.nn.functional.softshrink(x, 1.5)
-    assert asked == ["aten::softshrink"] * 2
+    assert checked == ["aten::softshrink"] * 2
 
 
 def test_the_devices_of_a_call_must_agree():

@@ -77,7 +77,7 @@ def test_gather_and_scatter(dim, check):
             check(aten.scatter_reduce.two, x.long(), dim, index, src.long() + 3, reduce, include_self=include_self)
 
 
-def test_scattered_integers_are_added_exactly_and_wrap_around(check):
+def test_scattered_integers_are_added_exactly_and_wrap_on_overflow(check):
     index = torch.tensor([0, 0, 1])
     check(aten.scatter_add.default, torch.zeros(2, dtype=torch.int64), 0, index, torch.tensor([2**62, 1, 2**53 + 1]))
     check(aten.scatter_add.default, torch.zeros(2, dtype=torch.int8), 0, index, torch.full((3,), 100).to(torch.int8))
@@ -218,3 +218,19 @@ def test_negative_log_likelihood(reduction, weighted, dtype, check):
         check(forward, x, target, weight, reduction, -100, scale=4)
         y, total = forward(x, target, weight, reduction, -100)
         check(backward, torch.ones_like(y), x, target, weight, reduction, -100, total, scale=4)
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 6])
+def test_a_fixed_number_of_places_that_are_not_zero(size, check):
+    x = torch.tensor([[0, 1, 1], [1, 0, 1]])
+    check(torch.ops.aten.nonzero_static.default, x, size=size)
+    check(torch.ops.aten.nonzero_static.default, x > 0, size=size, fill_value=-7)
+
+
+def test_only_longer_rows_are_renormed():
+    table = torch.tensor([[3.0, 4.0], [6.0, 8.0], [0.6, 0.8], [30.0, 40.0]])
+    index = torch.tensor([0, 1, 1, 2])
+    expected, actual = (torch.embedding_renorm_(table.to(d), index.to(d), 5, 2).cpu() for d in ("cpu", "npu"))
+    assert actual[0].tolist() == [3.0, 4.0]
+    assert torch.equal(actual[2:], table[2:])
+    torch.testing.assert_close(actual, expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -69,3 +70,67 @@ def test_ranks_of_systems_with_columns_of_nearly_nothing(driver: str) -> None:
         )
         assert ours.rank.tolist() == theirs.rank.tolist()
         assert ours.residuals.shape == theirs.residuals.shape
+
+
+@pytest.mark.parametrize("call", ["inv_ex", "solve_ex", "lu_factor_ex", "ldl_factor_ex"])
+def test_singular_matrices_are_numbered_and_refused_only_where_errors_are_checked(call: str) -> None:
+    matrices = torch.tensor([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    if call == "ldl_factor_ex":
+        matrices[0] = 0
+    operands = (torch.ones(2, 2, 1),) if call == "solve_ex" else ()
+    for check_errors in (False, True):
+        outcomes: list[list[int] | type[Exception]] = []
+        for device in ("cpu", "npu"):
+            given = [each.to(device) for each in (matrices, *operands)]
+            assert getattr(torch.linalg, call)(
+                *(each[1:] for each in given), check_errors=check_errors
+            ).info.tolist() == [0]
+            try:
+                outcomes.append(getattr(torch.linalg, call)(*given, check_errors=check_errors).info.tolist())
+            except RuntimeError as error:
+                outcomes.append(type(error))
+        assert outcomes[0] == outcomes[1], (check_errors, outcomes)
+
+
+@pytest.mark.parametrize(("left", "right"), [((), (2,)), ((2,), ()), ((3, 1), (1, 2)), ((2,), (3, 2)), ((3, 2), (2,))])
+def test_solutions_of_batches_that_are_spread_over_each_other(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(*left, 3, 3), torch.randn(*right, 3, 2)
+    for device in ("cpu", "npu"):
+        on = b.to(device)
+        solved = torch.linalg.solve(a.to(device), on)
+        assert torch.allclose(a.to(device) @ solved, on, atol=1e-4)
+        solved = torch.linalg.lu_solve(*torch.linalg.lu_factor(a.to(device)), on)
+        assert torch.allclose(a.to(device) @ solved, on, atol=1e-4)
+    symmetric = (a + a.mT).to("npu")  # PyTorch's CPU code reads beyond the factors of fewer matrices
+    solved = torch.linalg.ldl_solve(*torch.linalg.ldl_factor(symmetric), b.to("npu"))
+    assert torch.allclose(symmetric @ solved, b.to("npu"), atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 4)], ids=str)
+def test_solutions_of_vectors(batch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(*batch, 3, 3), torch.randn(*batch, 3)
+    expected, actual = (torch.linalg.solve(a.to(device), b.to(device)) for device in ("cpu", "npu"))
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("unpack_data", [True, False])
+@pytest.mark.parametrize("unpack_pivots", [True, False])
+def test_parts_of_a_packed_factorisation(unpack_data: bool, unpack_pivots: bool, check: Callable[..., None]) -> None:
+    torch.manual_seed(0)
+    for shape in ((3, 3), (2, 4, 3), (2, 3, 4)):
+        factors, pivots = torch.linalg.lu_factor(torch.randn(shape))
+        check(torch.ops.aten.lu_unpack.default, factors, pivots, unpack_data, unpack_pivots)
+
+
+def test_inner_products_conjugate_the_first_vector(check: Callable[..., None]) -> None:
+    a, b = torch.tensor([1 + 2j, -1j, 3]), torch.tensor([2 - 1j, 1 + 1j, 0.5j])
+    check(torch.ops.aten.vdot.default, a, b)
+    check(torch.ops.aten.vdot.default, a.real, b.imag)
+    check(torch.ops.aten.dot.default, a, b)
+
+
+def test_batches_of_unlike_lengths_are_named(kernels_of: dict[str, Callable[..., object]]) -> None:
+    with pytest.raises(RuntimeError, match="batch sizes 2 and 5 differ"):
+        kernels_of["aten::bmm"](np.ones((2, 3, 4)), np.ones((5, 4, 6)))

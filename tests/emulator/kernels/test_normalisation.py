@@ -117,3 +117,12 @@ def test_group_norm_with_weights_or_without(groups: int, affine: bool, check: Ch
     _, *saved = torch.native_group_norm(x, weight, bias, 4, 6, 5, groups, 1e-3)
     for mask in ([True, False, False], [True, affine, affine], [False, affine, False]):
         check(aten.native_group_norm_backward.default, g, x, *saved, weight, 4, 6, 5, groups, mask, scale=4)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("eps", [None, 1.0])
+def test_root_mean_squares_of_narrow_rows(width: int, eps: float | None) -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, width), torch.randn(width)
+    expected, actual = (F.rms_norm(x.to(device), (width,), weight.to(device), eps) for device in ("cpu", "npu"))
+    torch.testing.assert_close(actual.cpu(), expected)

@@ -47,7 +47,7 @@ def test_values_and_gradients_are_the_cpus(op):
     assert not_numpy() == before
 
 
-def test_samples_that_differ_are_told():
+def test_samples_that_differ_are_reported():
     op = dict(load("op_db"))["cos"]
     torch_cos = op.op
     op.op = lambda x: torch_cos(x) + (0.5 if x.device.type == "npu" else 0)

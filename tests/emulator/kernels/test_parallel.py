@@ -96,3 +96,23 @@ def test_lists_of_large_tensors_are_updated_as_small_ones_are(name, monkeypatch)
     kernel(*copies[:arguments], *scalars)
     for ours, theirs in zip(lists[0], copies[0], strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_arrays_that_are_not_contiguous_are_computed_in_place():
+    count = 2 * parallel._SMALL
+    x = np.arange(2.0 * count, dtype=np.float32)
+    for source, out in (
+        (x[::2], np.zeros(2 * count, np.float32)[::2]),
+        (x[:count], np.zeros(2 * count, np.float32)[::2]),
+    ):
+        result = parallel.by_rows(lambda out, y: np.negative(y, out=out), out, source)
+        assert result is out
+        assert np.array_equal(out, -source)
+
+
+def test_arrays_of_other_shapes_are_broadcast():
+    out = np.zeros((2, parallel._SMALL), np.float32)
+    row = np.arange(parallel._SMALL, dtype=np.float32)
+    assert np.array_equal(
+        parallel.by_rows(lambda out, y: np.negative(y, out=out), out, row), np.broadcast_to(-row, out.shape)
+    )

@@ -111,3 +111,16 @@ def test_samples_for_more_planes_than_an_image_has():
     expected = pool(x)
     pool._random_samples = samples.npu()
     assert torch.equal(pool(x.npu()).cpu(), expected)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_an_image_of_one_pixel_is_sampled(mode, padding):
+    grid = torch.tensor([[[[-1.5, 0.3], [3.0, 3.0], [0.0, 0.2]]]])
+    expected, actual = (
+        torch.nn.functional.grid_sample(
+            torch.full((1, 1, 1, 1), 2.0).to(d), grid.to(d), mode, padding, align_corners=False
+        )
+        for d in ("cpu", "npu")
+    )
+    torch.testing.assert_close(actual.cpu(), expected)

@@ -146,3 +146,18 @@ def test_edges_of_histograms_of_points_within_bounds(check):
     points, bounds = torch.rand(10, 3), [0.0, 1.0, -1.0, 2.0, 0.25, 0.5]
     check(aten._histogramdd_bin_edges.default, points, [2, 3, 4], range=bounds)
     check(aten._histogramdd_from_bin_cts.default, points, [2, 3, 4], range=bounds, weight=torch.rand(10))
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+def test_variances_of_complex_numbers(correction, check):
+    x = torch.tensor([[1 + 2j, -1j, 3], [0.5, 2 - 2j, 1j]])
+    for dim in (None, [0], [1], [0, 1]):
+        for name in ("var", "std", "var_mean"):
+            check(getattr(torch.ops.aten, name).correction, x, dim, correction=correction)
+
+
+def test_the_place_of_an_extreme_among_all_keeps_dimensions(check):
+    x = torch.tensor([[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]])
+    for name in ("argmax", "argmin"):
+        for keepdim in (True, False):
+            check(getattr(torch.ops.aten, name).default, x, None, keepdim)

@@ -20,13 +20,13 @@ def test_shares_of_a_batch_are_normalised_as_the_whole(affine, sizes):
     w, b = (weight.detach().npu(), bias.detach().npu()) if affine else (None, None)
     each = [torch.batch_norm_stats(share, EPS) for share in shares]
     counts = torch.tensor([share.numel() / 3 for share in shares], device="npu")
-    mine = torch.zeros(3, device="npu"), torch.ones(3, device="npu")
+    updated = torch.zeros(3, device="npu"), torch.ones(3, device="npu")
     mean, invstd = torch.batch_norm_gather_stats_with_counts(
-        shares[0], torch.stack([e[0] for e in each]), torch.stack([e[1] for e in each]), *mine, MOMENTUM, EPS, counts
+        shares[0], torch.stack([e[0] for e in each]), torch.stack([e[1] for e in each]), *updated, MOMENTUM, EPS, counts
     )
     result = torch.cat([torch.batch_norm_elemt(share, w, b, mean, invstd, EPS) for share in shares])
     torch.testing.assert_close(result.cpu(), expected.detach())
-    for actual, wanted in zip(mine, running, strict=True):
+    for actual, wanted in zip(updated, running, strict=True):
         torch.testing.assert_close(actual.cpu(), wanted)
 
     parts = [

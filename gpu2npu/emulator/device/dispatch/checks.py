@@ -36,6 +36,7 @@ _COMPLETE = frozenset(
     )
 )
 _OF_THE_NPU = frozenset({"aten::one_hot"})  # takes what PyTorch's refuses, and refuses by itself
+_ON_META = frozenset({"aten::linalg_ldl_solve"})  # PyTorch 2.13's CPU code ends the process where batches are broadcast
 _PLACES = frozenset({"generator", "device", "layout", "pin_memory", "memory_format", "non_blocking"})
 
 
@@ -111,15 +112,16 @@ def _is_watched() -> bool:
 
 def _ask(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     refused = None
-    if _elements(args) <= _SMALL or _holds_complex(args):
+    on_meta = signature.op._schema.name in _ON_META
+    if not on_meta and (_elements(args) <= _SMALL or _holds_complex(args)):
         refused = refusal(signature, args, kwargs)
     else:
         try:
             signature.op._op_dk(_META, *_without_data(args), **_options_without_data(kwargs, signature.outs))
         except NotImplementedError:
             pass
-        except Exception:
-            refused = refusal(signature, args, kwargs)
+        except Exception as error:
+            refused = error if on_meta else refusal(signature, args, kwargs)
     if refused is not None:
         raise refused from None
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import (
+    C128,
     F32,
     F64,
     I64,
@@ -15,7 +16,10 @@ from gpu2npu.emulator.kernels.promotion import (
     cast,
     compute_dtype,
     default_dtype,
+    float_dtype,
+    is_complex,
     is_integral,
+    result_type,
     rounded,
 )
 from gpu2npu.emulator.kernels.registry import kernel
@@ -53,8 +57,8 @@ def arange_from(start: Number, end: Number, step: Number = 1, *, dtype: np.dtype
     return _range(start, end, step, dtype)
 
 
-def _number(x: Number | Array) -> float:
-    return float(x.real) if not isinstance(x, np.ndarray) else float(x)
+def _number(x: Number | Array) -> Number:
+    return x.item() if isinstance(x, np.ndarray) else x
 
 
 @kernel(
@@ -62,14 +66,14 @@ def _number(x: Number | Array) -> float:
 )
 def linspace(start: Number | Array, end: Number | Array, steps: int, *, dtype: np.dtype | None = None) -> Array:
     """`steps` numbers from start to end inclusive, exact at both ends."""
-    target = dtype or default_dtype()
     first, last = _number(start), _number(end)
+    target = dtype or float_dtype(result_type(first, last))
     compute = F64 if is_integral(target) else compute_dtype(target)
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
     at = np.arange(steps, dtype=compute)
     forward = compute.type(first) + compute.type(step) * at
     backward = compute.type(last) - compute.type(step) * (steps - 1 - at)
-    return rounded(np.where(at < steps / 2, forward, backward).astype(compute, copy=False), target)
+    return rounded(np.where(at < max(steps // 2, 1), forward, backward).astype(compute, copy=False), target)
 
 
 @kernel(
@@ -79,8 +83,9 @@ def logspace(
     start: Number | Array, end: Number | Array, steps: int, base: float = 10.0, *, dtype: np.dtype | None = None
 ) -> Array:
     """`steps` powers of base, exponents from start to end inclusive."""
-    exponents = linspace(start, end, steps, dtype=F64)
-    return rounded(np.power(base, exponents), dtype or default_dtype())
+    kind = float_dtype(result_type(_number(start), _number(end)))
+    exponents = linspace(start, end, steps, dtype=C128 if is_complex(kind) else F64)
+    return rounded(np.power(base, exponents), dtype or kind)
 
 
 @kernel("aten::eye")

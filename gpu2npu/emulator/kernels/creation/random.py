@@ -130,8 +130,7 @@ def random_between(self: Array, *bounds: int | None, generator: Generator, **nam
     Raises:
         RuntimeError: The interval is empty, or the dtype does not hold it.
     """
-    low = bounds[0] if bounds else named["from"]
-    high = bounds[1] if len(bounds) > 1 else named.get("to")
+    low, high = bounds or (named["from"], named.get("to"))
     assert low is not None
     if high is None:
         high = int(_EXACT.get(self.dtype) or _limits(self.dtype)[1]) + 1

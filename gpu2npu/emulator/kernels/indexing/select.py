@@ -22,7 +22,7 @@ def _mask(condition: Array, kind: type) -> Array:
 def chosen(condition: Array, a: Array, b: Array) -> Array:
     """`a` where the bool condition holds, `b` elsewhere; all broadcast, a and b have one dtype."""
     kind = _BITS.get(b.dtype.itemsize)
-    if kind is None or b.dtype.kind == "c":
+    if kind is None:
         return np.where(condition, a, b)
     x, y = a.view(kind), b.view(kind)
     return np.asarray(((x ^ y) & _mask(condition, kind)) ^ y).view(b.dtype)

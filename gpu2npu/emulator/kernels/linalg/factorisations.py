@@ -80,12 +80,18 @@ def linalg_lu_factor(
     return factors.astype(A.dtype), pivots, info
 
 
-def _unpacked(factors: Array, order: Array) -> tuple[Array, Array, Array]:
+def _triangles(factors: Array) -> tuple[Array, Array]:
+    """L, with ones on its diagonal, and U of a packed factorization."""
     rows, columns = factors.shape[-2:]
     steps = min(rows, columns)
     lower = np.tril(factors[..., :, :steps], -1) + np.eye(rows, steps, dtype=factors.dtype)
-    placed = np.swapaxes(np.eye(rows, dtype=factors.dtype)[order], -2, -1)
-    return placed, lower, np.triu(factors[..., :steps, :])
+    return lower, np.triu(factors[..., :steps, :])
+
+
+def _exchanges(pivots: Array, factors: Array) -> Array:
+    """P, the matrix (..., rows, rows) of the row exchanges."""
+    rows = factors.shape[-2]
+    return np.swapaxes(np.eye(rows, dtype=factors.dtype)[permutation(pivots, rows)], -2, -1)
 
 
 @kernel("aten::lu_unpack")
@@ -95,22 +101,18 @@ def lu_unpack(
     unpack_data: bool = True,
     unpack_pivots: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """P, L and U of a packed factorization; empty what is not asked for."""
+    """P, L and U of a packed factorization; empty what is not requested."""
     nothing = np.zeros(0, LU_data.dtype)
-    order = permutation(LU_pivots, LU_data.shape[-2]) if unpack_pivots else np.zeros(0, np.int64)
-    if not unpack_data:
-        rows = LU_data.shape[-2]
-        return np.swapaxes(np.eye(rows, dtype=LU_data.dtype)[order], -2, -1), nothing, nothing
-    placed, lower, upper = _unpacked(LU_data, order)
-    return placed if unpack_pivots else nothing, lower, upper
+    placed = _exchanges(LU_pivots, LU_data) if unpack_pivots else nothing
+    return placed, *(_triangles(LU_data) if unpack_data else (nothing, nothing))
 
 
 @kernel("aten::linalg_lu")
 def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:  # noqa: N803
     """P, L and U with A = P L U; P is empty without pivoting."""
     factors, pivots, _ = lu_factor(A, pivot)
-    placed, lower, upper = _unpacked(factors.astype(A.dtype), permutation(pivots, A.shape[-2]))
-    return placed if pivot else np.zeros(0, A.dtype), lower, upper
+    factors = factors.astype(A.dtype)
+    return _exchanges(pivots, factors) if pivot else np.zeros(0, A.dtype), *_triangles(factors)
 
 
 def cholesky_factor(matrix: Array, upper: bool) -> tuple[Array, Array]:

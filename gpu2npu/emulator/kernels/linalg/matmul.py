@@ -150,7 +150,7 @@ def dot(self: Array, tensor: Array) -> Array:
 @kernel("aten::vdot")
 def vdot(self: Array, other: Array) -> Array:
     """The inner product of two vectors, the first conjugated."""
-    return rounded(_product(np.conj(self) if self.dtype.kind == "c" else self, other), self.dtype)
+    return rounded(_product(np.conj(self), other), self.dtype)
 
 
 @kernel("aten::addr")

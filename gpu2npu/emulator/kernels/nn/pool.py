@@ -96,7 +96,7 @@ def _max_pool(self: Array, count: int, *settings: Any) -> tuple[Array, Array]:
         RuntimeError: The padding is more than half a window.
     """
     _check_padding(*(per_dimension(settings[which], count) for which in (2, 0, 3)))
-    if self.ndim < count + 2 or self.size < 2 * parallel.BLOCK:
+    if self.size < 2 * parallel.BLOCK:
         return _max_pool_of(self, count, *settings)
     parts = parallel.run(lambda part: _max_pool_of(self[part], count, *settings), parallel.blocks(len(self), self.size))
     best, indices = zip(*parts, strict=True)
