@@ -63,3 +63,31 @@ def test_adagrad(check):
     f32 = torch.float32
     options = {"lr": 0.1, "lr_decay": 0.01, "weight_decay": 0.1, "eps": 1e-10, "maximize": False}
     check(aten._fused_adagrad_.default, tensors(f32), tensors(f32), moments(f32), steps(4), **options)
+
+
+SCALES = {
+    "no scale": {},
+    "a scale": {"grad_scale": torch.tensor(128.0), "found_inf": torch.tensor(0.0)},
+    "an overflow": {"grad_scale": torch.tensor(128.0), "found_inf": torch.tensor(1.0)},
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_steps_up_or_down_with_decay_and_gradients_that_are_scaled(scale, maximize, decay, as_tensor, check):
+    f32, overload = torch.float32, "tensor_lr" if as_tensor else "default"
+    options = {"lr": torch.tensor(0.05) if as_tensor else 0.05, "weight_decay": decay, "maximize": maximize}
+    options |= {name: number.clone() for name, number in SCALES[scale].items()}
+    rates = {"beta1": 0.9, "beta2": 0.99, "eps": 1e-3, "amsgrad": False}
+    for name in ("_fused_adam_", "_fused_adamw_"):
+        state = (tensors(f32), tensors(f32), tensors(f32), moments(f32), [], steps(1))
+        check(getattr(getattr(aten, name), overload), *state, **rates, **options)
+    for dampening in (0.0, 0.4):
+        rates = {"momentum": 0.9, "dampening": dampening, "nesterov": False, "is_first_step": False}
+        check(getattr(aten._fused_sgd_, overload), tensors(f32), tensors(f32), tensors(f32), **rates, **options)
+    rates = {"lr_decay": 0.2, "eps": 1e-3}
+    check(
+        getattr(aten._fused_adagrad_, overload), tensors(f32), tensors(f32), moments(f32), steps(3), **rates, **options
+    )

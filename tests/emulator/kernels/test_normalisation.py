@@ -126,3 +126,10 @@ def test_root_mean_squares_of_narrow_rows(width: int, eps: float | None) -> None
     x, weight = torch.randn(4, width), torch.randn(width)
     expected, actual = (F.rms_norm(x.to(device), (width,), weight.to(device), eps) for device in ("cpu", "npu"))
     torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_batch_norm_that_leaves_its_running_statistics(check: Check) -> None:
+    torch.manual_seed(0)
+    x, mean, var = torch.randn(4, 3, 5), torch.rand(3), torch.rand(3) + 0.5
+    for weight, bias in ((torch.rand(3), torch.rand(3)), (None, None)):
+        check(aten._batch_norm_no_update.default, x, weight, bias, mean, var, 0.3, 1e-3)

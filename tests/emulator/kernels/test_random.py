@@ -141,3 +141,47 @@ def test_the_same_generator_state_gives_the_same_numbers(draw):
         first, again, other = (draw(name, np.empty(50, np.float32), seed=seed).tolist() for seed in (1, 1, 2))
         assert first == again
         assert first != other
+
+
+def test_the_signs_and_slopes_of_a_leaky_relu_that_are_drawn(draw):
+    x = np.linspace(-2, 2, SIZE).astype(np.float32)
+    noise = np.empty_like(x)
+    y = draw("rrelu_with_noise", x, noise, 0.25, 0.5, True)
+    assert np.array_equal(y[x > 0], x[x > 0])
+    assert (noise[x > 0] == 1).all()
+    slopes = noise[x <= 0]
+    assert np.allclose(y[x <= 0], x[x <= 0] * slopes)
+    assert 0.25 <= slopes.min() < 0.26 < 0.49 < slopes.max() <= 0.5
+    assert abs(slopes.mean() - 0.375) < 0.01
+
+
+def test_slopes_are_the_middle_where_none_are_drawn(draw):
+    x = np.array([-2.0, 0.0, 3.0], np.float32)
+    assert draw("rrelu_with_noise", x, np.zeros_like(x), 0.25, 0.75, False).tolist() == [-1.0, 0.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_and_ones_of_a_probability_that_is_given(dtype, draw):
+    like = np.empty(SIZE, dtype)
+    for share in (0.0, 0.2, 1.0):
+        ones = draw("bernoulli.p", like, share).astype(np.float64)
+        assert set(np.unique(ones)) <= {0.0, 1.0}
+        assert abs(ones.mean() - share) < 0.01
+    shares = np.repeat([0.0, 0.3, 1.0], SIZE // 3).astype(np.float32)
+    of_each = draw("bernoulli.Tensor", np.empty(shares.shape, dtype), shares).astype(np.float64).reshape(3, -1)
+    assert np.allclose(of_each.mean(axis=1), [0, 0.3, 1], atol=0.02)
+    assert draw("bernoulli.Tensor", like, shares[:1]).dtype == dtype
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1])
+def test_what_is_not_a_probability_is_refused(p, draw):
+    with pytest.raises(RuntimeError, match=r"expects p to be in \[0, 1\]"):
+        draw("bernoulli.p", np.empty(3, np.float32), p)
+
+
+@pytest.mark.parametrize("name", ["randperm", "randperm.generator"])
+def test_permutations_hold_every_number_once(name, draw):
+    order = draw(name, 100)
+    assert order.dtype == np.int64
+    assert sorted(order) == list(range(100)) != list(order)
+    assert draw(name, 5, dtype=np.dtype(np.int32)).dtype == np.int32
