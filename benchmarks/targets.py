@@ -32,7 +32,7 @@ class Target:
     name: str
     value: float
     by_cpu: float
-    asked: float
+    required: float
     unit: str
 
 
@@ -95,22 +95,24 @@ def _cached(scratch: Path) -> Run:
     return run(command, accepted=_DONE)
 
 
-def _ratio(name: str, peer: Sequence[Run], ours: Sequence[Run], asked: float) -> Target:
+def _ratio(name: str, peer: Sequence[Run], ours: Sequence[Run], required: float) -> Target:
     """Return how many times as fast ours is: the median of the rounds, by the clock and by the processors' seconds."""
     pairs = list(zip(peer, ours, strict=True))
     value = statistics.median(one.seconds / other.seconds for one, other in pairs)
-    return Target(name, value, statistics.median(one.cpu / other.cpu for one, other in pairs), asked, "times")
+    return Target(name, value, statistics.median(one.cpu / other.cpu for one, other in pairs), required, "times")
 
 
-def _seconds(name: str, runs: Sequence[Run], asked: float) -> Target:
+def _seconds(name: str, runs: Sequence[Run], required: float) -> Target:
     value = statistics.median(each.seconds for each in runs)
-    return Target(name, value, statistics.median(each.cpu for each in runs), asked, "s")
+    return Target(name, value, statistics.median(each.cpu for each in runs), required, "s")
 
 
 def format_targets(targets: Sequence[Target]) -> str:
     """The lines as aligned text."""
     header = ["", "measured", "by cpu", "asked", ""]
-    cells = [[each.name, f"{each.value:.2f}", f"{each.by_cpu:.2f}", f"{each.asked:g}", each.unit] for each in targets]
+    cells = [
+        [each.name, f"{each.value:.2f}", f"{each.by_cpu:.2f}", f"{each.required:g}", each.unit] for each in targets
+    ]
     widths = [max(len(line[column]) for line in [header, *cells]) for column in range(len(header))]
     return "\n".join(
         "  ".join(

@@ -17,7 +17,7 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy  # no
 
 
 class NPUAccelerator(Accelerator):
-    """What Lightning asks of an accelerator that it does not have."""
+    """The methods that Lightning requires of an accelerator that it does not have."""
 
     def setup_device(self, device: torch.device) -> None:
         torch.npu.set_device(device)

@@ -44,9 +44,9 @@ def staged(tmp_path_factory):
 
 def advised(folder, output):
     """Return what the advisor prints, its table's lines joined, and the page that it writes, as text."""
-    said = run(MSPROF_ANALYZE, "advisor", "all", "-d", folder, "-o", output, "-l", "en")
+    printed = run(MSPROF_ANALYZE, "advisor", "all", "-d", folder, "-o", output, "-l", "en")
     (page,) = output.glob("*.html")
-    return said, re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")))
+    return printed, re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")))
 
 
 def share(page, name):
@@ -55,23 +55,23 @@ def share(page, name):
 
 
 def test_nothing_is_wrong_with_a_program_of_large_products(staged, tmp_path):
-    said, page = advised(staged("healthy"), tmp_path)
+    printed, page = advised(staged("healthy"), tmp_path)
     assert share(page, "Computing Time") > 80
     assert share(page, "Matmul") > 50
     for issue in ("Slow Dataloader", "Fusible Operator", "AICPU Issues", "Dynamic Shape"):
-        assert issue not in said
+        assert issue not in printed
 
 
 def test_a_slow_loader(staged, tmp_path):
-    said, page = advised(staged("slow_loader"), tmp_path)
-    microseconds = float(re.search(r"Found slow dataloader, cost ([\d.]+) us", said)[1])
+    printed, page = advised(staged("slow_loader"), tmp_path)
+    microseconds = float(re.search(r"Found slow dataloader, cost ([\d.]+) us", printed)[1])
     assert microseconds > 160_000  # sixteen rows of 10 ms
     assert share(page, "-- Free") > 30
 
 
 def test_small_kernels(staged, tmp_path):
-    said, page = advised(staged("small_kernels"), tmp_path)
-    assert float(re.search(r"([\d.]+) for host bottleneck duration percentage", re.sub(r"\s+", " ", said))[1]) > 0.5
+    printed, page = advised(staged("small_kernels"), tmp_path)
+    assert float(re.search(r"([\d.]+) for host bottleneck duration percentage", re.sub(r"\s+", " ", printed))[1]) > 0.5
     assert share(page, "Free Time") > share(page, "Computing Time")
 
 
@@ -82,14 +82,14 @@ def test_too_much_copying(staged, tmp_path):
 
 
 def test_fallbacks(staged, tmp_path):
-    said, _ = advised(staged("fallbacks"), tmp_path)
-    assert "AICPU Issues" in said
-    assert "Lgamma" in said
+    printed, _ = advised(staged("fallbacks"), tmp_path)
+    assert "AICPU Issues" in printed
+    assert "Lgamma" in printed
 
 
 def test_a_slow_rank(staged, tmp_path):
-    said, _ = advised(staged("slow_rank", 2), tmp_path)
-    assert re.search(r"Computing\s.*?has some issues in the cluster", said, re.DOTALL)
+    printed, _ = advised(staged("slow_rank", 2), tmp_path)
+    assert re.search(r"Computing\s.*?has some issues in the cluster", printed, re.DOTALL)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -131,9 +131,9 @@ def test_a_recipe_on_databases(staged, tmp_path, recipe):
 @pytest.mark.parametrize("kind", ["text", "db"])
 def test_a_comparison(staged, tmp_path, kind):
     healthy, slow = (staged(name, kind=kind) for name in ("healthy", "slow_loader"))
-    said = run(MSPROF_ANALYZE, "compare", "-d", slow, "-bp", healthy, "-o", tmp_path)
+    printed = run(MSPROF_ANALYZE, "compare", "-d", slow, "-bp", healthy, "-o", tmp_path)
     assert list(tmp_path.glob("performance_comparison_result_*.xlsx"))
-    lines = [[each.strip() for each in line.split("|")] for line in said.splitlines() if line.startswith("| ")]
+    lines = [[each.strip() for each in line.split("|")] for line in printed.splitlines() if line.startswith("| ")]
     (headers,) = (line for line in lines if "Computing Time" in line)
     rows = [dict(zip(headers, line, strict=True)) for line in lines if line[1] == "NPU"]
     assert len(rows) == 2

@@ -118,10 +118,10 @@ def free_port() -> Iterator[Callable[[], int]]:
     A socket that is bound and does not listen keeps it: SO_REUSEADDR, which PyTorch's stores set too, lets one more
     socket of that port listen.
     """
-    with contextlib.ExitStack() as kept:
+    with contextlib.ExitStack() as sockets:
 
         def call() -> int:
-            keeper = kept.enter_context(socket.socket())
+            keeper = sockets.enter_context(socket.socket())
             keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             keeper.bind(("127.0.0.1", 0))
             return int(keeper.getsockname()[1])

@@ -59,8 +59,8 @@ def encode(table: Path) -> dict[str, Any]:
 def _group(key: tuple[Any, ...], owners: Mapping[str, list[str]]) -> dict[str, Any]:
     supported, chips, dtypes, falls_back = key
     names = {owner: " ".join(sorted(owners[owner])) for owner in sorted(owners)}
-    said = {"chips": list(chips), "dtypes": list(dtypes), "falls_back": falls_back}
-    return {"supported": supported, **{name: value for name, value in said.items() if value}, "names": names}
+    limits = {"chips": list(chips), "dtypes": list(dtypes), "falls_back": falls_back}
+    return {"supported": supported, **{name: value for name, value in limits.items() if value}, "names": names}
 
 
 def use_of(name: str) -> str:

@@ -55,13 +55,15 @@ _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
 # What torch itself calls so: the emulator and the reference device each play it.
 _OF_TORCH = frozenset({"Event", "Generator", "Stream", "StreamContext", "device", "device_of"})
 _FOREIGN = ("emulator/site/", "codemods/templates/", "analysis/dynamic_shape_runtime/")  # names of others' APIs
+_BESIDE_THE_PACKAGE = ("tests", "tools", "benchmarks", "clients", "browser")
 
 
 def main() -> int:
-    """Print the violations in the package, its tests and tools, and the pages, and return the exit code."""
+    """Print the violations in the package, the Python code beside it, and the pages, and return the exit code."""
     found = [*violations(ROOT / "gpu2npu"), *_long(sorted((ROOT / "tests").rglob("*.py")), MOST_TEST_LINES)]
-    for file in (path for folder in ("tests", "tools", "benchmarks") for path in (ROOT / folder).rglob("*.py")):
-        found += (f"{file}:{line}: {sentence}" for line, sentence in _docstrings(ast.parse(file.read_text("utf-8"))))
+    for file in (path for folder in _BESIDE_THE_PACKAGE for path in (ROOT / folder).rglob("*.py")):
+        tree = ast.parse(file.read_text("utf-8"))
+        found += (f"{file}:{line}: {sentence}" for line, sentence in (*_names(file.stem, tree), *_docstrings(tree)))
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         if page.name != "CHANGELOG.md":
             found += (f"{page}:{line}: {sentence}" for line, sentence in prose(page.read_text("utf-8")))

@@ -125,8 +125,8 @@ def test_the_migrated_copy_reports_what_ran_on_the_npu(project: Path, training_p
 
 
 def environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MSFT_")}
-    return {**kept, "OMP_NUM_THREADS": "1"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MSFT_")}
+    return {**inherited, "OMP_NUM_THREADS": "1"}
 
 
 def test_scripts_get_one_import_and_every_line_keeps_its_number() -> None:
@@ -155,18 +155,18 @@ def test_a_byte_order_mark_and_a_future_import_stay_first() -> None:
     compile(changed["a.py"], "a.py", "exec")
 
 
-def test_what_cannot_be_watched_is_told() -> None:
+def test_what_cannot_be_watched_is_reported() -> None:
     changed, notes = instrument(
         {"broken.py": b"import (", "n.ipynb": b'{"cells": ["import torch"]}', "deep.py": b"import a\n" + b"(" * 5000}
     )
     assert sorted(changed) == [f"{PACKAGE}/__init__.py", f"{PACKAGE}/hook.py"]
-    told = [("broken.py", True), ("deep.py", True), ("n.ipynb", False), (".", True)]
-    assert [(note.path, note.failed) for note in notes] == told
+    expected = [("broken.py", True), ("deep.py", True), ("n.ipynb", False), (".", True)]
+    assert [(note.path, note.failed) for note in notes] == expected
     _, notes = instrument({"m.py": b"def f():\n    import torch\nif __name__ == '__main__':\n    f()\n"})
     assert [note.path for note in notes] == ["m.py", "."]
 
 
-def test_scripts_are_told_by_what_imports_them_and_what_they_lead_to() -> None:
+def test_scripts_are_recognised_by_what_imports_them_and_what_they_lead_to() -> None:
     files = {
         "train.py": b"from model import net\nnet.train()\n",  # its torch comes from another file
         "model.py": b"import torch\nnet = torch.nn.Linear(1, 1)\nprint(net)\n",  # imported, though it acts

@@ -18,7 +18,7 @@ def analyser(questions=BOTH) -> FileAnalyser:
 def rules(source: bytes, path: str = "a.py", **options) -> list[tuple[str, int, int]]:
     file = analyser(**options)(source, path)
     assert file.failure is None
-    return [(told.rule, told.span.cell, told.span.start_line) for told in (*file.findings, *file.advice)]
+    return [(each.rule, each.span.cell, each.span.start_line) for each in (*file.findings, *file.advice)]
 
 
 def notebook(*cells: str) -> bytes:
@@ -26,7 +26,7 @@ def notebook(*cells: str) -> bytes:
     return json.dumps({"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["torch"]}, *made]}).encode()
 
 
-def test_the_questions_that_are_asked() -> None:
+def test_only_the_requested_questions_are_answered() -> None:
     assert ("fused-optimizer", 0, 2) in rules(CODE.encode())
     assert not rules(CODE.encode(), questions=frozenset({FileQuestion.TORCH_APIS}))
 
@@ -36,13 +36,13 @@ def test_a_worker_can_have_it() -> None:
     assert sent(CODE.encode(), "a.py") == analyser()(CODE.encode(), "a.py")
 
 
-def test_notebooks_are_told_of_by_cell() -> None:
+def test_notebooks_are_reported_by_cell() -> None:
     source = notebook("import torch\n%matplotlib inline\n", "!pip install x", "x = 1\nopt = torch.optim.AdamW(ps)\n")
     assert rules(source, "n.ipynb") == [("fused-optimizer", 4, 2)]
 
 
 @pytest.mark.parametrize(
-    ("source", "path", "said"),
+    ("source", "path", "message"),
     [
         (b"import torch\nx = (\n", "a.py", "syntax error"),
         (b'{"torch": 1}', "a.ipynb", "not a notebook"),
@@ -53,9 +53,9 @@ def test_notebooks_are_told_of_by_cell() -> None:
         (b"import torch\n\ny = '\xff'", "a.py", "is not utf-8"),
     ],
 )
-def test_what_cannot_be_read_is_the_failure_of_the_file(source: bytes, path: str, said: str) -> None:
+def test_what_cannot_be_read_is_the_failure_of_the_file(source: bytes, path: str, message: str) -> None:
     file = analyser()(source, path)
-    assert file.failure is not None and said in file.failure and not file.findings and not file.advice
+    assert file.failure is not None and message in file.failure and not file.findings and not file.advice
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_a_tree_is_checked_twice_and_analysed(tmp_path: Path) -> None:
     assert list((tmp_path / "cache-own").rglob("*.sqlite"))
 
 
-def test_a_failure_says_what_the_command_said(tmp_path: Path) -> None:
+def test_a_failure_shows_the_message_of_the_command(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
         measure_project("none", tmp_path / "none", tmp_path)
     assert "none" in failed.value.stderr

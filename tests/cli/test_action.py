@@ -98,7 +98,7 @@ def test_known_findings_pass(project: Path) -> None:
     assert not (project / "gpu2npu.sarif").exists()
 
 
-def test_a_baseline_that_is_not_there_is_told(project: Path) -> None:
+def test_a_baseline_that_is_not_there_is_reported(project: Path) -> None:
     done = step(CHECK, project, baseline="known.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: The baseline 'known.json' is not a file")

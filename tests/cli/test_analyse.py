@@ -149,16 +149,16 @@ def test_odd_names_stay_cells_of_every_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("-v", "9.9.9"), "not known"),
         ((), "-v/--version is missing"),
         (("-v", "2.1.0", "-m", "nonsense"), "nonsense"),
     ],
 )
-def test_wrong_usage(project: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage(project: Path, arguments: tuple[str, ...], message: str) -> None:
     code, output = run("-i", project, "-o", project.parent, *arguments)
-    assert code == 2 and said in output
+    assert code == 2 and message in output
     assert not (project.parent / "proj_analysis").exists()
 
 

@@ -109,6 +109,6 @@ def test_a_script_that_has_several_processes_already_is_refused(run, project):
     assert "(tools/train.py:3): migrate it without 'distributed'" in error
 
 
-def test_the_options_of_the_migration_are_asked_for_as_ever(run, project):
+def test_the_options_of_the_migration_are_required_as_ever(run, project):
     assert "The option -i/--input is missing" in run("distributed", "-m", "train.py")[1]
     assert "The option -o/--output is missing" in run("-i", "proj", "distributed", "-m", "train.py")[1]

@@ -110,7 +110,7 @@ def test_killed_while_replacing(tmp_path: Path, migrate: Migrate, complete: tupl
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_asked_to_stop_it_cleans_up(
+def test_stopped_by_a_signal_it_cleans_up(
     tmp_path: Path, migrate: Migrate, complete: tuple[dict[str, bytes], int], number: signal.Signals, code: int
 ) -> None:
     _, operations = complete
@@ -167,7 +167,7 @@ def test_a_loop_in_one_file_costs_that_file(looping: tuple[list[str | Path], Pat
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "message"),
     [(signal.SIGINT, 130, "Error: Interrupted.\n"), (signal.SIGTERM, 143, "Error: Ended by SIGTERM.\n")],
 )
 def test_a_signal_ends_a_loop_and_leaves_nothing(
@@ -176,14 +176,14 @@ def test_a_signal_ends_a_loop_and_leaves_nothing(
     until: Callable[..., object],
     number: signal.Signals,
     code: int,
-    said: str,
+    message: str,
 ) -> None:
     command, mark = looping
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
         until(mark.exists)
         process.send_signal(number)
         _, errors = process.communicate()  # ends when no worker holds the pipe any more
-    assert (process.returncode, errors) == (code, said)
+    assert (process.returncode, errors) == (code, message)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
@@ -203,9 +203,11 @@ main()
 """
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Interrupted."), (signal.SIGTERM, "Ended by SIGTERM.")])
+@pytest.mark.parametrize(
+    ("number", "message"), [(signal.SIGINT, "Interrupted."), (signal.SIGTERM, "Ended by SIGTERM.")]
+)
 def test_a_signal_ends_a_loop_of_the_command_itself(
-    tmp_path: Path, until: Callable[..., object], number: signal.Signals, said: str
+    tmp_path: Path, until: Callable[..., object], number: signal.Signals, message: str
 ) -> None:
     mark = tmp_path / "mark"
     program = HANGING.format(path=sys.path, mark=str(mark))
@@ -214,13 +216,13 @@ def test_a_signal_ends_a_loop_of_the_command_itself(
         until(mark.exists)
         process.send_signal(number)
         _, errors = process.communicate()
-    assert (process.returncode, errors) == (-signal.SIGKILL, f"Error: {said}\n")
+    assert (process.returncode, errors) == (-signal.SIGKILL, f"Error: {message}\n")
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs signals of POSIX")
-@pytest.mark.parametrize(("number", "said"), [(None, ""), (signal.SIGTERM, "Error: Ended by SIGTERM.\n")])
+@pytest.mark.parametrize(("number", "message"), [(None, ""), (signal.SIGTERM, "Error: Ended by SIGTERM.\n")])
 def test_another_signal_does_not_kill(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], number: int | None, said: str
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], number: int | None, message: str
 ) -> None:
     """A timer with a handler of its own, such as that of --file-timeout, is not a reason to kill."""
     killed = []
@@ -233,7 +235,7 @@ def test_another_signal_does_not_kill(
     signals._wait_and_kill(read, os.getppid())
     os.close(read)
     assert killed == ([(os.getppid(), signal.SIGKILL)] if number else [])
-    assert capfd.readouterr().err == said
+    assert capfd.readouterr().err == message
 
 
 def test_a_full_pipe_ends_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:

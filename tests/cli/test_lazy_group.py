@@ -84,16 +84,16 @@ def test_a_launcher_that_an_earlier_migration_wrote_gets_the_command(project: li
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--"], "the training command is missing"),
         (["--diff", "--", "python", "train.py"], "--diff writes nothing"),
     ],
 )
-def test_what_has_no_meaning_is_refused(project: list[str], tmp_path: Path, more: list[str], said: str) -> None:
+def test_what_has_no_meaning_is_refused(project: list[str], tmp_path: Path, more: list[str], message: str) -> None:
     done = CliRunner().invoke(cli, [*project, *more])
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
     assert not (tmp_path / "out").exists()
 
 

@@ -192,7 +192,7 @@ def test_log_level(run, project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["-i", "proj", "-v", "2.1.0"], "-o/--output is missing"),
         (["-i", "proj", "-o", "out"], "-v/--version is missing"),
@@ -213,10 +213,10 @@ def test_log_level(run, project: Path) -> None:
         (["-i", "proj", "-o", "out", "-v", "2.1.0", "distributed", "-m", "train.py"], "never assigns"),
     ],
 )
-def test_wrong_usage_is_one_sentence(run, project: Path, arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_one_sentence(run, project: Path, arguments: list[str], message: str) -> None:
     done = run(*arguments)
     assert done.code == 2
-    assert said in done.err and done.err.startswith("Error: ") and done.err.count("\n") == 1
+    assert message in done.err and done.err.startswith("Error: ") and done.err.count("\n") == 1
     assert done.out == ""
     assert not (project.parent / "out").exists()
 

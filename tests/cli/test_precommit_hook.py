@@ -76,10 +76,10 @@ def test_a_finding_fails_and_is_shown(project: Path, tmp_path: Path) -> None:
 def test_the_arguments_of_the_guide(project: Path, tmp_path: Path) -> None:
     """`--fail-on any` and a baseline, which has to be made first."""
     (project / "train.py").write_text("import torch\nkernel = torch.cuda.jiterator._create_jit_fn('x')\n")
-    asked = documented()
-    assert asked["id"] == HOOK["id"]
-    before = run_hook(project, asked["args"], tmp_path / "cache")
+    guide_hook = documented()
+    assert guide_hook["id"] == HOOK["id"]
+    before = run_hook(project, guide_hook["args"], tmp_path / "cache")
     assert (before.returncode, before.stdout) == (2, "")
     assert "--update-baseline makes one" in before.stderr
-    assert run_hook(project, [*asked["args"], "--update-baseline"], tmp_path / "cache").returncode == 0
-    assert run_hook(project, asked["args"], tmp_path / "cache").returncode == 0
+    assert run_hook(project, [*guide_hook["args"], "--update-baseline"], tmp_path / "cache").returncode == 0
+    assert run_hook(project, guide_hook["args"], tmp_path / "cache").returncode == 0

@@ -12,12 +12,12 @@ from gpu2npu.emulator.launch import SITE
 from gpu2npu.support.releases import known_version
 
 RUN = [sys.executable, "-m", "gpu2npu", "run"]
-TELL = "import os, sys; print(sys.argv[1:], os.environ['GPU2NPU_NPUS'], os.environ.get('GPU2NPU_STRICT'))"
+REPORT = "import os, sys; print(sys.argv[1:], os.environ['GPU2NPU_NPUS'], os.environ.get('GPU2NPU_STRICT'))"
 
 
 @pytest.fixture
 def gpu2npu_run(tmp_path):
-    (tmp_path / "tell.py").write_text(TELL)
+    (tmp_path / "tell.py").write_text(REPORT)
 
     def start(*arguments, **environment):
         return subprocess.run(
@@ -76,8 +76,8 @@ def test_signals_reach_the_command(tmp_path):
 
 def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):
     (tmp_path / "ops.csv").write_text("old")
-    tell = "import os; path = os.environ['GPU2NPU_OP_REPORT']; print(path, os.path.exists(path))"
-    assert gpu2npu_run("--op-report", "ops.csv", "-c", tell).stdout == f"{tmp_path / 'ops.csv'} False\n"
+    code = "import os; path = os.environ['GPU2NPU_OP_REPORT']; print(path, os.path.exists(path))"
+    assert gpu2npu_run("--op-report", "ops.csv", "-c", code).stdout == f"{tmp_path / 'ops.csv'} False\n"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_bad_usage_is_one_clear_sentence(arguments, exit_code, words):
     assert "Traceback" not in result.output
 
 
-def test_a_real_torch_npu_is_not_hidden_unless_told_to(gpu2npu_run, tmp_path):
+def test_a_real_torch_npu_is_hidden_only_on_request(gpu2npu_run, tmp_path):
     (tmp_path / "real" / "torch_npu").mkdir(parents=True)
     (tmp_path / "real" / "torch_npu" / "__init__.py").touch()
     real = str(tmp_path / "real")
@@ -119,9 +119,9 @@ def test_without_torch_it_says_what_to_install(monkeypatch):
 
 
 def test_the_release_is_that_of_the_installed_torch_unless_it_is_chosen(gpu2npu_run):
-    tell = "import os; print(os.environ['GPU2NPU_TORCH_NPU'])"
-    assert gpu2npu_run("-c", tell).stdout == f"{known_version(version('torch').partition('+')[0])}\n"
-    assert gpu2npu_run("--torch-npu", "2.7.1.post2", "-c", tell).stdout == "2.7.1.post2\n"
+    code = "import os; print(os.environ['GPU2NPU_TORCH_NPU'])"
+    assert gpu2npu_run("-c", code).stdout == f"{known_version(version('torch').partition('+')[0])}\n"
+    assert gpu2npu_run("--torch-npu", "2.7.1.post2", "-c", code).stdout == "2.7.1.post2\n"
 
 
 def test_help_shows_an_example():

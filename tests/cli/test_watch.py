@@ -67,7 +67,7 @@ def test_the_diff_is_shown_at_the_start_and_after_each_save(
     assert added() == ["lib.ascend.run(1)", "from lib import ascend"]
 
 
-def test_a_rule_file_that_is_wrong_is_said_and_does_not_end_it(
+def test_a_rule_file_that_is_wrong_is_reported_and_does_not_end_it(
     watched: tuple[Path, Settings], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     watched[1].rules[0].write_text("{", encoding="utf-8")

@@ -111,7 +111,7 @@ def calls_of_plan(files):
     return count
 
 
-def test_what_is_asked_of_one_part_is_not_asked_of_the_others():
+def test_what_is_requested_of_one_part_is_not_requested_of_the_others():
     files = project(2, alone=True)
     assert "library1.py" in plan(files, CodemodChoice(data_parallel=False, amp_model="self.model")).rewrites
     with pytest.raises(CodemodError, match="'net' was found"):

@@ -142,7 +142,7 @@ def test_names_are_followed_through_saved_files(edit: Callable[..., None], tmp_p
     edit(session, "-v", "2.7.1")
 
 
-def test_a_wrong_setting_is_said(edit: Callable[..., None], tmp_path: Path) -> None:
+def test_a_wrong_setting_is_reported(edit: Callable[..., None], tmp_path: Path) -> None:
     (tmp_path / "gpu2npu.toml").write_text('version = "0.4"\n')
 
     async def session(editor: Editor) -> None:

@@ -100,7 +100,7 @@ def test_what_cannot_be_started_says_why(tmp_path, monkeypatch):
         assert error.value.exit_code == exit_code
 
 
-def test_requirements_are_looked_up_where_asked(tmp_path):
+def test_requirements_are_looked_up_in_the_given_paths(tmp_path):
     assert missing_requirements(sys.path) == ()
     (tmp_path / "numpy").mkdir()
     (tmp_path / "numpy" / "__init__.py").touch()

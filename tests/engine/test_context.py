@@ -28,7 +28,7 @@ from gpu2npu.rulebook import Rulebook, load_rulebook
         ("import house.gpu (\n", set()),
     ],
 )
-def test_the_modules_that_a_rule_asks_of_a_project(tmp_path: Path, source: str, imported: set[str]) -> None:
+def test_the_modules_that_a_rule_requires_of_a_project(tmp_path: Path, source: str, imported: set[str]) -> None:
     rule = {
         "id": "own",
         "why": "Because.",

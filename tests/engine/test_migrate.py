@@ -133,7 +133,7 @@ def test_a_file_without_a_trigger_is_not_even_parsed() -> None:
     assert run(b"print 'Python 2'\n") == MigratedFile("a.py")
 
 
-def test_changes_tell_where_what_and_why() -> None:
+def test_changes_report_where_what_and_why() -> None:
     changes = run(b"import torch\n\nif x:\n    torch.cuda.manual_seed_all(1); y.cuda()\n").changes
     assert [(c.span.start_line, c.rule, c.operation, c.before, c.after) for c in changes] == [
         (1, "torch-cuda", Operation.INSERT, "", "import torch_npu"),

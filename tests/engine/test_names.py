@@ -9,7 +9,7 @@ import pytest
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import load_rulebook
 
-KEPT = {
+UNCHANGED = {
     "parameter shadows torch": "import torch\ndef f(torch):\n    return torch.cuda.is_available()\n",
     "other package as torch": "import numpy as torch\ntorch.cuda.is_available()\n",
     "from another package": "from numba import cuda\ncuda.synchronize()\n",
@@ -25,7 +25,7 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("text", UNCHANGED.values(), ids=UNCHANGED)
 def test_what_is_not_torch_stays(migrate, text: str) -> None:
     if "class A" in text:
         assert "cuda.x()" in migrate(text)

@@ -245,7 +245,7 @@ GUARDED = {
 
 
 @pytest.mark.parametrize("use", GUARDED.values(), ids=GUARDED)
-def test_what_is_asked_to_be_a_tensor_is_one(project, use: str) -> None:
+def test_what_is_tested_to_be_a_tensor_is_one(project, use: str) -> None:
     migrated = project({"a.py": f"import torch\nfrom torch import nn\n{KIT}{use}\n"})["a.py"]
     assert b".npu()" in migrated.content and not migrated.findings
 

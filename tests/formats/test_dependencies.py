@@ -98,7 +98,7 @@ def test_torch_npu_beside_torch(migrated, path: str, before: str, after: str) ->
         ("Pipfile", '[packages]\ncupy-cuda12x = "*"\n', {"package-cupy"}),
     ],
 )
-def test_told_and_kept(migrate, path: str, text: str, rules: set[str]) -> None:
+def test_reported_and_unchanged(migrate, path: str, text: str, rules: set[str]) -> None:
     result = migrate(text, path)
     assert result.content is None
     assert {finding.rule for finding in result.findings} == rules

@@ -24,7 +24,7 @@ def test_options_and_conditions(migrated) -> None:
     assert migrated(before, "Makefile") == after
 
 
-def test_commands_in_variables_are_told(migrate) -> None:
+def test_commands_in_variables_are_reported(migrate) -> None:
     result = migrate("GPUS := $(shell nvidia-smi -L | wc -l)\nCXX = nvcc\n", "Makefile")
     assert result.content is None
     assert [finding.rule for finding in result.findings] == ["command-nvidia-smi", "command-nvcc"]

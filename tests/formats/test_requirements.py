@@ -27,7 +27,7 @@ def test_files(migrated, before: str, after: str) -> None:
     assert migrated(before, "requirements.txt") == after
 
 
-def test_the_version_asked_for(migrated) -> None:
+def test_the_requested_version(migrated) -> None:
     assert migrated("torch\n", "requirements/train.txt", "2.5.0") == "torch\ntorch-npu==2.5.1.post1\n"
     assert migrated("torch\n", "requirements-dev.in", "1.11.0") == "torch\n"
 
@@ -51,7 +51,7 @@ def test_constraints_install_nothing(migrated) -> None:
         ("numpy\nflash\n# flash-attn\n", set()),
     ],
 )
-def test_told_and_kept(migrate, text: str, rules: set[str]) -> None:
+def test_reported_and_unchanged(migrate, text: str, rules: set[str]) -> None:
     result = migrate(text, "requirements.txt")
     assert result.content is None
     assert {finding.rule for finding in result.findings} == rules

@@ -77,7 +77,7 @@ def test_a_number_is_found_as_it_is_written(tmp_path: Path, path: str, text: str
     assert [finding.span.start_line for finding in result.findings] == lines
 
 
-def test_a_device_of_a_users_library_asks_for_no_plugin(tmp_path: Path) -> None:
+def test_a_device_of_a_users_library_needs_no_plugin(tmp_path: Path) -> None:
     match, then = {"setting": "orchid.backend", "values": ["gpu"]}, {"rename": "npu"}
     for text, findings in (("orchid: {backend: gpu}\n", []), ("orchid: {device: cuda}\n", ["import-torch-npu"])):
         result = migrated(tmp_path, match, then, "a.yaml", text, ProjectContext(has_plugin=False))

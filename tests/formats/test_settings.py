@@ -57,7 +57,7 @@ def test_changed(migrated, path: str, before: str, after: str | None) -> None:
     assert migrated(before, path) == expected
 
 
-KEPT = [
+UNCHANGED = [
     ("c.yaml", "description: trains on cuda\nname: cuda\ntags: [cuda, nccl]\n"),
     ("c.yaml", "# device: cuda\ncuda: true\nno_cuda: false\npath: csrc/cuda\n"),
     ("c.yaml", "devices: [cuda, npu]\n"),
@@ -68,8 +68,8 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("path", "text"), KEPT)
-def test_kept(migrate, path: str, text: str) -> None:
+@pytest.mark.parametrize(("path", "text"), UNCHANGED)
+def test_unchanged(migrate, path: str, text: str) -> None:
     result = migrate(text, path)
     assert (result.content, result.findings) == (None, ())
 
@@ -89,7 +89,7 @@ FINDINGS = [
 
 
 @pytest.mark.parametrize(("path", "text", "rule"), FINDINGS)
-def test_told_and_kept(migrate, path: str, text: str, rule: str) -> None:
+def test_reported_and_unchanged(migrate, path: str, text: str, rule: str) -> None:
     result = migrate(text, path)
     assert (result.content, result.failure) == (None, None)
     assert rule in {finding.rule for finding in result.findings}
@@ -135,7 +135,7 @@ def renamed(value: object, key: str = "") -> object:
 
 
 @given(TREES, st.sampled_from(["json", "yaml"]))
-def test_only_the_values_meant_differ(migrated, tree: dict[str, object], language: str) -> None:
+def test_only_the_values_for_devices_and_backends_differ(migrated, tree: dict[str, object], language: str) -> None:
     if language == "json":
         text = json.dumps(tree, ensure_ascii=False, indent=1)
         assert json.loads(migrated(text, "c.json")) == renamed(tree)

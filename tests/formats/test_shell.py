@@ -29,7 +29,7 @@ def test_variables(migrated, before: str, after: str | None) -> None:
     assert migrated(before + "\n", "run.sh") == expected + "\n"
 
 
-KEPT = [
+UNCHANGED = [
     "# CUDA_VISIBLE_DEVICES=0 picks a card, nvidia-smi shows it",
     "echo 'use $CUDA_VISIBLE_DEVICES'",
     r'echo "use \$CUDA_VISIBLE_DEVICES"',
@@ -43,8 +43,8 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("text", KEPT)
-def test_kept(migrated, text: str) -> None:
+@pytest.mark.parametrize("text", UNCHANGED)
+def test_unchanged(migrated, text: str) -> None:
     assert migrated(text + "\n", "run.sh") == text + "\n"
 
 
@@ -107,7 +107,7 @@ FINDINGS = [
 
 
 @pytest.mark.parametrize(("text", "rule"), FINDINGS)
-def test_told_and_kept(migrate, text: str, rule: str) -> None:
+def test_reported_and_unchanged(migrate, text: str, rule: str) -> None:
     result = migrate(text + "\n", "run.sh")
     assert result.content is None
     assert rule in {finding.rule for finding in result.findings}

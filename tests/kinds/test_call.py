@@ -202,7 +202,7 @@ def test_the_module_that_a_rule_needs_is_imported_without_torch_too(migrate_with
     assert text_of(migrate_with([rule], before), before) == after
 
 
-def test_the_number_of_arguments_can_tell_two_calls_apart(migrate_with) -> None:
+def test_the_number_of_arguments_can_distinguish_two_calls(migrate_with) -> None:
     rule = {"id": "n", "match": {"call": "house.on", "arguments": 0}, "then": {"replace": "npu_on()"}}
     before = "import house\na = house.on()\nb = house.on('cpu')\n"
     assert text_of(migrate_with([rule], before), before) == "import house\na = npu_on()\nb = house.on('cpu')\n"
@@ -216,13 +216,13 @@ def test_a_function_that_is_bound_in_the_file_is_not_renamed_at_the_call_alone(m
         assert [finding.rule for finding in result.findings] == ["r"]
 
 
-def test_nothing_is_said_of_what_a_rule_took_out(migrate_with) -> None:
+def test_nothing_is_reported_of_what_a_rule_took_out(migrate_with) -> None:
     rule = {"id": "m", "match": {"argument": "mode", "of": "*.run"}, "then": {"remove": True}}
     result = migrate_with([rule], "run(1, mode='cuda')\n")
     assert (result.content, result.findings) == (b"run(1)\n", ())
 
 
-def test_of_a_value_that_a_rule_is_about_nothing_else_is_said(rulebook) -> None:
+def test_of_a_value_that_a_rule_is_about_nothing_else_is_reported(rulebook) -> None:
     text = b"import lightning\n\nlightning.Trainer(accelerator='cuda')\n"
     result = migrate_source(text, "train.py", rulebook, ProjectContext())
     assert [finding.rule for finding in result.findings] == ["lightning-accelerator-cuda"]

@@ -17,7 +17,7 @@ UNDECORATE = ({"decorator": "lib.graph"}, {"remove": True})
 BEFORE = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()"}})
 AFTER = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "after"}})
 FIRST = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "function"}})
-AROUND = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()", "place": "around"}})
+ENCLOSING = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()", "place": "around"}})
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ AROUND = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()", "
         (AFTER, "lib.start(2)", "lib.start(2)\nlib.npu.warm()"),
         (FIRST, 'def f():\n    """It."""\n    x = 1\n    if x:\n        lib.start(2)\n',
          'def f():\n    """It."""\n    lib.npu.warm()\n    x = 1\n    if x:\n        lib.start(2)\n'),
-        (AROUND, "def f():\n    lib.start(2)\n", "def f():\n    with lib.npu.scope():\n        lib.start(2)\n"),
-        (AROUND, "with lib.npu.scope():\n    lib.start(2)\n", None),
+        (ENCLOSING, "def f():\n    lib.start(2)\n", "def f():\n    with lib.npu.scope():\n        lib.start(2)\n"),
+        (ENCLOSING, "with lib.npu.scope():\n    lib.start(2)\n", None),
     ],
 )  # fmt: skip
 def test_what_is_added_and_removed(migrate_with, rule: tuple, before: str, after: str | None) -> None:
@@ -87,7 +87,7 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
     ("rule", "text", "reason"),
     [
         (BEFORE, "if x: lib.start(2)\n", "no line of its own"),
-        (AROUND, "if lib.start(2):\n    pass\n", "no line of its own"),
+        (ENCLOSING, "if lib.start(2):\n    pass\n", "no line of its own"),
         (AFTER, "for x in lib.start(2):\n    pass\n", "no line of its own"),
         (WRAP, "@(  # me@home\n    other)\nclass A(lib.Model): ...\n", "does not begin a line"),
         (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n", "between the brackets"),

@@ -184,7 +184,7 @@ def test_a_module_from_a_star_import_is_reported(rulebook) -> None:
     ],
 )
 @pytest.mark.parametrize("spelled", ["nn.DataParallel", "DataParallel"])
-def test_a_class_that_is_only_asked_for_is_no_use_of_it(migrate_with, use: str, expected: int, spelled: str) -> None:
+def test_a_class_that_is_only_tested_for_is_no_use_of_it(migrate_with, use: str, expected: int, spelled: str) -> None:
     imports = "from torch import nn\n" if spelled.startswith("nn.") else "from torch.nn import DataParallel, Linear\n"
     text = imports + use.replace("nn.DataParallel", spelled).replace("nn.Linear", "object")
     found = migrate_with([], text).findings

@@ -55,8 +55,8 @@ def test_the_own_file_wins_over_pyproject(tmp_path: Path) -> None:
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
     config = Settings("2.3.0", rules=(Path("theirs.json"),), skip_rules=("a",), exclude=("b",), skip_kinds=("shell",))
-    asked = Settings("2.1.0", rules=(Path("mine.json"),), skip_rules=("x",), exclude=("y",))
-    filled = asked.or_else(config)
+    command_line = Settings("2.1.0", rules=(Path("mine.json"),), skip_rules=("x",), exclude=("y",))
+    filled = command_line.or_else(config)
     assert (filled.version, filled.rules, filled.skip_rules) == ("2.1.0", (Path("mine.json"),), ("x",))
     assert (filled.exclude, filled.skip_kinds) == (("y",), ("shell",))
     assert Settings().or_else(config).rules == (Path("theirs.json"),)

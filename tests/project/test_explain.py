@@ -77,7 +77,7 @@ def test_why_a_built_in_rule_did_nothing(code: str, rule_id: str, expected: str)
 
 
 @pytest.mark.parametrize(
-    ("mine", "code", "expected"),
+    ("own", "code", "expected"),
     [
         (rule(NameMatch("lib.f"), since="2.3.0"), "import lib\nlib.f()", "for PyTorch 2.1.0, the rule is not: For"),
         (rule(NameMatch("lib.f"), where=Where(frozenset({"src/*"}))), "import lib\nlib.f()", "path fits `src/*`"),
@@ -90,8 +90,8 @@ def test_why_a_built_in_rule_did_nothing(code: str, rule_id: str, expected: str)
         (rule(PatternMatch("cu[0-9]+")), "x = 1  # cu118", "no string on this line"),
     ],
 )
-def test_why_a_users_rule_did_nothing(mine: Rule, code: str, expected: str) -> None:
-    found = explain(code, mine)
+def test_why_a_users_rule_did_nothing(own: Rule, code: str, expected: str) -> None:
+    found = explain(code, own)
     assert not found.changes
     assert expected in reason(found, "mine")
 
@@ -163,5 +163,5 @@ def test_no_such_cell(cell: int, line: int, expected: str) -> None:
 def test_rules_for_python_alone_are_not_spoken_of_in_other_files() -> None:
     found = explain("FROM nvidia/cuda:12.1.1\n", path="Dockerfile", line=1)
     assert [finding.rule for finding in found.findings] == ["image-nvidia"]
-    told = {rule.id for rule, _ in found.others}
-    assert "device-string" in told and not told & {"cuda-method", "torch-cuda"}
+    others = {rule.id for rule, _ in found.others}
+    assert "device-string" in others and not others & {"cuda-method", "torch-cuda"}

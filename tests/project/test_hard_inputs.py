@@ -128,33 +128,33 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
     with (folder / "large.py").open("wb") as large:
         large.write((IMPORT + PLACE).encode())
         large.truncate(LARGEST_PYTHON + 1)
-    said = {f"{name}.py": reason for name, (_, reason) in {**REFUSED, **WHOLE}.items()}
-    return folder, said | {"large.py": "it was not looked at: it is larger than 4 MB, the limit for a Python file"}
+    reasons = {f"{name}.py": reason for name, (_, reason) in {**REFUSED, **WHOLE}.items()}
+    return folder, reasons | {"large.py": "it was not looked at: it is larger than 4 MB, the limit for a Python file"}
 
 
-def unlike(found: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
-    return {path: found.get(path, "") for path in said if said[path] not in found.get(path, "")}
+def unlike(found: Mapping[str, str], reasons: Mapping[str, str]) -> dict[str, str]:
+    return {path: found.get(path, "") for path in reasons if reasons[path] not in found.get(path, "")}
 
 
 def test_what_is_refused_is_copied_and_listed(refused: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    project, said = refused
+    project, reasons = refused
     outcome, copy = migrate_project(project, Settings("2.1.0", jobs=1), Output(tmp_path))
     found = {file.path: file.failure for file in outcome.files if file.failure}
     found |= {note.path: note.reason for note in outcome.notes if note.failed}
-    assert unlike(found, said) == {} and found.keys() == said.keys()
+    assert unlike(found, reasons) == {} and found.keys() == reasons.keys()
     assert not outcome.complete
-    assert all((copy / path).read_bytes() == (project / path).read_bytes() for path in said)
+    assert all((copy / path).read_bytes() == (project / path).read_bytes() for path in reasons)
     assert "torch.npu.synchronize()" in (copy / "good.py").read_text()
 
 
 def test_what_is_refused_fails_a_check_and_an_analysis(refused: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    project, said = refused
+    project, reasons = refused
     result, _ = check_project((project,), Settings("2.1.0", jobs=1))
     found = {path.rpartition("/")[2]: reason for path, reason in result.failures}
-    assert unlike(found, said) == {} and found.keys() == said.keys()
+    assert unlike(found, reasons) == {} and found.keys() == reasons.keys()
     request = project, Settings("2.1.0", jobs=1), Output(tmp_path)
     _, notes, _ = analyse_project(*request, AnalysisChoice(("torch_apis",)), MODES)
-    assert unlike({note.path: note.reason for note in notes if note.failed}, said) == {}
+    assert unlike({note.path: note.reason for note in notes if note.failed}, reasons) == {}
 
 
 @pytest.mark.parametrize(("name", "fails"), [("a.py", True), ("a.ipynb", True), ("data.json", False)])

@@ -154,7 +154,7 @@ def test_a_launcher_for_a_project_on_several_cards(project: Path) -> None:
     assert (folder / LAUNCHER_NAME).read_bytes() == filled
 
 
-def test_files_of_the_project_that_are_called_like_reports_are_kept(project: Path) -> None:
+def test_files_of_the_project_that_are_called_like_reports_stay(project: Path) -> None:
     (project / "change_list.csv").write_bytes(b"the project's own")
     _, folder = migrate(project)
     assert (folder / "change_list.csv").read_bytes() == b"the project's own"

@@ -38,7 +38,7 @@ def test_what_no_parser_reads_fails(source: bytes, reason: str) -> None:
     assert (file.content, file.findings) == (None, ())
 
 
-def test_a_limit_is_told_of_a_call_that_the_rules_edit_and_once_where_they_report_it() -> None:
+def test_a_limit_is_reported_of_a_call_that_the_rules_edit_and_once_where_they_report_it() -> None:
     source = b"import torch\nx = torch.nn.Linear(2, 2, dtype=torch.float64, device='cuda').cuda()\n"
     migrated = BOTH(source, "a.py")
     assert [finding.rule for finding in migrated.findings] == ["npu-limit"] and len(migrated.changes) == 3
@@ -77,7 +77,7 @@ def test_a_file_for_gpus_beside_one_for_npus(path: str, other: str, has: bool) -
     assert len({each.advice for each in file.findings}) == (1 if has else 2)
 
 
-def test_a_file_without_torch_is_not_asked_about() -> None:
+def test_a_file_without_torch_is_not_looked_at() -> None:
     assert not BOTH.concerns(b"x = (\n", "train.py")
 
 

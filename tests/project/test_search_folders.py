@@ -39,7 +39,7 @@ def test_migration_and_check_follow_them(project: Path, tmp_path: Path) -> None:
         assert {found.finding.api for _, found in result.reported()} == {"torch.sspaddmm"}
 
 
-def test_a_folder_that_is_added_later_reaches_the_files_that_are_kept(project: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_added_later_reaches_the_files_with_stored_answers(project: Path, tmp_path: Path) -> None:
     def found() -> set[str]:
         result, _ = check_project((project,), Settings("2.1.0", jobs=1), CheckChoice(cache=tmp_path / "cache"))
         return {found.finding.api for _, found in result.reported()}

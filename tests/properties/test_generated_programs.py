@@ -170,12 +170,12 @@ def test_the_change_list_of_a_tree_names_every_touched_line(texts: list[str]) ->
         for number in range(len(texts)):
             name = f"m{number}.py"
             after = (Path(folder) / "project_msft" / name).read_bytes().decode()
-            mine = [row for row in rows if row["File"] == name]
-            listed = {line for row in mine for line in range(int(row["Start Line"]), int(row["End Line"]) + 1)}
-            inserted = {int(row["End Line"]) for row in mine if row["Operation Type"] == "INSERT"}
+            own_rows = [row for row in rows if row["File"] == name]
+            listed = {line for row in own_rows for line in range(int(row["Start Line"]), int(row["End Line"]) + 1)}
+            inserted = {int(row["End Line"]) for row in own_rows if row["Operation Type"] == "INSERT"}
             for touched in touched_lines(texts[number], after):
-                assert touched & (listed | {line + 1 for line in inserted}), (touched, mine)
-            for row in mine:
+                assert touched & (listed | {line + 1 for line in inserted}), (touched, own_rows)
+            for row in own_rows:
                 assert row["After"] in after
 
 

@@ -158,7 +158,7 @@ def test_check_finds_all(checked: dict[str, list[str]]) -> None:
 
 def test_every_limit_that_raises_is_met_by_a_snippet(checked: dict[str, list[str]]) -> None:
     """So `check` and the emulated NPU, which both ask `limit`, agree about each."""
-    said = " ".join(message for messages in checked.values() for message in messages)
+    all_messages = " ".join(message for messages in checked.values() for message in messages)
     raising = [each for each in known_limits() if each.outcome == RAISES and each.is_for(VERSION, DEFAULT_CHIP)]
-    assert [each.id for each in raising if each.evidence[1:] not in said] == []
+    assert [each.id for each in raising if each.evidence[1:] not in all_messages] == []
     assert len(raising) > 15 and ONLY_DOCUMENTED.keys() <= {each.id for each in raising}

@@ -41,8 +41,8 @@ BOTH = result(
 
 def test_gitlab() -> None:
     issues = json.loads(gitlab_report(BOTH))
-    told = [(each["location"]["path"], each["check_name"], each["severity"]) for each in issues]
-    assert told == [
+    reported = [(each["location"]["path"], each["check_name"], each["severity"]) for each in issues]
+    assert reported == [
         ("d.py", "not-checked", "critical"),
         ("a.py", "no-graphs", "blocker"),
         ("a.py", "env", "info"),

@@ -57,7 +57,7 @@ def test_the_format() -> None:
     )
 
 
-def test_a_missing_final_newline_is_said() -> None:
+def test_a_missing_final_newline_is_reported() -> None:
     assert unified_diff("a.py", b"x", b"y") == (
         b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n\\ No newline at end of file\n+y\n\\ No newline at end of file\n"
     )

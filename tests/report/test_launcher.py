@@ -117,7 +117,7 @@ def test_an_odd_byte_in_a_path_stays_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "variables", "said"),
+    ("command", "variables", "message"),
     [
         ([], {}, "write it between the brackets"),
         (["true"], {"NPUS": "many"}, "NPUS is 'many'"),
@@ -132,12 +132,12 @@ def test_an_odd_byte_in_a_path_stays_itself() -> None:
         (["true"], {"NNODES": "2"}, "set MASTER_ADDR"),
     ],
 )
-def test_what_cannot_be_started_is_said(
-    launcher: Path, command: list[str], variables: dict[str, str], said: str
+def test_what_cannot_be_started_is_reported(
+    launcher: Path, command: list[str], variables: dict[str, str], message: str
 ) -> None:
     done = start(launcher, *command, **variables)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (launcher.parent / "npu_logs").exists()
 
 
@@ -245,11 +245,11 @@ def test_on_two_machines_each_says_which_of_its_ranks_failed(launcher: Path, fre
     finally:
         for node in nodes:
             node.kill()
-    told = {name: log.split() for name, log in logs(launcher).items() if name.startswith("rank")}
-    assert {name: words[1:] for name, words in told.items()} == {
+    written = {name: log.split() for name, log in logs(launcher).items() if name.startswith("rank")}
+    assert {name: words[1:] for name, words in written.items()} == {
         f"rank_{rank}.log": [str(rank), str(rank % 2), "4"] for rank in range(4)
     }
-    assert not any(is_running(int(words[0])) for words in told.values())
+    assert not any(is_running(int(words[0])) for words in written.values())
 
 
 def logs_written(launcher: Path, ranks: int) -> list[bool]:

@@ -59,7 +59,7 @@ def test_everything_done_is_in_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "count"), [("info", 11), ("warning", 6), ("error", 3)])
-def test_the_level_decides_what_is_said(tmp_path: Path, level: str, count: int) -> None:
+def test_the_level_decides_what_is_logged(tmp_path: Path, level: str, count: int) -> None:
     # The opening line is there at every level.
     assert len(lines(tmp_path, level)) == count
 

@@ -43,7 +43,7 @@ def test_reports_of_an_earlier_migration_are_replaced() -> None:
     assert chosen.names["msFmkTranspltlog.txt"] == "msFmkTranspltlog.txt"
 
 
-def test_a_filled_in_launcher_is_kept() -> None:
+def test_a_filled_in_launcher_is_retained() -> None:
     filled = launcher_bytes().replace(b"please input your shell script here", b"python train.py")
     chosen = choose_names({LAUNCHER_NAME}, {LAUNCHER_NAME: filled[:256]})
     assert chosen.retained_launcher and not chosen.replaced

@@ -149,7 +149,7 @@ def test_refusals(change: dict[str, Any], reason: str) -> None:
     assert reason in refusal(**change)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     rules = [
         {**RULE, "id": "one", "why": 3, "then": {"renmae": "x"}},
         {**RULE, "id": "two", "then": {"rename": "a b"}, "since": "2.3.0", "until": "2.2.0"},
@@ -196,7 +196,7 @@ def test_the_built_in_files_pass(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "new", "said"),
+    ("code", "new", "message"),
     [
         ("lib.f($X", "1", "is not one expression of Python"),
         ("lib.f($x)", "1", "a dollar without a name at character 7; write $X, in capital letters"),
@@ -210,8 +210,8 @@ def test_the_built_in_files_pass(path: Path) -> None:
         ("lib.f($X)", "lib.g($X", "then.replace (rule 'mine'): 'lib.g($X' is not one expression"),
     ],
 )
-def test_what_a_pattern_of_code_cannot_be(code: str, new: str, said: str) -> None:
-    assert said in refusal(match={"code": code}, then={"replace": new})
+def test_what_a_pattern_of_code_cannot_be(code: str, new: str, message: str) -> None:
+    assert message in refusal(match={"code": code}, then={"replace": new})
 
 
 def test_the_types_of_metavariables_are_those_of_the_pattern() -> None:
@@ -225,7 +225,7 @@ def test_what_is_a_name_or_a_literal_may_stand_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "add", "said"),
+    ("kind", "add", "message"),
     [
         ("code", {"base": "lib.A"}, "then.add.base (rule 'mine'): cannot be added at a match of 'code'"),
         ("decorator", {"base": "lib.A"}, "possible: decorator"),
@@ -233,5 +233,5 @@ def test_what_is_a_name_or_a_literal_may_stand_twice() -> None:
         ("code", {"statement": "x = 1"}, "'x = 1' is not one expression of Python"),
     ],
 )
-def test_what_can_be_added(kind: str, add: dict[str, str], said: str) -> None:
-    assert said in refusal(match=MATCHES[kind], then={"add": add})
+def test_what_can_be_added(kind: str, add: dict[str, str], message: str) -> None:
+    assert message in refusal(match=MATCHES[kind], then={"add": add})

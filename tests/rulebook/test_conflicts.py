@@ -52,7 +52,7 @@ def conflicts(*rules: Rule) -> list[tuple[str, str]]:
         (ArgumentMatch("k", "*.f"), ArgumentMatch("k", "f", "v"), "x.f(k='v')", "one"),
     ],
 )
-def test_the_one_that_is_told_is_the_one_that_counts(one: Match, two: Match, code: str, first: str) -> None:
+def test_the_one_that_is_reported_is_the_one_that_counts(one: Match, two: Match, code: str, first: str) -> None:
     rules = (rule("one", one), rule("two", two))
     assert conflicts(*rules) == [("one", "two") if first == "one" else ("two", "one")]
     result = migrate_source(code.encode(), "a.py", Rulebook(rules, DEVICE), ProjectContext())
@@ -96,7 +96,7 @@ def test_rules_for_different_versions_do_not_meet() -> None:
     assert conflicts(old, replace(new, since="2.3.0")) == [("one", "two")]
 
 
-def test_only_conflicts_of_the_files_asked_for_are_told() -> None:
+def test_only_conflicts_of_the_requested_files_are_reported() -> None:
     built_in = [rule(name, NameMatch("lib.old"), builtin=True) for name in ("one", "two")]
     assert conflicts(*built_in) == []
 

@@ -39,8 +39,8 @@ def migrate(text: str, *files: Path) -> str:
 
 def test_the_built_in_files_are_read_once(tmp_path: Path) -> None:
     with_own = load_rulebook([write(tmp_path, RULE)])
-    kept = {rule.id: rule for rule in load_rulebook().rules}
-    assert [rule.id for rule in with_own.rules if kept.get(rule.id) is not rule] == ["fuse"]
+    built_in = {rule.id: rule for rule in load_rulebook().rules}
+    assert [rule.id for rule in with_own.rules if built_in.get(rule.id) is not rule] == ["fuse"]
 
 
 def test_a_users_rule_works(tmp_path: Path) -> None:

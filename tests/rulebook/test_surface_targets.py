@@ -103,14 +103,14 @@ def test_the_exception_for_lack_of_memory_is_the_one_that_is_raised(rule: Rule) 
 @pytest.mark.parametrize("version", EVERY)
 def test_what_does_nothing_has_a_finding(version: str) -> None:
     """A function of torch.npu that only warns and returns a constant must not be taken for its CUDA counterpart."""
-    told = {
+    reported = {
         rule.match.name
         for rule in RULES
         if isinstance(rule.match, NameMatch) and rule.then.report is not None and version in claimed(rule)
     }
     inert = {name.replace("torch.npu", "torch.cuda") for name in table_for(version).inert}
     public = {name for name in inert if name.count(".") == 2}
-    assert public <= told
+    assert public <= reported
 
 
 def counterpart(name: str) -> str:

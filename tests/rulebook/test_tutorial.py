@@ -77,7 +77,7 @@ def test_the_chinese_page_shows_the_same() -> None:
     assert len(shown[0]) == 6
 
 
-def test_the_table_of_what_can_be_said_leads_to_every_rule() -> None:
+def test_the_table_of_matches_and_changes_leads_to_every_rule() -> None:
     text = (DOCS / "writing-rules.md").read_text(encoding="utf-8")
     rules = next(block["body"] for block in BLOCK.finditer(text) if block["file"] == "more_rules.json")
     table = text.partition("| to match or change | look at |")[2].partition("\n\n")[0].splitlines()[2:]
@@ -93,7 +93,7 @@ def test_it_names_every_kind_of_match_and_every_action() -> None:
     assert [word for word in (*kinds, *definitions["then"]["properties"]) if f'"{word}":' not in text] == []
 
 
-def test_what_is_said_beside_other_tools(tmp_path: Path) -> None:
+def test_the_rule_that_the_page_compares_with_other_tools(tmp_path: Path) -> None:
     page = (DOCS / "writing-rules.md").read_text(encoding="utf-8")
     rules = next(block["body"] for block in BLOCK.finditer(page) if block["file"] == "more_rules.json")
     norm = [rule for rule in json.loads(rules)["rules"] if rule["id"] == "team-norm"]

@@ -39,8 +39,8 @@ def migrate(folder: Path, code: str, kind: str, **entry: Any) -> str:
 
 def test_the_sample_of_the_guide(tmp_path: Path) -> None:
     rulebook = load_rulebook([write(tmp_path, GUIDE)])
-    mine = [rule.id for rule in rulebook.rules if not rule.builtin]
-    assert mine == [
+    own = [rule.id for rule in rulebook.rules if not rule.builtin]
+    assert own == [
         "custom-rules-argument-1",
         "custom-rules-argument-2",
         "custom-rules-function-1",
@@ -50,7 +50,7 @@ def test_the_sample_of_the_guide(tmp_path: Path) -> None:
     after = "import parent_module\nname1(agrs0)\nname2(agrs0, 2)\nnew_func()\nparent_module.new_module.f()\n"
     result = migrate_source(before.encode(), "a.py", rulebook, ProjectContext())
     assert result.content == after.encode()
-    assert {change.rule for change in result.changes} == set(mine)
+    assert {change.rule for change in result.changes} == set(own)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_whole_strings(tmp_path: Path, entry: dict[str, Any]) -> None:
 
 def test_parts_of_strings(tmp_path: Path) -> None:
     after = STRINGS.replace("old", "new")
-    for kept in ("# new", "an new doc", "import new"):
-        after = after.replace(kept, kept.replace("new", "old"))
+    for unchanged in ("# new", "an new doc", "import new"):
+        after = after.replace(unchanged, unchanged.replace("new", "old"))
     got = migrate(tmp_path, STRINGS, "ReplaceStringRule", str_old="old", str_new="new", strict=False)
     assert got == after
     entry = {"str_old": "a.b", "str_new": "\\1", "strict": False}

@@ -124,7 +124,7 @@ def test_the_emulator_and_the_verdicts_ask_one_table(monkeypatch):
         support_table._table.cache_clear()
 
 
-def test_no_name_that_pytorch_has_is_said_not_to_exist():
+def test_no_name_that_pytorch_has_is_reported_not_to_exist():
     """Check that no public name of PyTorch, and no API of torch_npu's documentation, is called misspelled."""
     for version in (*VERSIONS, RELEASED[-1]):
         public = torch_release(table_for(version).release).names | documented_names()

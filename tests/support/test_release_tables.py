@@ -16,7 +16,7 @@ from gpu2npu.support.releases import RELEASES, torch_npu_versions
 TENSOR_TYPES = {f"{kind}Tensor" for kind in ("Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")}
 
 
-def test_the_table_of_torch_cuda_is_sorted_and_names_each_thing_once():
+def test_the_table_of_torch_cuda_is_sorted_and_has_no_repetition():
     content = json.loads(CUDA_TABLE.read_text(encoding="utf-8"))
     lists = [names for key in content if key.startswith("torch.") for names in content[key].values()]
     lists += content["parameters"].values()

@@ -111,7 +111,7 @@ def test_names_are_found_where_they_are_defined_and_through_their_classes():
     assert verdict("torch.optim.SparseAdam.step", "2.1.0").kind is VerdictKind.UNSUPPORTED
 
 
-def test_paths_that_are_asked_for_are_advice():
+def test_paths_that_are_requested_are_advice():
     found = verdict("torch.nn.functional.interpolate", "2.1.0.post0")
     assert found.kind is VerdictKind.COMPOSITE and "falls back" in found.advice
     assert "fused=True" in verdict("torch.optim.Adam", "2.7.1.post10").advice
@@ -185,7 +185,7 @@ def test_torch_taken_from_torch_is_torch():
         ("Graph", "unsupported unsupported unsupported unsupported unknown unknown"),
     ],
 )
-def test_the_accelerator_is_asked_as_far_as_torch_npu_answers(api, kinds):
+def test_the_accelerator_is_supported_as_far_as_torch_npu_answers(api, kinds):
     """The vendor lists no memory functions, and the allocator of the wheels before 2.13 is not the one they ask for."""
     releases = ("2.6.0", "2.7.0", "2.9.0", "2.10.0", "2.12.0", "2.13.0")
     found = [verdict(f"torch.accelerator.{api}", release) for release in releases]

@@ -66,6 +66,20 @@ def test_a_full_folder_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_poor_names_beside_the_package_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ("benchmarks", "browser", "clients", "tests", "tools")
+    for folder in folders:
+        (tmp_path / folder / "inner").mkdir(parents=True)
+        (tmp_path / folder / "inner" / "module.py").write_text("def test_told(): ...\n", encoding="utf-8")
+    monkeypatch.setattr(house, "ROOT", tmp_path)
+    assert house.main() == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tmp_path}/{folder}/inner/module.py:1: 'test_told': write reported for 'told'" for folder in folders
+    ]
+
+
 def test_good_code_has_none(tmp_path: Path) -> None:
     assert found(tmp_path, '"""Files of a tree."""\n\n\ndef stolen(untold_story):\n    """Return it."""\n') == []
 

@@ -334,7 +334,7 @@ def explained(original: list[RecordedEvent], migrated: list[RecordedEvent]) -> t
     return explanation.cause, explanation.module
 
 
-def test_what_is_computed_between_two_modules_is_the_code_of_the_module_around_them() -> None:
+def test_what_is_computed_between_two_modules_is_the_code_of_the_enclosing_module() -> None:
     def calls(given: torch.Tensor) -> list[RecordedEvent]:
         return [
             event("input", "Net", BATCH),
@@ -409,8 +409,8 @@ def test_weights_that_no_optimizer_trains(kind: str, step: int, expected: tuple[
 
 
 def test_gradients_that_only_one_program_keeps() -> None:
-    zeroed, kept = (RecordedEvent(1, "kept gradients", "SGD#0", value=value) for value in (0.0, 1.0))
-    assert explained([zeroed], [kept]) == (FaultKind.RETAINED, None)
+    zeroed, retained = (RecordedEvent(1, "kept gradients", "SGD#0", value=value) for value in (0.0, 1.0))
+    assert explained([zeroed], [retained]) == (FaultKind.RETAINED, None)
 
 
 def test_gradients_near_the_loss_are_not_forgiven_what_rounding_does_far_from_it() -> None:
@@ -443,7 +443,7 @@ def test_another_release_of_pytorch_is_named(capsys: pytest.CaptureFixture[str])
         assert ("The original ran with PyTorch 2.12.1, and" in capsys.readouterr().out) == named
 
 
-def test_a_program_that_calls_compile_is_told_that_both_ran_without(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_that_calls_compile_is_reported_to_run_without(capsys: pytest.CaptureFixture[str]) -> None:
     for original in (ORIGINAL, replace(ORIGINAL, compiles=True)):
         show_verdict(compare(original, ORIGINAL, EXACT), Path())
         assert ("torch.compile is refused here" in capsys.readouterr().out) == original.compiles

@@ -166,7 +166,7 @@ def test_a_model_on_two_cards_is_compared_with_one_on_one_card() -> None:
     assert [each.event.name for each in comparison.differences] == ["Net.layer"]
 
 
-def test_gradients_that_are_not_averaged_are_told_from_others() -> None:
+def test_gradients_that_are_not_averaged_are_distinguished_from_others() -> None:
     own = torch.ones(2, 3)
     apart = [changed(rank(number), "parameter gradient", WEIGHT + own * (1 - 2 * number)) for number in range(2)]
     assert verdict(*apart) == (0, FaultKind.NOT_AVERAGED)

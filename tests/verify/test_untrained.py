@@ -6,7 +6,7 @@ from torch import nn
 from gpu2npu.verify.recording.untrained import Untrained
 
 
-def test_a_module_is_untrained_while_no_optimizer_has_it_and_no_gradient_is_asked_for() -> None:
+def test_a_module_is_untrained_while_no_optimizer_has_it_and_no_gradient_is_requested() -> None:
     untrained, net = Untrained(lambda tensor: tensor), nn.Linear(2, 2)
     assert not untrained.holds(net)
     with torch.no_grad():

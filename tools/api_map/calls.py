@@ -197,11 +197,11 @@ def _module_gradient(prepare: Callable[[], Callable[[], Any]]) -> Callable[[], C
 def _of_optimizer(info: Any) -> Iterator[Call]:
     """Steps of an optimizer as it is by default, and with each implementation that it can be asked for."""
     api = _optimizer_api(info)
-    asked: list[dict[str, Any]] = [{}]
-    asked += [{name: True} for name in ("foreach", "fused") if name in info.supported_impls]
-    asked += [{"foreach": False}] if "foreach" in info.supported_impls else []
+    implementations: list[dict[str, Any]] = [{}]
+    implementations += [{name: True} for name in ("foreach", "fused") if name in info.supported_impls]
+    implementations += [{"foreach": False}] if "foreach" in info.supported_impls else []
     for given in info.optim_inputs_func(device="cpu"):
-        for implementation in asked:
+        for implementation in implementations:
             options = {**given.kwargs, **implementation}
             if not any(isinstance(each, torch.Tensor) for each in options.values()):
                 yield Call(api, _label(implementation), _step(info, options), as_is=True)

@@ -41,7 +41,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _tell(outcome: Outcome) -> None:
+def _report(outcome: Outcome) -> None:
     if outcome.reason == "unsupported":
         return
     verdict = "ok" if outcome.passed else f"FAILED {outcome.reason}"
@@ -72,7 +72,7 @@ def main() -> None:
         if not names:
             continue
         print(f"== {suite}, {mode} mode, {dtype}: {len(names)} entries", flush=True)
-        done = processes.run_all(suite, mode, dtype, names, arguments.jobs, arguments.timeout, _tell)
+        done = processes.run_all(suite, mode, dtype, names, arguments.jobs, arguments.timeout, _report)
         done = [each for each in done if each.reason != "unsupported"]
         if (suite, mode, dtype) == ("op_db", "strict", "float32"):
             strict_passes = {each.name for each in done if each.passed}

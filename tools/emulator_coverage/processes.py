@@ -75,9 +75,9 @@ def run_all(
     names: Sequence[str],
     jobs: int,
     timeout: float,
-    tell: Callable[[Outcome], None],
+    report: Callable[[Outcome], None],
 ) -> list[Outcome]:
-    """The outcomes of the named entries, in their order; `tell` is called as they come."""
+    """The outcomes of the named entries, in their order; `report` is called as they come."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
         waiting.put(name)
@@ -91,7 +91,7 @@ def run_all(
             except queue.Empty:
                 break
             found[name] = worker.run(name)
-            tell(found[name])
+            report(found[name])
         worker.close()
 
     threads = [threading.Thread(target=work) for _ in range(min(jobs, len(names)))]

@@ -39,7 +39,7 @@ def main() -> None:
         reset()
         start = time.perf_counter()
         if suite == "op_db" and dtype not in entry.dtypes:
-            _tell(out, Outcome(suite, mode, dtype_name, name, False, "unsupported", 0, 0, False, False, (), 0.0))
+            _report(out, Outcome(suite, mode, dtype_name, name, False, "unsupported", 0, 0, False, False, (), 0.0))
             continue
         try:
             check(entry, dtype, tried)
@@ -53,7 +53,7 @@ def main() -> None:
         seconds = round(time.perf_counter() - start, 2)
         passed = not reason
         short = reason if len(reason) <= REASON_LENGTH else reason[:REASON_LENGTH] + "..."
-        _tell(
+        _report(
             out,
             Outcome(
                 *(suite, mode, dtype_name, name, passed, short, tried.samples, tried.gradients),
@@ -65,7 +65,7 @@ def main() -> None:
         )
 
 
-def _tell(out: TextIO, outcome: Outcome) -> None:
+def _report(out: TextIO, outcome: Outcome) -> None:
     out.write(encode(outcome) + "\n")
     out.flush()
 

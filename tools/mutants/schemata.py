@@ -42,7 +42,7 @@ def with_all(text: bytes, mutants: Mapping[int, Mutant]) -> tuple[bytes, set[int
 def choice(text: bytes, tree: ast.Module, number: int, mutant: Mutant) -> Choice | None:
     """Find the smallest expression around a mutant that can be in parentheses, with the mutant and without."""
     right, wrong = ast.dump(tree), ast.dump(ast.parse(mutated(mutant, text)))
-    for start, end in _expressions_around(text, tree, mutant):
+    for start, end in _enclosing_expressions(text, tree, mutant):
         inside = text[start : mutant.start] + mutant.after.encode() + text[mutant.end : end]
         before, after = text[:start] + b"(", b")" + text[end:]
         if _is(before + text[start:end] + after, right) and _is(before + inside + after, wrong):
@@ -50,7 +50,7 @@ def choice(text: bytes, tree: ast.Module, number: int, mutant: Mutant) -> Choice
     return None
 
 
-def _expressions_around(text: bytes, tree: ast.Module, mutant: Mutant) -> list[tuple[int, int]]:
+def _enclosing_expressions(text: bytes, tree: ast.Module, mutant: Mutant) -> list[tuple[int, int]]:
     """The offsets of the expressions that hold a mutant, the smallest first."""
     starts = line_starts(text)
     found = set()

@@ -50,18 +50,18 @@ def test_nothing_is_advised_that_the_release_lacks(version: str) -> None:
         assert names or replacement.startswith("torch.nn.functional."), replacement
 
 
-def test_what_is_told(parse) -> None:
-    [told] = advice(parse, "import torch\nopt = torch.optim.AdamW(\n    ps)\n")
-    assert told.kind is AdviceKind.AFFINITY and told.form == "torch"
-    assert (told.span.start_line, told.span.end_line) == (2, 3)
-    assert told.replacement == "torch_npu.optim.NpuFusedAdamW"
-    assert told.message.endswith("torch_npu.optim.NpuFusedAdamW is in torch_npu-2.1.0.post17.")
+def test_what_is_reported(parse) -> None:
+    [reported] = advice(parse, "import torch\nopt = torch.optim.AdamW(\n    ps)\n")
+    assert reported.kind is AdviceKind.AFFINITY and reported.form == "torch"
+    assert (reported.span.start_line, reported.span.end_line) == (2, 3)
+    assert reported.replacement == "torch_npu.optim.NpuFusedAdamW"
+    assert reported.message.endswith("torch_npu.optim.NpuFusedAdamW is in torch_npu-2.1.0.post17.")
 
 
-def test_a_definition_is_told_of_at_its_first_line(parse) -> None:
+def test_a_definition_is_reported_at_its_first_line(parse) -> None:
     text = "import torch\n\ndef norm(x):\n    v = x.pow(2).mean(-1)\n    return x * torch.rsqrt(v)\n"
-    [told] = advice(parse, text)
-    assert (told.span.start_line, told.span.end_line, told.form, told.api) == (3, 3, "function", "norm")
+    [reported] = advice(parse, text)
+    assert (reported.span.start_line, reported.span.end_line, reported.form, reported.api) == (3, 3, "function", "norm")
 
 
 def test_the_scores_of_an_attention_are_part_of_it(parse) -> None:

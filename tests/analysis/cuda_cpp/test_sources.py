@@ -87,7 +87,7 @@ def test_launches_name_their_kernel_without_template_arguments() -> None:
     ]
 
 
-def test_each_library_is_told_once_a_file() -> None:
+def test_each_library_is_reported_once_a_file() -> None:
     assert places(FILES, NativeKind.LIBRARY) == [("csrc/scan.cu", 2, "ATen for CUDA"), ("csrc/scan.cu", 3, "CUB")]
 
 
@@ -154,7 +154,7 @@ def test_operators_of_torch_library_are_called_through_torch_ops() -> None:
     assert callers(["vision::nms"], torch_project(files)) == {"vision::nms": ("a.py:2", "a.py:3", "b.py:2")}
 
 
-def test_operators_without_a_known_extension_are_told_by_unusual_names_alone() -> None:
+def test_operators_without_a_known_extension_are_recognised_by_unusual_names_alone() -> None:
     files = {
         "a.py": b"def run(builder, x):\n    ext = builder.load()\n    ext.multi_tensor_adam(x)\n    ext.forward(x)\n",
         "b.py": b"class A:\n    def f(self):\n        self.multi_tensor_adam()\n",

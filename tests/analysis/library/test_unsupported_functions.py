@@ -48,18 +48,18 @@ def test_calls_are_followed_through_files_packages_and_aliases() -> None:
     assert reaching_nccl(files) == {"ops._impl.reduce", "model.one", "model.two", "far.four"}
 
 
-def test_a_package_of_star_imports_asks_each_module_only_for_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_of_star_imports_queries_each_module_only_for_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {f"m{number}.py": f"def f{number}(): pass\nclass C{number}: pass\n" for number in range(100)}
     stars = "".join(f"from .m{number} import *\n" for number in range(100))
     files = {**modules, "__init__.py": stars, "sub/__init__.py": "from lib import *\n"}
     library, _ = read_library(ROOT, {path: text.encode() for path, text in files.items()})
-    asked: list[tuple[str, str]] = []
+    queried: list[tuple[str, str]] = []
     member = library.member
-    monkeypatch.setattr(library, "member", lambda module, name: asked.append((module, name)) or member(module, name))
+    monkeypatch.setattr(library, "member", lambda module, name: queried.append((module, name)) or member(module, name))
     names = public_names(library)
     assert names["lib.m7.f7"] == ("lib.f7", "lib.sub.f7")
     assert len(names) == 200
-    assert len(asked) < 10 * len(names)  # not each of 100 modules for each of 200 names
+    assert len(queried) < 10 * len(names)  # not each of 100 modules for each of 200 names
 
 
 def test_the_names_a_function_can_be_imported_by_come_before_its_own() -> None:
@@ -177,9 +177,9 @@ def test_modules_reach_what_their_parts_reach() -> None:
     }
 
 
-def test_a_function_that_is_handed_on_runs_unless_it_is_only_kept() -> None:
-    kept = "from .ops import reduce\ndef keep(hooks):\n    hooks.append(reduce)\n    register_hook(reduce)\n"
-    files = {"__init__.py": "", "ops.py": IN_NCCL, "k.py": f"{kept}def run(x):\n    return apply(reduce, x)\n"}
+def test_a_function_that_is_handed_on_runs_unless_it_is_only_stored() -> None:
+    stored = "from .ops import reduce\ndef keep(hooks):\n    hooks.append(reduce)\n    register_hook(reduce)\n"
+    files = {"__init__.py": "", "ops.py": IN_NCCL, "k.py": f"{stored}def run(x):\n    return apply(reduce, x)\n"}
     assert reaching_nccl(files) == {"ops.reduce", "k.run"}
 
 
@@ -218,7 +218,7 @@ def test_recursion_and_imports_in_a_circle_end() -> None:
     assert reaching_nccl(files) == {"a.f", "b.g"}
 
 
-def test_files_that_cannot_be_read_are_told_and_the_rest_is_analysed() -> None:
+def test_files_that_cannot_be_read_are_reported_and_the_rest_is_analysed() -> None:
     files = {
         "__init__.py": b"",
         "ops.py": IN_NCCL.encode(),

@@ -86,7 +86,7 @@ def found(code) -> list[tuple[int, str, str]]:
         ("import torch\ntorch.slow(x); torch.slow(y)", [(2, "fallback", "torch.slow")] * 2),
     ],
 )
-def test_what_is_told(parse, text: str, expected: list[tuple[int, str, str]]) -> None:
+def test_what_is_reported(parse, text: str, expected: list[tuple[int, str, str]]) -> None:
     assert found(parse(text)) == expected
 
 

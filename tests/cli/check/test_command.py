@@ -131,8 +131,8 @@ def test_chips(project: Path, run) -> None:
     (project / "train.py").write_text("import torch\nwith torch.autocast('cuda', dtype=torch.bfloat16): pass\n")
     assert "npu-limit" not in run(".", "-q").out
     for _ in range(2):  # the second time from the cache
-        told = run(".", "-q", "--soc", "Ascend910A", "--soc", "910b").out
-        assert "  On 910A: Chips of the first generation" in told and "Ascend910A, Ascend910B)" in told
+        output = run(".", "-q", "--soc", "Ascend910A", "--soc", "910b").out
+        assert "  On 910A: Chips of the first generation" in output and "Ascend910A, Ascend910B)" in output
     assert "npu-limit" not in run(".", "-q", "--soc", "A3").out
     (project / "gpu2npu.toml").write_text('soc = ["910A", "A3"]\n')
     assert "  On 910A: Chips of the first generation" in run(".", "-q").out
@@ -171,8 +171,8 @@ def test_statistics(project: Path, run) -> None:
     lines = run(".", "--statistics", "-q").out.splitlines()
     assert lines[0].split() == ["findings", "edits", "causes", "files", "severity", "rule"]
     assert ["1", "0", "1", "1", "blocker", "cuda-jiterator"] in [line.split() for line in lines]
-    told = json.loads(run(".", "--statistics", "--format", "json", "-q").out)
-    assert [each["rule"] for each in told] == [line.split()[-1] for line in lines[1:]]
+    rows = json.loads(run(".", "--statistics", "--format", "json", "-q").out)
+    assert [each["rule"] for each in rows] == [line.split()[-1] for line in lines[1:]]
 
 
 def test_the_schema_describes_the_json(project: Path, run) -> None:
@@ -310,7 +310,7 @@ def test_odd_names_keep_every_format_valid(project: Path, run, name: bytes) -> N
     ],
     ids=["2 MB on a line", "5,000 parentheses", "null bytes", "not text"],
 )
-def test_what_cannot_be_parsed_is_told(project: Path, run, content: bytes, reason: str) -> None:
+def test_what_cannot_be_parsed_is_reported(project: Path, run, content: bytes, reason: str) -> None:
     (project / "bad.py").write_bytes(content)
     result = run(".", "--ignore", "*", "-q")
     assert result.code == 1

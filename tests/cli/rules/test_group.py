@@ -88,15 +88,15 @@ def test_list_as_json_is_what_rule_files_say(folder: Path) -> None:
 
 
 def test_list_for_a_version(folder: Path) -> None:
-    mine = write("mine.json", {**RULE, "since": "2.4.0"})
-    assert "fuse " in run("rules", "list", "-r", mine, "-v", "2.4.0").output
-    assert "fuse " not in run("rules", "list", "-r", mine, "-v", "2.3.0").output
+    rule_file = write("mine.json", {**RULE, "since": "2.4.0"})
+    assert "fuse " in run("rules", "list", "-r", rule_file, "-v", "2.4.0").output
+    assert "fuse " not in run("rules", "list", "-r", rule_file, "-v", "2.3.0").output
     assert all(version in refusal("rules", "list", "-v", "9") for version in VERSIONS)
 
 
 def test_show(folder: Path) -> None:
-    mine = write("mine.json", {**RULE, "until": "2.5.0", "where": {"files": ["src/*"]}})
-    shown = run("rules", "show", "fuse", "-r", mine).output
+    rule_file = write("mine.json", {**RULE, "until": "2.5.0", "where": {"files": ["src/*"]}})
+    shown = run("rules", "show", "fuse", "-r", rule_file).output
     for part in ("The library has an NPU build.", "Becomes `fastlib.npu.fuse`.", "For PyTorch 2.5.0 and earlier."):
         assert part in shown
     for part in ("`src/*`", "It is in mine.json.", "- from fastlib.gpu import fuse", "+ from fastlib.npu import fuse"):
@@ -141,8 +141,8 @@ def test_validate(folder: Path) -> None:
 
 def test_validate_tells_which_of_two_rules_counts(folder: Path) -> None:
     other = {**RULE, "id": "other", "then": {"keep": True}, "examples": [{"keep": "import fastlib.gpu\n"}]}
-    mine = write("mine.json", RULE, other)
-    output = run("rules", "validate", mine).output
+    rule_file = write("mine.json", RULE, other)
+    output = run("rules", "validate", rule_file).output
     assert output.splitlines()[1:] == [
         "Note: where 'fuse' and 'other' both match, 'fuse' counts: both match the same, and it comes first in the "
         "order of files and rules."

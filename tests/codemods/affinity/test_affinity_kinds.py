@@ -83,7 +83,7 @@ def test_a_kind_shows_what_it_does_and_what_it_leaves(kind: AffinityKind) -> Non
         "{def}    return lambda: F.silu(a) * b",
     ],
 )
-def test_code_around_that_keeps_it(source: str) -> None:
+def test_surrounding_code_that_keeps_it(source: str) -> None:
     definition = "def f(x, c):\n    a, b = x.chunk(2, dim=-1)\n"
     assert (
         rewritten(f"import torch\nimport torch.nn.functional as F\n{source.replace('{def}', definition)}\n", "swiglu")
@@ -153,7 +153,7 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
         ("from train import step as run\nrun(y, True)", True),
     ],
 )
-def test_a_function_that_may_be_asked_for_graphs_of_gradients(call: str, is_left: bool) -> None:
+def test_a_function_that_may_be_called_for_graphs_of_gradients(call: str, is_left: bool) -> None:
     train = f"import torch\n\ndef step(y, create_graph=False):\n    y.backward(create_graph=create_graph)\n\n{call}\n"
     sources = {"swiglu.py": KINDS["swiglu"].examples[0].source.encode(), "train.py": train.encode()}
     plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=("swiglu",)))

@@ -131,25 +131,25 @@ def test_what_is_not_scripted_is_rewritten(main: str) -> None:
     ],
 )
 def test_a_switch_that_nothing_turns_on(call: str, lines: set[int]) -> None:
-    helper = "import torch\ndef export(m, jit=False):\n    if jit:\n        m = torch.jit.script(m)\n    return m\n"
-    assert rewritten(f"from helper import export\nfrom model import Net\n{call}\n", helper=helper) == lines
+    exporter = "import torch\ndef export(m, jit=False):\n    if jit:\n        m = torch.jit.script(m)\n    return m\n"
+    assert rewritten(f"from helper import export\nfrom model import Net\n{call}\n", helper=exporter) == lines
 
 
 def test_code_beside_a_switch_that_nothing_turns_on() -> None:
-    helper = "import torch\ndef export(m, plain=False):\n    if plain:\n        return m\n    else:\n"
-    helper += "        return torch.jit.script(m)\n"
-    assert rewritten("from helper import export\nfrom model import Net\nexport(Net())\n", helper=helper) == {OTHER}
+    exporter = "import torch\ndef export(m, plain=False):\n    if plain:\n        return m\n    else:\n"
+    exporter += "        return torch.jit.script(m)\n"
+    assert rewritten("from helper import export\nfrom model import Net\nexport(Net())\n", helper=exporter) == {OTHER}
 
 
-def test_a_helper_that_scripts_what_its_callers_give() -> None:
-    helper = "import torch\ndef export(m):\n    return torch.jit.script(m)\n"
+def test_a_function_that_scripts_what_its_callers_give() -> None:
+    exporter = "import torch\ndef export(m):\n    return torch.jit.script(m)\n"
     main = "from helper import export\nfrom model import Net\nexport(Net())\n"
-    assert rewritten(main, helper=helper) == {OTHER}
+    assert rewritten(main, helper=exporter) == {OTHER}
 
 
 def test_what_is_registered() -> None:
-    helper = "import torch\nKNOWN = {}\ndef known(cls):\n    KNOWN[cls.__name__] = cls\n    return cls\n"
+    registry = "import torch\nKNOWN = {}\ndef known(cls):\n    KNOWN[cls.__name__] = cls\n    return cls\n"
     model = "import torch\nfrom helper import known\nfrom model import gate\n@known\nclass Wide(torch.nn.Module):\n"
     model += "    def forward(self, x):\n        return gate(x)\n"
     main = "import wide\nfrom helper import KNOWN\ntorch.jit.script(KNOWN['Wide']())\n"
-    assert rewritten(main, helper=helper, wide=model) == {OTHER}
+    assert rewritten(main, helper=registry, wide=model) == {OTHER}

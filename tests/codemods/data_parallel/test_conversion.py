@@ -183,7 +183,7 @@ def test_a_wrap(wrapped, as_written, after):
         ),
     ],
 )
-def test_what_stands_around_a_wrap(body, as_written, after):
+def test_what_surrounds_a_wrap(body, as_written, after):
     source = f"{HEAD}\ndef part():\n    {body}\n    return net\n{TAIL}"
     assert after({"a.py": source}) == {"a.py": f"{HEAD}\ndef part():\n    {as_written}\n    return net\n{TAIL_AFTER}"}
 

@@ -89,7 +89,7 @@ def test_what_the_wrapper_does_as_well_is_not(body, findings):
 
 
 @pytest.mark.parametrize(
-    ("forward", "told"),
+    ("forward", "reported"),
     [
         ("        if use_aux:\n            x = self.aux(x)\n        return x\n", True),
         ("        return self.aux(x) if use_aux else x\n", True),
@@ -97,12 +97,12 @@ def test_what_the_wrapper_does_as_well_is_not(body, findings):
         ("        if use_aux:\n            x = self.aux(x)\n        return self.aux(x)\n", False),
     ],
 )
-def test_a_forward_that_leaves_out_a_part_in_some_steps_is_reported(forward, told, findings):
+def test_a_forward_that_leaves_out_a_part_in_some_steps_is_reported(forward, reported, findings):
     net = "import torch.nn as nn\n\nclass Net(nn.Module):\n    def __init__(self):\n"
     net += f"        self.aux = nn.Linear(2, 2)\n\n    def forward(self, x, use_aux=False):\n{forward}"
     train = f"{HEAD}from net import Net\n\ndef part():\n    net = Net()\n    net = nn.DataParallel(net)\n{TAIL}"
     found = findings({"net.py": net, "train.py": train})
-    assert [(path, line) for path, line, _ in found] == [("train.py", 9)] * told
+    assert [(path, line) for path, line, _ in found] == [("train.py", 9)] * reported
     assert all("calls self.aux only under a condition" in message for _, _, message in found)
 
 

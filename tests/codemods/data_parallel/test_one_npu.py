@@ -41,7 +41,7 @@ def body(source):
 
 LOAD = "net.load_state_dict(state)\n"
 WITHOUT = "{key.removeprefix('module.'): value for key, value in state.items()}"
-KEPT = "nn.Sequential(OrderedDict(module={}))"
+NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ KEPT = "nn.Sequential(OrderedDict(module={}))"
         # The wrapper's own name for the model, where code depends on it.
         (
             f"net = nn.DataParallel(Net()).cuda()\n{LOAD}net(x)\nnet.module.fc\n",
-            f"net = {KEPT.format('Net().cuda()')}\n{LOAD}net(x)\nnet.module.fc\n",
+            f"net = {NAMED_MODULE.format('Net().cuda()')}\n{LOAD}net(x)\nnet.module.fc\n",
         ),
         (
             f"net = nn.DataParallel(other)\n{LOAD}net = net.module\nnet(x, y)\n",
-            f"net = {KEPT.format('other.npu()')}\n{LOAD}net = net.module\nnet(x, y)\n",
+            f"net = {NAMED_MODULE.format('other.npu()')}\n{LOAD}net = net.module\nnet(x, y)\n",
         ),
         (
             f"net = nn.DataParallel(net)\n{LOAD}net(x, y)\nnet.module.fc\nsave(net.state_dict())\n",

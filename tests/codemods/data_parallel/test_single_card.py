@@ -64,7 +64,7 @@ def main():
     )
 
 
-def test_what_the_model_alone_has_is_asked_of_it_in_other_functions_and_files():
+def test_what_the_model_alone_has_is_taken_from_it_in_other_functions_and_files():
     body = """from other import Saver, report
 
 def main():
@@ -102,6 +102,6 @@ class Saver:
         ("\ndef main():\n    net = 1\n    dist.init_process_group('gloo')\n", r"\(train.py:8\)"),
     ],
 )
-def test_what_cannot_be_rewritten_is_told(body, message):
+def test_what_cannot_be_rewritten_is_reported(body, message):
     with pytest.raises(CodemodError, match=message):
         after(body)

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 TEST = "from trainer import Trainer\n\ndef test_fit():\n    Trainer(net, []).fit(batches)\n"
 
 
-def test_code_that_tests_call_asks_for_the_group_first(after):
+def test_code_that_tests_call_checks_for_the_group_first(after):
     text = after({"trainer.py": TRAINER, "train.py": TRAIN, "test_trainer.py": TEST})["trainer.py"]
     assert "if (dist.get_world_size() if dist.is_initialized() else 1) > 1:" in text
     assert 'if isinstance(getattr(loader, "sampler", None), DistributedSampler):\n                loader.' in text
@@ -48,25 +48,25 @@ def test_a_wrap_without_a_condition_is_made_in_a_group(after):
 
 
 @pytest.mark.parametrize(
-    ("installed", "asks"),
+    ("installed", "checks"),
     [
         (Installation(("lib",)), True),
         (Installation(("other",)), False),
         (Installation(commands=("lib/trainer.py",)), False),
     ],
 )
-def test_what_is_installed_asks_for_the_group_first(installed, asks, after):
+def test_what_is_installed_checks_for_the_group_first(installed, checks, after):
     files = {"lib/__init__.py": "", "lib/trainer.py": TRAINER, "train.py": TRAIN.replace("trainer", "lib.trainer")}
     text = after(files, CodemodChoice(installed=installed))["lib/trainer.py"]
-    assert ("is_initialized" in text) is asks
+    assert ("is_initialized" in text) is checks
 
 
-@pytest.mark.parametrize(("commands", "asks"), [((), False), (("lib/cli.py",), True)])
-def test_a_script_in_a_package_is_a_program_unless_it_is_a_command(commands, asks, after):
+@pytest.mark.parametrize(("commands", "checks"), [((), False), (("lib/cli.py",), True)])
+def test_a_script_in_a_package_is_a_program_unless_it_is_a_command(commands, checks, after):
     script = TRAINER + TRAIN.replace("from trainer import Trainer\n", "")
     files = {"lib/__init__.py": "", "lib/cli.py": script}
     text = after(files, CodemodChoice(installed=Installation(("lib",), commands)))["lib/cli.py"]
-    assert "init_process_group" in text and ("is_initialized" in text) is asks
+    assert "init_process_group" in text and ("is_initialized" in text) is checks
 
 
 FITTING = """import torch
@@ -153,7 +153,7 @@ def test_the_card_that_a_library_is_given_stays(script, stays, after):
     assert ("set_device(gpu)" in text) is stays and "DistributedDataParallel" in text
 
 
-def test_a_function_that_no_program_calls_asks_for_the_group_first(after):
+def test_a_function_that_no_program_calls_checks_for_the_group_first(after):
     unused = "\ndef info(model):\n    torch.save(model.state_dict(), 'info.pth')\n"
     text = after({"trainer.py": TRAINER + unused, "train.py": TRAIN})["trainer.py"]
     assert "    if not dist.is_initialized() or dist.get_rank() == 0:\n        torch.save(model.state" in text

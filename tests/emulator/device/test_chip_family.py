@@ -103,7 +103,7 @@ def test_a_chip_of_the_first_generation(on_chip):
     assert found["hf32"] == [False, False]
 
     assert len(found["told"]) == 2
-    assert all("DT_BFLOAT16" in told and "Ascend910A has no bfloat16" in told for told in found["told"])
+    assert all("DT_BFLOAT16" in message and "Ascend910A has no bfloat16" in message for message in found["told"])
     assert found["dtype"] == "torch.float32"
     assert "target dtype is not supported" in found["warned"][0]
 
@@ -113,9 +113,9 @@ def test_a_chip_of_the_first_generation(on_chip):
     assert found["overflowed"] is False
 
 
-def test_a_chip_of_the_second_generation_that_is_told_to_saturate(on_chip):
-    told = {"INF_NAN_MODE_ENABLE": "0", "INF_NAN_MODE_FORCE_DISABLE": "1"}
-    found = on_chip("Ascend910B4", OVERFLOWS + CHIP + PRINT, GPU2NPU_CONV_HF32="1", **told)
+def test_a_chip_of_the_second_generation_that_is_set_to_saturate(on_chip):
+    settings = {"INF_NAN_MODE_ENABLE": "0", "INF_NAN_MODE_FORCE_DISABLE": "1"}
+    found = on_chip("Ascend910B4", OVERFLOWS + CHIP + PRINT, GPU2NPU_CONV_HF32="1", **settings)
     assert {found[name] for name in OVERFLOWING} == {65504.0}
     assert (found["nan"], found["wide"]) == (0.0, float("inf"))
     assert (found["name"], found["bfloat16"], found["memory"]) == ("Ascend910B4", True, 32)

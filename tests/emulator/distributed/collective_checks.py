@@ -210,18 +210,18 @@ def barrier(rank):
 
 def objects(rank):
     everything = [{"rank": other} for other in ranks()]
-    gathered = [None] * size()
-    dist.all_gather_object(gathered, {"rank": rank})
-    assert gathered == everything
+    collected = [None] * size()
+    dist.all_gather_object(collected, {"rank": rank})
+    assert collected == everything
     sent = ["from", rank] if rank == 0 else [None, None]
     dist.broadcast_object_list(sent, src=0)
     assert sent == ["from", 0]
-    gathered = [None] * size() if rank == 0 else None
-    dist.gather_object({"rank": rank}, gathered, dst=0)
-    assert gathered == (everything if rank == 0 else None)
-    mine = [None]
-    dist.scatter_object_list(mine, everything if rank == 0 else None, src=0)
-    assert mine == [{"rank": rank}]
+    collected = [None] * size() if rank == 0 else None
+    dist.gather_object({"rank": rank}, collected, dst=0)
+    assert collected == (everything if rank == 0 else None)
+    received = [None]
+    dist.scatter_object_list(received, everything if rank == 0 else None, src=0)
+    assert received == [{"rank": rank}]
 
 
 def coalesced(rank):
@@ -242,19 +242,19 @@ def coalesced(rank):
                 (dist.all_gather_into_tensor, list(zip(wholes, inputs, strict=True))),
                 (dist.reduce_scatter_tensor, list(zip(parts, wholes, strict=True))),
             ):
-                with _coalescing_manager(device=device, async_ops=asynchronous) as manager:
+                with _coalescing_manager(device=device, async_ops=asynchronous) as coalescing:
                     for operands in arguments:
                         collective(*operands)
                 if asynchronous:
-                    manager.wait()
+                    coalescing.wait()
             same(torch.cat(tensors), [size(), 2.0 * size()])
             same(wholes[0], list(ranks()))
             same(parts[0], [rank * size()])
     received = npu([0.0])
-    with _coalescing_manager(device=torch.device("npu", rank), async_ops=True) as manager:
+    with _coalescing_manager(device=torch.device("npu", rank), async_ops=True) as coalescing:
         dist.irecv(received, (rank - 1) % size())
         dist.isend(npu([1.0 * rank]), (rank + 1) % size())
-    manager.wait()
+    coalescing.wait()
     same(received, [(rank - 1) % size()])
 
 
@@ -278,8 +278,8 @@ def sub_groups(rank):
     if rank in ends:
         group = dist.new_group(ends, use_local_synchronization=True)
         dist.broadcast(tensor, src=ends[1], group=group)
-    mine, _ = dist.new_subgroups(size() // 2)
-    dist.all_reduce(tensor := npu([1.0]), group=mine)
+    subgroup, _ = dist.new_subgroups(size() // 2)
+    dist.all_reduce(tensor := npu([1.0]), group=subgroup)
     same(tensor, [size() // 2])
     refuses(RuntimeError, "split", lambda: dist.split_group(split_ranks=[[0], [1]]))  # as torch_npu
 
@@ -341,10 +341,10 @@ def groups_describe_themselves(rank):
     before = world._get_sequence_number_for_group()
     dist.all_reduce(npu([1.0]))
     assert world._get_sequence_number_for_group() == before + 1
-    gathered = [None] * size()
-    dist.all_gather_object(gathered, world._get_backend(NPU).get_hccl_comm_name(rank))
-    assert len(set(gathered)) == 1
-    assert gathered[0]
+    names = [None] * size()
+    dist.all_gather_object(names, world._get_backend(NPU).get_hccl_comm_name(rank))
+    assert len(set(names)) == 1
+    assert names[0]
     refuses(NotImplementedError, "no HCCL communicator", lambda: world._get_backend(NPU).get_hccl_comm(rank))
     refuses(RuntimeError, "device type cuda", lambda: world._get_backend(torch.device("cuda")))
 

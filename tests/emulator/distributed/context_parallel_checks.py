@@ -32,10 +32,10 @@ def cut_among_ranks(rank, tensors, **options):
         cut = [each.requires_grad_() for each in cut]
         result = functional.scaled_dot_product_attention(*cut, **options)
         result.square().sum().backward()
-        mine = [result.detach(), *[each.grad for each in cut]]
+        own_parts = [result.detach(), *[each.grad for each in cut]]
         for each in cut:
             each.requires_grad_(False)
-        return context_parallel_unshard(mesh, mine, [2] * 4)
+        return context_parallel_unshard(mesh, own_parts, [2] * 4)
 
 
 def attention_over_a_cut_sequence(rank):

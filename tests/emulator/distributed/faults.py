@@ -18,7 +18,7 @@ WAYS = {
 }
 
 
-def run_rank(rank, way, folder, seen, all_told):
+def run_rank(rank, way, folder, seen, all_reported):
     torch.npu.set_device(rank)
     dist.init_process_group(
         "hccl", init_method=f"file://{folder}/{way}", rank=rank, world_size=3, timeout=timedelta(seconds=600)
@@ -35,7 +35,7 @@ def run_rank(rank, way, folder, seen, all_told):
             dist.recv(tensor, src=1)
     except RuntimeError as error:
         seen.put((way, rank, str(error)))
-    all_told.wait(600)  # who leaves earlier is one more rank that has ended
+    all_reported.wait(600)  # who leaves earlier is one more rank that has ended
 
 
 if __name__ == "__main__":
@@ -43,13 +43,13 @@ if __name__ == "__main__":
     seen = context.Queue()
     stories = []
     for way in WAYS:
-        all_told = context.Event()
-        arguments = [(rank, way, sys.argv[1], seen, all_told) for rank in range(3)]
+        all_reported = context.Event()
+        arguments = [(rank, way, sys.argv[1], seen, all_reported) for rank in range(3)]
         processes = [context.Process(target=run_rank, args=each) for each in arguments]
         for process in processes:
             process.start()
         stories += [seen.get(timeout=600) for _ in range(2)]
-        all_told.set()
+        all_reported.set()
         for process in processes:
             process.join(600)
         stories.append((way, "codes", [process.exitcode for process in processes]))

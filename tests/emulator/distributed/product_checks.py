@@ -24,9 +24,9 @@ def products_with_collectives(rank):
     rows = torch_npu.npu_mm_reduce_scatter_base(x, weight, name, size())
     plain = sum(a @ b for a, b in pairs).chunk(size())[rank]
     torch.testing.assert_close(rows.cpu(), plain, rtol=1e-4, atol=1e-5)
-    product, gathered = torch_npu.npu_all_gather_base_mm(x, weight, name, size())
+    product, collected = torch_npu.npu_all_gather_base_mm(x, weight, name, size())
     every = torch.cat([a for a, _ in pairs])
-    torch.testing.assert_close(gathered.cpu(), every)
+    torch.testing.assert_close(collected.cpu(), every)
     torch.testing.assert_close(product.cpu(), every @ pairs[rank][1], rtol=1e-4, atol=1e-5)
     refuses(RuntimeError, "no process group", lambda: torch_npu.npu_mm_all_reduce_base(x, weight, "nobody"))
 

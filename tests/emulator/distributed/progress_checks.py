@@ -43,8 +43,8 @@ def messages_to_everybody_at_once(rank):
 
 def collectives_of_inference_mode_that_end_outside(rank):
     with torch.inference_mode():
-        mine, whole, total = npu([1.0 + rank]), torch.empty(size(), device=NPU), npu([1.0])
-        begun = [dist.all_gather_into_tensor(whole, mine, async_op=True), dist.all_reduce(total, async_op=True)]
+        part, whole, total = npu([1.0 + rank]), torch.empty(size(), device=NPU), npu([1.0])
+        begun = [dist.all_gather_into_tensor(whole, part, async_op=True), dist.all_reduce(total, async_op=True)]
     for work in begun:
         work.wait()
     same(whole, [1.0 + each for each in ranks()])

@@ -42,8 +42,8 @@ def run_checks(rank, module, size, folder, failures):
 if __name__ == "__main__":
     name, size, folder = sys.argv[1:]
     module = importlib.import_module(name)  # before the fork: importing is most of the time
-    with mp.Manager() as manager:
-        failures = manager.dict()
+    with mp.Manager() as shared:
+        failures = shared.dict()
         arguments = (module, int(size), folder, failures)
         mp.start_processes(run_checks, arguments, nprocs=int(size), start_method="fork")
         sys.stdout.write(json.dumps(dict(failures)) + "\n")

@@ -34,7 +34,7 @@ def run_rank(rank, ports, folder):
         assert not dist.is_initialized()
 
 
-def kept_port():
+def bound_socket():
     """A bound socket that does not listen: nobody else is given its port, at which PyTorch's store may listen."""
     keeper = socket.socket()
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -43,7 +43,7 @@ def kept_port():
 
 
 if __name__ == "__main__":
-    kept = [kept_port() for _ in range(5)]
-    ports = [each.getsockname()[1] for each in kept]
+    sockets = [bound_socket() for _ in range(5)]
+    ports = [each.getsockname()[1] for each in sockets]
     mp.start_processes(run_rank, (ports, sys.argv[1]), nprocs=2, start_method="fork")
     sys.stdout.write("all joined\n")

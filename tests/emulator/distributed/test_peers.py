@@ -10,10 +10,10 @@ def test_the_others_learn_which_rank_died(run, torch_python, tmp_path):
     assert ran.returncode == 0, ran.stderr
     stories = json.loads(ran.stdout.splitlines()[-1])
     for way, code in (("exception", 1), ("exit", 3), ("kill", -signal.SIGKILL)):
-        told = {rank: words for how, rank, words in stories if how == way}
-        assert told.pop("codes") == [0, code, 0]  # the others left, and by themselves
-        assert set(told) == {0, 2}
-        for rank, words in told.items():
+        messages = {rank: words for how, rank, words in stories if how == way}
+        assert messages.pop("codes") == [0, code, 0]  # the others left, and by themselves
+        assert set(messages) == {0, 2}
+        for rank, words in messages.items():
             assert f"failed on rank {rank}: rank 1 has ended" in words
-        assert told[0].startswith("HCCL allreduce")
-        assert told[2].startswith("HCCL recv")
+        assert messages[0].startswith("HCCL allreduce")
+        assert messages[2].startswith("HCCL recv")

@@ -239,14 +239,14 @@ def pipeline(rank):
     alone = nn.Sequential(*copy.deepcopy(layers))
     alone(batch).pow(2).mean().backward()
     for schedule in (ScheduleGPipe, Schedule1F1B):
-        mine = copy.deepcopy(layers[rank]).to(f"npu:{rank}")
-        stage = PipelineStage(mine, rank, 2, torch.device("npu", rank))
+        own_layer = copy.deepcopy(layers[rank]).to(f"npu:{rank}")
+        stage = PipelineStage(own_layer, rank, 2, torch.device("npu", rank))
         steps = schedule(stage, n_microbatches=2, loss_fn=lambda output, target: (output - target).pow(2).mean())
         if rank == 0:
             steps.step(batch.to(f"npu:{rank}"))
         else:
             steps.step(target=torch.zeros(4, 4, device=f"npu:{rank}"))
-        close(mine.weight.grad, alone[rank].weight.grad)
+        close(own_layer.weight.grad, alone[rank].weight.grad)
 
 
 BOUND = {"hccl"}

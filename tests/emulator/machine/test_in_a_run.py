@@ -85,10 +85,10 @@ def test_where_nothing_can_be_mounted_the_run_says_what_to_do(tmp_path, monkeypa
     script = tmp_path / "train.sh"
     script.write_text("source /usr/local/Ascend/ascend-toolkit/set_env.sh\n")
     monkeypatch.setattr(command, "show_ascend_files", lambda: False)
-    said = []
-    monkeypatch.setattr(command.click, "echo", lambda text, err: said.append(text))
+    messages = []
+    monkeypatch.setattr(command.click, "echo", lambda text, err: messages.append(text))
     command._show_ascend_files(Launch("/bin/bash", ("bash", str(script)), {}))
-    assert len(said) == 1
-    assert "sudo ln -s" in said[0]
+    assert len(messages) == 1
+    assert "sudo ln -s" in messages[0]
     command._show_ascend_files(Launch("/bin/bash", ("bash", "-c", "true"), {}))
-    assert len(said) == 1
+    assert len(messages) == 1

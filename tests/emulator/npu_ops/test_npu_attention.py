@@ -201,9 +201,9 @@ def test_dropout_repeats_in_the_backward_pass_and_with_the_seed():
     again = torch_npu.npu_fusion_attention(*inputs, 2, "BNSD", scale=0.3, keep_prob=0.7)[0]
     assert torch.equal(y, again)
     ones = torch.ones(1, 2, 64, 8).npu()
-    kept = torch_npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7)[0]
-    assert 0.9 < kept.mean().item() < 1.1
-    assert not torch.equal(kept, torch_npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7)[0])
+    with_dropout = torch_npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7)[0]
+    assert 0.9 < with_dropout.mean().item() < 1.1
+    assert not torch.equal(with_dropout, torch_npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7)[0])
 
 
 def test_gradients_by_finite_differences():

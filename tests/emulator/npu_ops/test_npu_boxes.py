@@ -20,19 +20,19 @@ def parts(a, b, trans, is_cross):
     inner = (high - low).clamp(min=0).prod(0)
     sizes = a[2:] - a[:2], b[2:] - b[:2]
     outer = sizes[0].prod(0) + sizes[1].prod(0) - inner
-    around = torch.maximum(a[2:], b[2:]) - torch.minimum(a[:2], b[:2])
+    enclosing = torch.maximum(a[2:], b[2:]) - torch.minimum(a[:2], b[:2])
     distance = ((a[:2] + a[2:] - b[:2] - b[2:]) / 2).pow(2).sum(0)
-    return inner / outer, outer, around, distance, sizes
+    return inner / outer, outer, enclosing, distance, sizes
 
 
 def giou(a, b, trans):
-    iou, outer, around, _, _ = parts(a, b, trans, False)
-    return (iou - (around.prod(0) - outer) / around.prod(0))[:, None]
+    iou, outer, enclosing, _, _ = parts(a, b, trans, False)
+    return (iou - (enclosing.prod(0) - outer) / enclosing.prod(0))[:, None]
 
 
 def diou(a, b, trans=False, is_cross=False):
-    iou, _, around, distance, _ = parts(a, b, trans, is_cross)
-    y = iou - distance / around.pow(2).sum(0)
+    iou, _, enclosing, distance, _ = parts(a, b, trans, is_cross)
+    y = iou - distance / enclosing.pow(2).sum(0)
     return y if is_cross else y[None]
 
 

@@ -28,9 +28,9 @@ def many():
 def test_nms_with_mask(many):
     boxes, scores = many
     rows = torch.cat((boxes, scores[:, None], torch.zeros(40, 3)), 1)
-    kept, index, mask = torch_npu.npu_nms_with_mask(rows.npu(), 0.3)
+    selected, index, mask = torch_npu.npu_nms_with_mask(rows.npu(), 0.3)
     assert sorted(greedy(boxes, scores, 0.3)) == mask.nonzero().flatten().tolist()
-    assert (kept.shape, index.dtype, mask.dtype) == ((40, 5), torch.int32, torch.uint8)
+    assert (selected.shape, index.dtype, mask.dtype) == ((40, 5), torch.int32, torch.uint8)
 
 
 def test_nms_v4(many):

@@ -70,7 +70,7 @@ def test_what_amp_refuses(amp):
         amp.initialize(nn.Linear(2, 2), opt_level="O1")
 
 
-def test_programs_find_apex_only_where_it_is_asked_for():
+def test_programs_find_apex_only_where_it_is_requested():
     for value, expected in (("0", False), ("1", True)):
         environment = launch.emulating({"GPU2NPU_APEX": value}, python="/usr/bin/python")
         assert (str(launch.APEX) in environment["PYTHONPATH"]) == expected

@@ -65,7 +65,7 @@ def test_torch_of_a_release_before_2_5_leaves_the_plugin_to_the_script():
     assert (result.stderr, result.stdout) == ("", "False\nnpu:0\n")
 
 
-def test_a_python_without_gpu2npu_is_told_in_one_sentence():
+def test_a_python_without_gpu2npu_is_reported_in_one_sentence():
     hide = "import sys\nsys.modules['gpu2npu'] = None\n"
     result = python(hide + "import torch")
     assert result.returncode == 1

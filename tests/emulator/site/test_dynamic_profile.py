@@ -69,7 +69,7 @@ def test_at_once_and_too_late(watched):
     assert dynamic_profile._dynamic.profile is None
 
 
-def test_what_cannot_be_used_is_said(watched, tmp_path):
+def test_what_cannot_be_used_is_reported(watched, tmp_path):
     watched.write_text("{")
     with pytest.warns(UserWarning, match="Failed to read config"):
         steps(1)

@@ -105,7 +105,7 @@ def test_the_current_device_decides_where_a_bare_npu_is(device_restored):
         assert torch.npu.current_device() == 2
 
 
-def test_an_invalid_ordinal_raises():
+def test_an_invalid_device_index_raises():
     for use in (
         lambda: torch.npu.set_device(8),
         lambda: torch.ones(1).to("npu:8"),

@@ -179,7 +179,7 @@ def test_half_parameters_have_a_block_of_their_own():
     assert [t.dtype for t in optimizer.get_combined_params()] == [torch.float32, torch.float16]
 
 
-def test_misuse_is_told(model):
+def test_misuse_is_reported(model):
     fused = model.npu()
     optimizer = NpuFusedSGD(fused.parameters(), lr=0.1)
     with pytest.raises(ValueError, match="set_to_none is not supported"):

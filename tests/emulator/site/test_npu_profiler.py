@@ -154,10 +154,10 @@ def test_copies_between_host_and_device(tmp_path):
 
 def test_blocks_of_memory_live_from_their_allocation_to_their_release(tmp_path):
     def work():
-        kept.append(torch.ones(1 << 18, device="npu"))
+        held.append(torch.ones(1 << 18, device="npu"))
         _ = torch.ones(1 << 16, device="npu") + 1
 
-    kept = []
+    held = []
     path, _ = profiled_once(tmp_path, work, profile_memory=True)
     blocks = rows(path, "operator_memory.csv")
     sizes = [(float(row["Size(KB)"]), row["Release Time(us)"] != "") for row in blocks]

@@ -58,7 +58,7 @@ def test_an_unknown_chip_is_an_error_that_names_the_known_ones(monkeypatch):
         ("Ascend910B2", "0", "1", True),
     ],
 )
-def test_first_generation_chips_saturate_and_others_where_told_to(monkeypatch, soc, enable, force, expected):
+def test_first_generation_chips_saturate_and_others_where_set_to(monkeypatch, soc, enable, force, expected):
     monkeypatch.setenv("GPU2NPU_SOC", soc)
     for name, value in (("INF_NAN_MODE_ENABLE", enable), ("INF_NAN_MODE_FORCE_DISABLE", force)):
         monkeypatch.delenv(name, raising=False)
@@ -68,7 +68,7 @@ def test_first_generation_chips_saturate_and_others_where_told_to(monkeypatch, s
     assert current_soc().bfloat16 is (soc not in ("Ascend910A", "Ascend310P3"))
 
 
-def test_asking_once_does_not_switch_inf_nan_mode_off(monkeypatch):
+def test_one_variable_alone_does_not_switch_inf_nan_mode_off(monkeypatch):
     monkeypatch.setenv("GPU2NPU_SOC", "Ascend910B2")
     monkeypatch.setenv("INF_NAN_MODE_ENABLE", "0")
     monkeypatch.delenv("INF_NAN_MODE_FORCE_DISABLE", raising=False)

@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.records import Severity
 
-KEPT = [
+UNCHANGED = [
     "if torch.cuda.is_available():\n    print('with CUDA')\n    sources += ['nms_cuda.c']\n    with_cuda = True\n",
     "if torch.cuda.is_available():\n    from ext import nms_gpu\nelse:\n    from ext import nms_cpu\n",
     "if torch.cuda.is_available():\n    import cuda_kernels\n",
@@ -86,7 +86,7 @@ PYCUDA = "import pycuda.autoinit\n"
 TRIED = "def fast(x):\n    try:\n        import pycuda.autoinit\n    except ImportError:\n        {}\n    return x\n"
 CHOSEN = "run = fast if torch.cuda.is_available() else slow\n"
 NVIDIA = "def {}():\n    if torch.cuda.is_available():\n        return {}\n    return shutil.which({}) is not None\n"
-KEPT += [
+UNCHANGED += [
     f"def fast(x):\n    'By PyCUDA.'\n    {PYCUDA}    return x\n{CHOSEN}",
     f"def fast(x):\n    from cupy import array\n    return x\n{CHOSEN}",
     TRIED.format("raise") + CHOSEN,
@@ -103,7 +103,7 @@ CHANGED += [
 ]
 
 
-@pytest.mark.parametrize("code", KEPT)
+@pytest.mark.parametrize("code", UNCHANGED)
 def test_what_is_for_cuda_alone_stays(project, code):
     migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
     assert migrated.content is None
@@ -124,7 +124,7 @@ def test_what_is_for_cuda_alone_stays(project, code):
         "use = torch.cuda.is_available()\nif use:\n    providers = ['CUDAExecutionProvider']\n",
     ],
 )
-def test_a_provider_of_onnx_runtime_for_cuda_is_not_asked_for(project, code):
+def test_a_provider_of_onnx_runtime_for_cuda_is_not_requested(project, code):
     migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
     assert migrated.content is None
     assert any("under this condition" in found.message for found in migrated.findings)

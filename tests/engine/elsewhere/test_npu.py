@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 
-KEPT = [
+UNCHANGED = [
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
     "modules = [torch.cuda, torch.npu]\n",
@@ -117,7 +117,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("code", KEPT)
+@pytest.mark.parametrize("code", UNCHANGED)
 def test_what_runs_on_no_npu_stays(project, code):
     migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
     assert (migrated.content, migrated.findings) == (None, ())

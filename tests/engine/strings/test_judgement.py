@@ -122,7 +122,7 @@ def test_a_condition_for_cuda_is_renamed_with_what_it_chooses(migrate) -> None:
     assert text.splitlines()[1].replace("cuda", "npu") in migrate(text).splitlines()
 
 
-KEPT = [
+UNCHANGED = [
     "import pytest\nLARGE = pytest.param(9, id='cuda')",
     "sources = Path(__file__).parent / 'cuda' / 'kernel.cu'",
     "device_dir = root / 'cuda'",
@@ -160,7 +160,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("text", KEPT)
+@pytest.mark.parametrize("text", UNCHANGED)
 def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
     result = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
     assert (result.content, result.findings) == (None, ())
@@ -381,7 +381,7 @@ _METHODS = """class Kit:
 """
 
 
-def test_the_parameters_of_the_projects_own_methods_tell(migrate) -> None:
+def test_the_parameters_of_the_projects_own_methods_decide(migrate) -> None:
     before = ["'cuda', 'cuda'", "'cuda', 'cuda'", "'cuda', 'cuda'", "kit, 'cuda'"]
     after = ["'npu', 'cuda'", "'cuda', 'npu'", "'cuda', 'npu'", "kit, 'npu'"]
     assert migrate(_METHODS.format(*before)) == _METHODS.format(*after)
@@ -429,7 +429,7 @@ def test_a_gpu_of_the_programs_own_is_not_lightnings(project) -> None:
 
 
 @pytest.mark.parametrize("table", ["value", "{'CPU': 1, 'GPU': 2}"])
-def test_a_key_is_renamed_where_it_is_asked_for_if_it_is_where_it_is_read(project, table: str) -> None:
+def test_a_key_is_renamed_where_it_is_tested_if_it_is_where_it_is_read(project, table: str) -> None:
     head = f"import ray\ndef f(value):\n    table = {table}\n    if 'CPU' in table: ...\n"
     code = head + "    return table['GPU'] if 'GPU' in table else 0\n"
     (file,) = project({"a.py": code}).values()

@@ -72,13 +72,13 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_second_check_asks_nothing_and_says_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = looked_at(monkeypatch)
+def test_a_second_check_looks_at_nothing_and_reports_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examined = looked_at(monkeypatch)
     first = check(project)
-    assert len(asked) > 3
-    asked.clear()
+    assert len(examined) > 3
+    examined.clear()
     assert check(project) == first
-    assert asked == []
+    assert examined == []
     assert check(project, cache=False) == first
 
 
@@ -113,7 +113,7 @@ def test_the_first_file_of_a_project_that_names_torch_reaches_the_others(tmp_pat
     assert {file.path: bool(file.findings) for file in after.files}["main.py"]
 
 
-def test_files_of_other_kinds_and_native_code_are_part_of_what_is_kept(project: Path) -> None:
+def test_files_of_other_kinds_and_native_code_are_part_of_what_is_stored(project: Path) -> None:
     contents = {"requirements.txt": "torch==2.7.1\n", "kernel.cu": "__global__ void f() {}\n", "run.sh": "echo\n"}
     for name, text in contents.items():
         check(project)
@@ -127,18 +127,18 @@ def test_files_of_other_kinds_and_native_code_are_part_of_what_is_kept(project: 
         assert check(project) == check(project, cache=False) != before
 
 
-def test_excluded_files_and_diffs_are_part_of_what_is_kept(project: Path) -> None:
+def test_excluded_files_and_diffs_are_part_of_what_is_stored(project: Path) -> None:
     for options in ({}, {"exclude": ("main.py",)}, {"diffs": True}, {"chips": ("910A",)}):
         assert check(project, **options) == check(project, cache=False, **options)
 
 
 def test_only_what_may_have_changed_is_looked_at(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(project)
-    asked = looked_at(monkeypatch)
+    examined = looked_at(monkeypatch)
     (project / "alone.py").write_text("import torch\ntorch.cuda.nvtx.mark('y')\n")
     check(project)
-    assert not {"lib/make.py", "lib/kit.py"} & {*asked}
-    assert {"alone.py", "lib/one.py"} <= {*asked}  # any file may take `cuda` from one.py
+    assert not {"lib/make.py", "lib/kit.py"} & {*examined}
+    assert {"alone.py", "lib/one.py"} <= {*examined}  # any file may take `cuda` from one.py
 
 
 def test_another_release_or_rule_file_is_another_entry(project: Path) -> None:
@@ -181,9 +181,9 @@ def test_damaged_records_are_ignored_and_written_anew(
     first = check(project)
     assert change_records(project, "UPDATE records SET content = ?", damage) > 5
     assert check(project) == first
-    asked = looked_at(monkeypatch)
+    examined = looked_at(monkeypatch)
     assert check(project) == first
-    assert asked == []
+    assert examined == []
 
 
 def test_answers_that_depend_on_files_hold_only_with_their_snapshot(
@@ -198,9 +198,9 @@ def test_answers_that_depend_on_files_hold_only_with_their_snapshot(
         assert len(snapshots) == 1
         connection.execute("DELETE FROM records WHERE name = ?", snapshots)
     connection.close()
-    asked = looked_at(monkeypatch)
+    examined = looked_at(monkeypatch)
     assert check(project) == check(project, cache=False)
-    assert "main.py" in asked
+    assert "main.py" in examined
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(project: Path) -> None:
@@ -223,6 +223,6 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(project: Path) -> None:
 
 def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
     """A new field of the context has to be looked at: does an answer depend on it?"""
-    kept = {"version", "files", "own_members", "other_names", "folders", "uses_device", "has_plugin", "imported"}
+    in_key = {"version", "files", "own_members", "other_names", "folders", "uses_device", "has_plugin", "imported"}
     found_again = {"read", "root", "project"}
-    assert {field.name for field in dataclasses.fields(ProjectContext)} == kept | found_again
+    assert {field.name for field in dataclasses.fields(ProjectContext)} == in_key | found_again

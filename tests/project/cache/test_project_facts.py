@@ -40,7 +40,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return plans
 
 
-def test_what_was_gathered_is_the_same_the_next_time(tmp_path: Path, planned: list[object]) -> None:
+def test_what_was_collected_is_the_same_the_next_time(tmp_path: Path, planned: list[object]) -> None:
     first, second = load(tmp_path), load(tmp_path)
     assert len(planned) == 1
     assert first.plan.rewrites
@@ -48,7 +48,7 @@ def test_what_was_gathered_is_the_same_the_next_time(tmp_path: Path, planned: li
     assert (second.plan, second.context) == (first.plan, first.context)
 
 
-def test_new_files_are_kept(tmp_path: Path, planned: list[object]) -> None:
+def test_new_files_are_stored(tmp_path: Path, planned: list[object]) -> None:
     files = FILES | {"train.py": b"import torch\ntorch.load('s3://bucket/a')\nopen('/cache/a')\n"}
     first, second = load(tmp_path, files, modelarts=True), load(tmp_path, files, modelarts=True)
     assert len(planned) == 1
@@ -65,7 +65,7 @@ def test_new_files_are_kept(tmp_path: Path, planned: list[object]) -> None:
         (FILES, {"excluded": frozenset({"train.py"})}),
     ],
 )
-def test_another_project_or_choice_is_gathered_anew(
+def test_another_project_or_choice_is_collected_anew(
     tmp_path: Path, planned: list[object], files: dict[str, bytes], choice: dict[str, object]
 ) -> None:
     load(tmp_path)
@@ -73,7 +73,7 @@ def test_another_project_or_choice_is_gathered_anew(
     assert len(planned) == 2
 
 
-def test_what_is_of_another_kind_is_gathered_anew(tmp_path: Path, planned: list[object]) -> None:
+def test_what_is_of_another_kind_is_collected_anew(tmp_path: Path, planned: list[object]) -> None:
     plan = load(tmp_path).plan
     with sqlite3.connect(Store(tmp_path / "cache").file) as connection:
         connection.execute("UPDATE records SET content = ?", (msgspec.msgpack.encode({"rewrites": {"a": 1}}),))

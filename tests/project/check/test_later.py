@@ -45,7 +45,7 @@ def is_later(path: str, **sources: str) -> bool:
     ],
 )
 @pytest.mark.parametrize("path", [KERNELS, "pkg/kernels/ops.py"])
-def test_the_importers_tell(path: str, importer: str, later: bool) -> None:
+def test_the_importers_decide(path: str, importer: str, later: bool) -> None:
     assert is_later(path, pkg__model=importer) is later
 
 

@@ -42,8 +42,10 @@ def test_a_report_names_the_release_and_the_one_that_has_more(
     assert result.evidence == evidence
     assert result.version == (version or torch_npu).partition(".post")[0]  # PyTorch has no post releases of its own
     messages = [each.finding.message for file in result.files for each in file.findings]
-    said = {name: since for name, since in new_in.items() if f"{name} is new in torch_npu {since}: " in str(messages)}
-    assert said == new_in and str(messages).count(" is new in ") == len(new_in)
+    reported = {
+        name: since for name, since in new_in.items() if f"{name} is new in torch_npu {since}: " in str(messages)
+    }
+    assert reported == new_in and str(messages).count(" is new in ") == len(new_in)
 
 
 @pytest.mark.parametrize(

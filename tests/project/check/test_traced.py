@@ -43,8 +43,8 @@ def test_what_a_file_leads_to_is_the_same_however_the_graph_grew(steps: list[tup
     project = Project()
     graph = project.consulted
     dependencies, by_growth = Dependencies(paths, [graph]), Dependencies(paths, [graph], project.grown)
-    for asker, asked, path in steps:
-        project.consult(paths[asker], asked)
+    for asker, consulted, path in steps:
+        project.consult(paths[asker], consulted)
         expected = Dependencies(paths, [graph]).of(paths[path])
         assert (dependencies.of(paths[path]), by_growth.of(paths[path])) == (expected, expected)
 

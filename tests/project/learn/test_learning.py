@@ -79,7 +79,7 @@ def test_they_pass_their_examples_and_make_most_of_the_project_after(project: st
         assert contents[path].replace(b"'", b'"') == (PROJECTS / project / "after" / path).read_bytes()
 
 
-def test_what_no_rule_explains_is_said() -> None:
+def test_what_no_rule_explains_is_reported() -> None:
     teamlib, pipeline = learned("teamlib"), learned("pipeline")
     assert [(each.path, each.line, each.after) for each in teamlib.left] == [
         ("train.py", 31, ('    print("it took", teamlib.clock(), "s")',))
@@ -104,7 +104,7 @@ def test_what_the_built_in_rules_make_needs_no_rule(tmp_path: Path) -> None:
     assert (found.proposals, found.left, found.without) == ((), (), 0)
 
 
-def test_a_name_that_is_kept_speaks_against_a_rule_for_all_beside_it(tmp_path: Path) -> None:
+def test_a_name_that_stays_speaks_against_a_rule_for_all_beside_it(tmp_path: Path) -> None:
     before = "from lib.gpu import a, b\na(1)\nb(2)\n"
     found = learned_from(tmp_path, before, "from lib.npu import a\nfrom lib.gpu import b\na(1)\nb(2)\n")
     assert [(each.rule.match.subject, each.rule.then.rename) for each in found.proposals] == [

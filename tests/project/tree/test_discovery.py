@@ -53,7 +53,7 @@ def link(root: Path, path: str, text: str) -> None:
     (root / path).symlink_to(text)
 
 
-def test_links_that_stay_inside_are_kept_with_their_text(tmp_path: Path) -> None:
+def test_links_that_stay_inside_are_listed_with_their_text(tmp_path: Path) -> None:
     root = make(tmp_path, "a.py", "data/train.bin", "pkg/m.py")
     for path, text in [("latest", "./data"), ("pkg/up.py", "../a.py"), ("data/dangling", "not//there"), ("me", ".")]:
         link(root, path, text)

@@ -184,7 +184,7 @@ def test_imports_that_lead_to_the_library(files: dict[str, str], leads: bool) ->
     assert names.project.leads_to_library(names) is leads
 
 
-def test_parsed_files_are_kept_up_to_a_size() -> None:
+def test_parsed_files_are_retained_up_to_a_size() -> None:
     files = {"a.py": b"a = 1\n" * 10, "b.py": b"b = 1\n" * 10, "c.py": b"c = 1\n" * 100, "d.py": b"d = (\n"}
     project = Project(frozenset(files), files.__getitem__, retained=130)
     assert all(project.names(path) is not None for path in ("a.py", "b.py"))

@@ -12,14 +12,14 @@ from gpu2npu.python.text.source import read_source
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_asking_jedi_leaves_the_garbage_collector_as_it_is(
+def test_inference_by_jedi_leaves_the_garbage_collector_as_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, enabled: bool
 ) -> None:
     """parso switches it on when it has read a file of its cache, and workers would then look at all their trees."""
-    asked: list[bool] = []
+    enabled_inside: list[bool] = []
 
     def infer(script: jedi.Script, line: int, column: int) -> list[object]:
-        asked.append(gc.isenabled())
+        enabled_inside.append(gc.isenabled())
         (gc.disable if enabled else gc.enable)()
         return []
 
@@ -36,4 +36,4 @@ def test_asking_jedi_leaves_the_garbage_collector_as_it_is(
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if was_enabled else gc.disable)()
-    assert asked == [False]
+    assert enabled_inside == [False]

@@ -82,7 +82,7 @@ def test_nothing_of_torchs(parse, text: str) -> None:
         "def f(x):\n    if x:\n        x = torch.zeros(1)\n    x.ask()",
     ],
 )
-def test_what_is_not_said_is_not_known(parse, text: str) -> None:
+def test_what_is_not_evident_is_not_known(parse, text: str) -> None:
     assert UNKNOWN in owners(parse(HEAD + text))
 
 

@@ -36,7 +36,7 @@ def test_an_interface_that_another_process_has_found_is_not_read_again() -> None
     assert other.learned() == {}, "it is not handed on"
 
 
-def test_only_modules_that_may_have_a_name_are_asked() -> None:
+def test_only_modules_that_may_have_a_name_are_queried() -> None:
     files = {
         "pkg/__init__.py": b"from .one import *\nfrom .two import *\nfrom .three import *\n",
         "pkg/one.py": b"import torch\ndev = 1\n",
@@ -146,8 +146,8 @@ def test_an_interface_means_what_the_file_does(name: str, meaning: str | None) -
     assert inside.global_name(name) == meaning
     outside = names_of(f"from .a import {name}\n", "pkg/main.py", project)
     followed = outside.name(name, outside.file.module)
-    kept = meaning is None or meaning.startswith(".")  # known by the path to it only
-    assert followed == (f".a.{name}" if kept else meaning)
+    by_path = meaning is None or meaning.startswith(".")  # known by the path to it only
+    assert followed == (f".a.{name}" if by_path else meaning)
 
 
 def test_definitions_are_found_through_re_exports() -> None:

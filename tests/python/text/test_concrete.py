@@ -59,7 +59,7 @@ def test_arguments_are_cut_out_as_they_are_written(text: str, arguments: list[st
         ("é = 'ü', (f(1))", "(f(1))"),
     ],
 )
-def test_parentheses_around_an_expression(text: str, whole: str) -> None:
+def test_parentheses_that_enclose_an_expression(text: str, whole: str) -> None:
     file = read(text + "\n")
     start, end = outer_bounds(file, last_call(file))
     assert file.text[start:end] == whole

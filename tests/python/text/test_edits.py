@@ -42,7 +42,7 @@ def test_the_text_after_edits(edits, after):
     assert Edited(TEXT, edits).text == after
 
 
-def test_edits_that_are_made_are_known_with_the_one_around_them():
+def test_edits_that_are_made_are_known_with_the_enclosing_one():
     outer, inner, void = at("g(b)", ("h(", (7, 8), ")")), at("b", "y"), at("g", "x")
     assert list(Edited(TEXT, [outer, inner, void]).made()) == [(outer, None), (inner, outer)]
     assert conflict(outer, void)

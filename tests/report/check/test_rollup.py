@@ -56,21 +56,21 @@ ALL = (ONE, TWO, THREE, FOUR, GONE)
 
 
 def test_a_cause_over_all_repositories() -> None:
-    told = [
+    causes = [
         (each.group[0], each.repositories, each.blocks, each.alone, each.places, each.high) for each in by_cause(ALL)
     ]
-    assert told == [("f", 3, 2, 1, 10, 30.0), ("a", 1, 1, 0, 2, 10.0), ("b", 1, 0, 0, 4, 10.0)]
+    assert causes == [("f", 3, 2, 1, 10, 30.0), ("a", 1, 1, 0, 2, 10.0), ("b", 1, 0, 0, 4, 10.0)]
     assert by_cause(ALL)[0].names == "flash_attn, flash_attn.flash_attn_func"
 
 
 def test_packages_are_those_of_rules_about_packages() -> None:
-    told = [(each.package, each.repositories, each.blocks, each.severity.value) for each in by_package(ALL)]
-    assert told == [("flash-attn", 3, 2, "blocker"), ("nvidia-nccl-cu12", 1, 0, "environment")]
+    packages = [(each.package, each.repositories, each.blocks, each.severity.value) for each in by_package(ALL)]
+    assert packages == [("flash-attn", 3, 2, "blocker"), ("nvidia-nccl-cu12", 1, 0, "environment")]
 
 
 def test_owners() -> None:
-    told = {each.owner: (each.repositories, each.blocked, each.no_cuda, each.not_checked) for each in by_owner(ALL)}
-    assert told == {"@org/a": (2, 2, 0, 0), "org": (1, 0, 0, 0), "": (2, 0, 1, 1)}
+    owners = {each.owner: (each.repositories, each.blocked, each.no_cuda, each.not_checked) for each in by_owner(ALL)}
+    assert owners == {"@org/a": (2, 2, 0, 0), "org": (1, 0, 0, 0), "": (2, 0, 1, 1)}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_each_cause_has_its_code() -> None:
         (Span(8, 0, 8, 0), "^"),
     ],
 )
-def test_the_mark_stands_below_what_is_meant(span: Span, mark: str) -> None:
+def test_the_mark_stands_below_its_span(span: Span, mark: str) -> None:
     (marked,) = [line for line in printed(result(span)).splitlines() if line.rstrip().endswith("^")]
     assert marked.rstrip() == f"   | {mark}"
 
@@ -83,7 +83,7 @@ def test_a_place_without_its_line_is_shown_without_code() -> None:
     assert " | " not in printed(result(Span(1, 0, 1, 1)))
 
 
-def test_kernels_that_block_are_said() -> None:
+def test_kernels_that_block_are_reported() -> None:
     blocked = replace(result(), native=NativeCode(kernels=3, apart=1))
     assert "CUDA kernels of the program's own, to be written for an NPU: 2\n" in printed(blocked)
     assert "CUDA kernels" not in printed(replace(result(), native=NativeCode(kernels=1, apart=1)))

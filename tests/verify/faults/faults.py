@@ -108,7 +108,7 @@ def in_gpt(name: str, step: int, module: str | None, cause: str, file: str, old:
 
 
 OPERATOR, OPTIMIZER = "operator computed otherwise", "optimizer computed otherwise"
-DRAW, KEPT, RATE = "different random draw", "gradients not zeroed", "other learning rate"
+DRAW, RETAINED, RATE = "different random draw", "gradients not zeroed", "other learning rate"
 LOSS, LOSS_FACTOR = "loss computed otherwise", "loss averaged otherwise"
 GRADIENT, FACTOR = "gradient computed otherwise", "gradients scaled otherwise"
 MODE, DATA, WEIGHTS = "training and evaluation mode", "other data", "other initial weights"
@@ -123,8 +123,8 @@ FIRST, FC2 = "F.relu(self.bn1(self.conv1(x)))", "self.fc2 = nn.Linear(64, 10)"
 
 FAULTS = (
     # The training loop.
-    in_training("zero_grad lost", 2, None, KEPT, "optimizer.zero_grad()", "pass"),
-    in_training("zero_grad every other step", 2, None, KEPT, "optimizer.zero_grad()", "step % 2 or optimizer.zero_grad()"),
+    in_training("zero_grad lost", 2, None, RETAINED, "optimizer.zero_grad()", "pass"),
+    in_training("zero_grad every other step", 2, None, RETAINED, "optimizer.zero_grad()", "step % 2 or optimizer.zero_grad()"),
     in_training("zero_grad after backward", 1, None, FACTOR, BACKWARD, "loss.backward(); optimizer.zero_grad(set_to_none=False)"),
     in_training("another seed", 1, None, DRAW, "manual_seed(args.seed)", "manual_seed(args.seed + 1)"),
     in_training("eval() in training", 1, "Net", MODE, "model.train()", "model.eval()"),
@@ -191,7 +191,7 @@ FAULTS = (
     in_gpt("queries for keys", 1, "h.0.attn", OPERATOR, "model", "q, k, v =", "v, k, q ="),
     in_gpt("another eps of layer norm", 1, "h.0.ln_1", OPERATOR, "model", "1e-5", "1e-2"),
     in_gpt("residual lost", 1, "h.0", OPERATOR, "model", "x = x + self.attn(self.ln_1(x))", "x = self.attn(self.ln_1(x)).float()"),
-    in_gpt("zero_grad lost with a loss scale", 2, None, KEPT, "trainer", "self.optimizer.zero_grad(set_to_none=True)", "pass"),
+    in_gpt("zero_grad lost with a loss scale", 2, None, RETAINED, "trainer", "self.optimizer.zero_grad(set_to_none=True)", "pass"),
     in_gpt("weights not tied", 1, "wte", WEIGHTS, "trainer", "self.model.tie_weights()", "pass"),
     in_gpt("warm-up one step ahead", 1, None, RATE, "trainer", "(it + 1)", "(it + 2)"),
     in_gpt("other momentum", 2, ANY, OPTIMIZER, "trainer", "(config.beta1, config.beta2)", "(0.1, config.beta2)"),
@@ -202,7 +202,7 @@ FAULTS = (
     in_kernel("gradient of embeddings", "GPT.transformer.wte", GRADIENT, "embedding_dense_backward", "return right(*args, **kwargs) * np.float32(0.5)", "gpt"),
     # A GAN: two networks, two optimizers; the discriminator makes the odd steps.
     edited("labels of the other class", "gan", 1, "BCELoss", DATA, "main.py", "criterion(output, fake_label)", "criterion(output, valid)"),
-    edited("discriminator's gradients kept", "gan", 3, None, KEPT, "main.py", "netD.zero_grad()", "pass"),
+    edited("discriminator's gradients kept", "gan", 3, None, RETAINED, "main.py", "netD.zero_grad()", "pass"),
     edited("optimizer of the other network", "gan", 2, "Discriminator.main.0", OPTIMIZER, "main.py", "torch.optim.Adam(netG.", "torch.optim.Adam(netD."),
     edited("another learning rate of one", "gan", 2, None, RATE, "main.py", "netG.parameters(), lr=cfg['lr']", "netG.parameters(), lr=cfg['lr'] * 2"),
     edited("generator in evaluation", "gan", 1, "Generator", MODE, "main.py", "netG.npu()", "netG.npu().eval()"),
@@ -227,7 +227,7 @@ FAULTS = (
     # Residual blocks with batch norm, and a moving average of the weights that is evaluated in each step.
     in_training("average follows faster", 2, "ResNet#1.stem", STATE, "DECAY = 0.9", "DECAY = 0.8", "averaged"),
     in_training("average stands still later", 4, "ResNet#1.stem", STATE, "average.update(model)\n", "step < 2 and average.update(model)\n", "averaged"),
-    in_training("buffers not averaged", 2, "ResNet#1.blocks.0.bn", STATE, "mine.copy_(new)", "pass", "averaged"),
+    in_training("buffers not averaged", 2, "ResNet#1.blocks.0.bn", STATE, "own.copy_(new)", "pass", "averaged"),
     in_training("average in training mode", 2, "ResNet#1", MODE, "copy.deepcopy(model).eval()", "copy.deepcopy(model).train()", "averaged"),
     in_training("weights halved as they are loaded", 1, "ResNet.stem", WEIGHTS, "torch.load(PATH)", "{name: each / 2 for name, each in torch.load(PATH).items()}", "averaged"),
     in_training("groups share a rate", 1, None, RATE, ', "lr": 0.02', "", "averaged"),

@@ -69,10 +69,10 @@ def linspace(start: Number | Array, end: Number | Array, steps: int, *, dtype: n
     first, last = _number(start), _number(end)
     target = dtype or float_dtype(result_type(first, last))
     compute = F64 if is_integral(target) else compute_dtype(target)
-    step = (last - first) / (steps - 1) if steps > 1 else 0.0
+    step = np.asarray((last - first) / (steps - 1) if steps > 1 else 0, compute)
     at = np.arange(steps, dtype=compute)
-    forward = compute.type(first) + compute.type(step) * at
-    backward = compute.type(last) - compute.type(step) * (steps - 1 - at)
+    forward = np.asarray(first, compute) + step * at
+    backward = np.asarray(last, compute) - step * (steps - 1 - at)
     return rounded(np.where(at < max(steps // 2, 1), forward, backward).astype(compute, copy=False), target)
 
 

@@ -247,7 +247,7 @@ def test_line_ends_of_windows_stay(gate):
     )
 
 
-KEPT = {
+UNCHANGED = {
     "a program that asks for its rank": """
         if args.rank == 0:
             torch.save(model.state_dict(), path)
@@ -268,9 +268,9 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("form", KEPT)
+@pytest.mark.parametrize("form", UNCHANGED)
 def test_other_code_stays(form, gate_one):
-    assert gate_one(KEPT[form]) == (dedent(KEPT[form]), [])
+    assert gate_one(UNCHANGED[form]) == (dedent(UNCHANGED[form]), [])
 
 
 LEFT = {
@@ -326,7 +326,7 @@ def test_modules_are_gated_in_their_functions_only(gate):
     }
 
 
-def test_a_helper_that_is_found_through_sys_path_saves_once(gate):
+def test_a_module_that_is_found_through_sys_path_saves_once(gate):
     train = f"""{HEAD}import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'common'))
 from saving import save

@@ -284,7 +284,7 @@ def test_rank_zero_writes_what_all_ranks_read(form, gate_one):
 
 
 @pytest.mark.parametrize(
-    ("helper", "call"),
+    ("body", "call"),
     [
         (
             "if os.path.exists(path):\n        return path\n    with open(path, 'w') as f:\n        f.write('x')",
@@ -294,8 +294,8 @@ def test_rank_zero_writes_what_all_ranks_read(form, gate_one):
         ("with open(path, 'w') as f:\n        f.write('x')", "try:\n    1\nexcept OSError:\n    p = get(a)"),
     ],
 )
-def test_what_all_ranks_go_on_with_and_not_all_come_by_is_reported(helper, call, gate_one):
-    source = f"\ndef get(path):\n    {helper}\n    return path\n\np = a\n{call}\njson.load(open(p))\n"
+def test_what_all_ranks_go_on_with_and_not_all_come_by_is_reported(body, call, gate_one):
+    source = f"\ndef get(path):\n    {body}\n    return path\n\np = a\n{call}\njson.load(open(p))\n"
     after, messages = gate_one(source)
     assert after == source
     (message,) = messages

@@ -23,7 +23,7 @@ def step(batch):
 """
 
 
-def tell(files):
+def shard(files):
     """The files after the rewrite, and the messages of what was found."""
     files = {path: dedent(text) for path, text in files.items()} | {"data.py": MAKE}
     sources = {path: text.encode() for path, text in files.items()}
@@ -209,7 +209,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_sampler_is_told_the_epoch(form):
+def test_the_sampler_gets_the_epoch(form):
     marked = dedent(FORMS[form])
     before = "".join(line for line in marked.splitlines(True) if not line.lstrip().startswith("+"))
     before = before.replace("+loader.sampler.set_epoch(i); ", "")
@@ -218,7 +218,7 @@ def test_the_sampler_is_told_the_epoch(form):
     for index, line in enumerate(lines[1:], 1):  # above the comments of what was first
         if "set_epoch" in line and lines[index - 1].lstrip().startswith("#"):
             lines[index - 1 : index + 1] = [line, lines[index - 1]]
-    after, messages = tell({"train.py": before})
+    after, messages = shard({"train.py": before})
     assert after["train.py"] == "".join(lines)
     assert messages == []
 
@@ -241,13 +241,13 @@ UNTOLD = {
 
 @pytest.mark.parametrize("form", UNTOLD)
 def test_where_no_epoch_is_known_the_steps_are_reported(form):
-    after, (message,) = tell({"train.py": UNTOLD[form]})
+    after, (message,) = shard({"train.py": UNTOLD[form]})
     assert after["train.py"] == UNTOLD[form]
     assert "sampler.set_epoch(n)" in message
     assert "count the passes over the loader from 0" in message
 
 
-def test_a_loader_of_a_module_is_told_in_that_module():
+def test_a_loader_of_a_module_gets_the_epoch_in_that_module():
     files = {
         "train.py": "from engine import train\nfor epoch in range(3):\n    train(epoch)\n",
         "engine.py": """
@@ -260,7 +260,7 @@ def test_a_loader_of_a_module_is_told_in_that_module():
                 return make()
             """,
     }
-    after, messages = tell(files)
+    after, messages = shard(files)
     assert after["train.py"] == files["train.py"]
     assert "    loader = get()\n    loader.sampler.set_epoch(epoch)\n    for batch" in after["engine.py"]
     assert messages == []

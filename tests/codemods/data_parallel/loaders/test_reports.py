@@ -92,8 +92,8 @@ def test_averages_over_the_whole_dataset_are_reported(shard_one):
             print(total / sizes[phase], total / len(loaders[phase]))
     """
     _, messages = shard_one(dedent(before))
-    told = [message for message in messages if "sees its share" in message]
-    assert [message.partition(" divide by ")[2] for message in told] == [
+    share_messages = [message for message in messages if "sees its share" in message]
+    assert [message.partition(" divide by ")[2] for message in share_messages] == [
         "len(loaders[phase].sampler) in place of sizes[phase]."
     ]
 
@@ -122,11 +122,13 @@ def test_a_random_split_without_a_seed_is_reported(shard_one):
     assert shard_one(before.replace("10])", "10], generator=g)"))[1] == []
 
 
-@pytest.mark.parametrize(("given", "told"), [("download=True", True), ("download=False", False), ("train=True", False)])
-def test_a_dataset_that_every_rank_downloads_is_reported(given, told, shard_one):
+@pytest.mark.parametrize(
+    ("given", "reported"), [("download=True", True), ("download=False", False), ("train=True", False)]
+)
+def test_a_dataset_that_every_rank_downloads_is_reported(given, reported, shard_one):
     before = f"from torchvision import datasets\nds = datasets.MNIST('data', {given})\n"
     _, messages = shard_one(before + "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n" + LOOP)
-    assert [message.partition(",")[0] for message in messages] == ["Every rank downloads into this folder"] * told
+    assert [message.partition(",")[0] for message in messages] == ["Every rank downloads into this folder"] * reported
 
 
 def test_evaluation_on_the_training_loader_is_reported(shard_one):

@@ -12,7 +12,7 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
 """
-TOLD = LOOP.replace("range(3):\n", "range(3):\n    train_loader.sampler.set_epoch(epoch)\n")
+LOOP_WITH_EPOCH = LOOP.replace("range(3):\n", "range(3):\n    train_loader.sampler.set_epoch(epoch)\n")
 
 
 # What stands before the training loop: before, after.
@@ -76,7 +76,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_a_training_loader_is_shared_out(form, shard_one):
     before, after = FORMS[form]
-    assert shard_one(before + LOOP) == (after + TOLD, [])
+    assert shard_one(before + LOOP) == (after + LOOP_WITH_EPOCH, [])
 
 
 def test_a_loader_that_is_not_shuffled_keeps_its_order(shard_one):
@@ -168,7 +168,7 @@ def test_loaders_are_found_across_functions_and_files(shard):
     assert after["unrelated.py"] == files["unrelated.py"]
 
 
-def test_a_function_that_makes_both_loaders_is_told_which_is_for_training(shard_one):
+def test_a_function_that_makes_both_loaders_is_passed_which_is_for_training(shard_one):
     before = """
     def make(ds, shuffle):
         return DataLoader(ds, batch_size=64, shuffle=shuffle)
@@ -183,7 +183,7 @@ def test_a_function_that_makes_both_loaders_is_told_which_is_for_training(shard_
     train_loader = make(first, args.shuffle, distributed=True)
     val_loader = make(second, False)
     """
-    assert shard_one(dedent(before) + LOOP) == (dedent(after) + TOLD, [])
+    assert shard_one(dedent(before) + LOOP) == (dedent(after) + LOOP_WITH_EPOCH, [])
 
 
 def test_a_dictionary_of_loaders_by_phase(shard_one):
@@ -228,7 +228,7 @@ def test_one_loop_for_training_and_validation(shard_one):
     assert after.count("set_epoch") == 1
 
 
-def test_of_loaders_made_together_names_tell_which_is_for_training(shard_one):
+def test_of_loaders_made_together_names_show_which_is_for_training(shard_one):
     before = """
     def make(shuffle_train, shuffle_val):
         train = DataLoader(a, batch_size=64, shuffle=shuffle_train)

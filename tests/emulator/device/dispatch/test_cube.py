@@ -53,7 +53,7 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_matrix_products_take_hf32_only_when_told_to(precision, product):
+def test_matrix_products_take_hf32_only_when_allowed(precision, product):
     torch.manual_seed(0)
     a, b = torch.randn(16, 16), torch.randn(16, 16)
     compute = PRODUCTS[product]
@@ -75,7 +75,7 @@ def test_a_product_of_hf32_is_that_of_the_rounded_factors(precision):
     torch.testing.assert_close(ours, by_hand, rtol=1e-6, atol=1e-6)
 
 
-def test_convolutions_and_their_gradients_take_hf32_unless_told_not_to(precision):
+def test_convolutions_and_their_gradients_take_hf32_unless_forbidden(precision):
     torch.manual_seed(2)
     x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
 

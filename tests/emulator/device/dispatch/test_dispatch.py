@@ -39,7 +39,7 @@ def test_mixing_devices_raises_torchs_own_words():
         lambda on: torch.ones(3, device=on)[torch.tensor([5], device=on)],
     ],
 )
-def test_mistakes_are_told_in_torchs_words(mistake):
+def test_mistakes_are_reported_in_torchs_words(mistake):
     with pytest.raises((RuntimeError, IndexError)) as on_cpu:
         mistake("cpu")
     with pytest.raises(type(on_cpu.value)) as on_npu:

@@ -14,7 +14,7 @@ from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.launch import emulating
 
 
-def told(attempt):
+def traceback_of(attempt):
     """The traceback that a user would see."""
     with pytest.raises(Exception) as caught:
         attempt()
@@ -26,28 +26,28 @@ MM = "raised by the operator aten::mm(float32[2, 3] on npu:0, float32[2, 3] on n
 
 
 def test_forward():
-    text = told(lambda: A.npu() @ B.npu())
+    text = traceback_of(lambda: A.npu() @ B.npu())
     assert "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)" in text
     assert text.count("raised by the operator") == 1
     assert MM in text
 
 
 def test_several_results_lists_scalars_and_named_arguments():
-    text = told(lambda: torch.stack([A.npu(), torch.ones(3).npu()]))
+    text = traceback_of(lambda: torch.stack([A.npu(), torch.ones(3).npu()]))
     assert "aten::stack([float32[2, 3] on npu:0, float32[3] on npu:0]" in text
-    text = told(lambda: A.npu().half().sort(dim=7))
+    text = traceback_of(lambda: A.npu().half().sort(dim=7))
     assert "raised by the operator aten::sort" in text and "float16[2, 3] on npu:0" in text
-    text = told(lambda: torch.empty(1 << 50, device="npu:1", dtype=torch.float16))
+    text = traceback_of(lambda: torch.empty(1 << 50, device="npu:1", dtype=torch.float16))
     assert "raised by the operator aten::empty.memory_format([1125899906842624]" in text
     assert "OutOfMemoryError: NPU out of memory" in text
-    text = told(lambda: A.npu().set_(torch.ones(3).untyped_storage()))
+    text = traceback_of(lambda: A.npu().set_(torch.ones(3).untyped_storage()))
     assert "storage of 12 bytes on cpu" in text
-    text = told(lambda: A.npu().t().view(6))
+    text = traceback_of(lambda: A.npu().t().view(6))
     assert "raised by the operator aten::view(float32[3, 2] on npu:0, [6])" in text
 
 
 def test_what_torch_computes_is_named_too():
-    text = told(lambda: torch.linalg.lstsq(torch.ones(3, device="npu"), torch.ones(3, device="npu")))
+    text = traceback_of(lambda: torch.linalg.lstsq(torch.ones(3, device="npu"), torch.ones(3, device="npu")))
     assert "raised by the operator aten::linalg_lstsq" in text
 
 
@@ -56,7 +56,7 @@ def test_a_built_in_gradient(monkeypatch):
     y = (x * x).sum()
     room = memory.memory_allocated(6) + (1 << 20)
     monkeypatch.setattr(memory, "current_soc", lambda: type("Small", (), {"memory": room}))
-    text = told(y.backward)
+    text = traceback_of(y.backward)
     assert "OutOfMemoryError: NPU out of memory. Tried to allocate 4.00 MiB (NPU 6;" in text
     assert "raised by the operator aten::" in text
     monkeypatch.undo()
@@ -67,7 +67,7 @@ def test_a_built_in_gradient(monkeypatch):
 def test_a_hook_and_a_custom_gradient():
     x = torch.ones(2, 3, device="npu", requires_grad=True)
     x.register_hook(lambda grad: grad @ grad)
-    assert MM in told(lambda: (x * 2).sum().backward())
+    assert MM in traceback_of(lambda: (x * 2).sum().backward())
 
     class Squared(torch.autograd.Function):
         @staticmethod
@@ -79,7 +79,7 @@ def test_a_hook_and_a_custom_gradient():
             return grad.contiguous() @ grad.contiguous()
 
     y = torch.ones(2, 3, device="npu", requires_grad=True)
-    assert MM in told(lambda: Squared.apply(y).sum().backward())
+    assert MM in traceback_of(lambda: Squared.apply(y).sum().backward())
 
 
 def raising(*args):
@@ -98,7 +98,7 @@ def raising(*args):
 def test_what_hooks_raise_is_raised_with_its_traceback_and_the_next_pass_works(register):
     model, x = torch.nn.Linear(3, 2).npu(), torch.ones(4, 3, device="npu", requires_grad=True)
     handle = register(model, x)
-    text = told(lambda: model(x).sum().backward())
+    text = traceback_of(lambda: model(x).sum().backward())
     assert "ArithmeticError: the hook's own" in text
     assert "in raising" in text
     handle.remove()
@@ -115,7 +115,7 @@ def test_errors_of_kernels_keep_their_type(monkeypatch):
         raise KeyError("within the kernel")
 
     dispatch.register("gpu2npu_test_blame::bad", fail)
-    text = told(lambda: torch.ops.gpu2npu_test_blame.bad(A.npu(1), 0.5))
+    text = traceback_of(lambda: torch.ops.gpu2npu_test_blame.bad(A.npu(1), 0.5))
     assert "KeyError: 'within the kernel'" in text
     assert "raised by the operator gpu2npu_test_blame::bad(float32[2, 3] on npu:1, 0.5)" in text
     library._destroy()

@@ -32,9 +32,9 @@ def test_without_a_release_all_is_supported(monkeypatch):
     assert support_table.release() is None
 
 
-@pytest.mark.parametrize(("asked", "wheel"), [("2.3.0", "2.3.1.post6"), ("2.1.0.post0", "2.1.0")])
-def test_the_release_is_that_of_the_wheel(chosen, asked, wheel):
-    chosen(asked)
+@pytest.mark.parametrize(("requested", "wheel"), [("2.3.0", "2.3.1.post6"), ("2.1.0.post0", "2.1.0")])
+def test_the_release_is_that_of_the_wheel(chosen, requested, wheel):
+    chosen(requested)
     assert support_table.release() == wheel
 
 

@@ -70,17 +70,17 @@ def test_two_operands(which, compute):
 @pytest.mark.parametrize("which", [which for which in operands() if "expanded" not in which])
 def test_in_place(which, compute):
     a, b = operands()[which]
-    mine, other = on_npu(a), on_npu(b)
+    npu_a, other = on_npu(a), on_npu(b)
     try:
         compute(a, b)
     except RuntimeError as error:
         with pytest.raises(RuntimeError) as raised:
-            compute(mine, other)
+            compute(npu_a, other)
         assert str(raised.value) == str(error)
         return
-    address = mine.data_ptr()
-    assert compute(mine, other).data_ptr() == address
-    torch.testing.assert_close(mine.cpu(), a)
+    address = npu_a.data_ptr()
+    assert compute(npu_a, other).data_ptr() == address
+    torch.testing.assert_close(npu_a.cpu(), a)
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
@@ -89,8 +89,8 @@ def test_in_place(which, compute):
 @pytest.mark.parametrize("is_first", [False, True])
 def test_numbers_of_every_type(compute, number, is_first):
     x = values(3, 4)
-    mine = x.npu()
-    pairs = ((number, x), (number, mine)) if is_first else ((x, number), (mine, number))
+    npu_x = x.npu()
+    pairs = ((number, x), (number, npu_x)) if is_first else ((x, number), (npu_x, number))
     try:
         expected = compute(*pairs[0])
     except (RuntimeError, TypeError) as error:
@@ -108,9 +108,9 @@ def test_numbers_of_every_type(compute, number, is_first):
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda each: type(each).__name__)
 def test_numbers_in_the_place_of_tensors(name, number):
     x = values(3, 4)
-    mine = x.npu()
+    npu_x = x.npu()
     for first, second in ((x, number), (number, x)):
-        given = [mine if value is x else value for value in (first, second)]
+        given = [npu_x if value is x else value for value in (first, second)]
         try:
             expected = getattr(torch, name)(first, second)
         except (RuntimeError, TypeError) as error:
@@ -124,12 +124,12 @@ def test_numbers_in_the_place_of_tensors(name, number):
 @pytest.mark.parametrize("which", [which for which in operands() if which != "integers"])
 def test_one_operand(which, name):
     a, _ = operands()[which]
-    mine = on_npu(a)
+    npu_a = on_npu(a)
     expected = getattr(a, name)()
-    torch.testing.assert_close(getattr(mine, name)().cpu(), expected, equal_nan=True)
+    torch.testing.assert_close(getattr(npu_a, name)().cpu(), expected, equal_nan=True)
     if "expanded" not in which:
-        getattr(mine, f"{name}_")()
-        torch.testing.assert_close(mine.cpu(), expected, equal_nan=True)
+        getattr(npu_a, f"{name}_")()
+        torch.testing.assert_close(npu_a.cpu(), expected, equal_nan=True)
 
 
 def test_gradients_flow_through_them():
@@ -217,8 +217,8 @@ def test_a_storage_given_back_does_not_make_results_free():
 def test_memory_that_was_given_back_is_reserved_again():
     device = torch.device("npu:6")
     x = torch.ones(1 << 18, device=device)
-    kept = [x + x for _ in range(4)]
-    del kept
+    held = [x + x for _ in range(4)]
+    del held
     torch.npu.empty_cache()
     again = [x + x for _ in range(4)]
     assert len(again) == 4 and torch.npu.memory_reserved(device) >= torch.npu.memory_allocated(device)

@@ -50,9 +50,9 @@ def test_a_storage_that_is_taken_back_raises_the_peak(npu):
 
 def test_blocks_are_rounded_as_the_caching_allocator_rounds_them(npu):
     device, base = npu
-    kept = [torch.ones(1, device=device), torch.ones(129, device=device)]
+    held = [torch.ones(1, device=device), torch.ones(129, device=device)]
     assert torch.npu.memory_allocated(device) == base + 512 + 1024
-    assert len(kept) == 2
+    assert len(held) == 2
 
 
 def test_results_borrowed_results_and_gradients_are_counted(npu, plain, borrowing):
@@ -151,7 +151,7 @@ def test_memory_that_the_chip_has_and_the_host_has_not():
     assert str(memory.exhausted(refused.value, 0)).startswith("NPU out of memory: the emulated NPU 0 lives in host mem")
 
 
-def test_running_out_is_counted_and_told_in_torch_npus_words(monkeypatch, npu):
+def test_running_out_is_counted_and_reported_in_torch_npus_words(monkeypatch, npu):
     device, base = npu
     before = torch.npu.memory_stats(device)["num_ooms"]
     monkeypatch.setattr(memory, "current_soc", lambda: type("Small", (), {"memory": base + 2 * MIB}))

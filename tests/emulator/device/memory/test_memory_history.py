@@ -24,20 +24,20 @@ def keep(size):
 
 
 def test_a_snapshot_tells_who_holds_what_and_what_was_freed(recorded):
-    kept = keep(3 * MIB)
+    held = keep(3 * MIB)
     gone = keep(MIB).data_ptr()
     snapshot = torch.npu.memory._snapshot()
-    (segment,) = (each for each in snapshot["segments"] if each["address"] == kept.data_ptr())
+    (segment,) = (each for each in snapshot["segments"] if each["address"] == held.data_ptr())
     assert (segment["device"], segment["total_size"], segment["segment_type"]) == (1, 3 * MIB, "large")
     (frame, *_) = segment["blocks"][0]["frames"]
     assert (frame["filename"], frame["name"]) == (__file__, "keep")
     trace = [(entry["action"], entry["addr"]) for entry in snapshot["device_traces"][1]]
-    assert ("alloc", kept.data_ptr()) in trace
+    assert ("alloc", held.data_ptr()) in trace
     assert trace[-3:] == [("alloc", gone), ("free_requested", gone), ("free_completed", gone)]
     assert len(snapshot["device_traces"]) == torch.npu.device_count()
 
 
-def test_the_last_entries_are_kept():
+def test_the_last_entries_are_stored():
     torch.npu.memory._record_memory_history(max_entries=2, context=None)
     keep(MIB)
     trace = torch.npu.memory._snapshot()["device_traces"][1]
@@ -53,11 +53,11 @@ def test_options_that_do_not_exist(options):
 
 
 def test_pytorchs_visualiser_reads_the_pickle(recorded, tmp_path):
-    kept = keep(3 * MIB)  # of which it knows the segment
+    held = keep(3 * MIB)  # of which it knows the segment
     path = tmp_path / "snapshot.pickle"
     torch.npu.memory._dump_snapshot(str(path))
     snapshot = pickle.loads(path.read_bytes())
-    assert kept.nbytes == 3 * MIB
+    assert held.nbytes == 3 * MIB
     assert re.search(r"seg_\d+\[0:3\.0MiB\]", _memory_viz.trace(snapshot))  # other tests may hold memory too
     for plot in (_memory_viz.trace_plot, _memory_viz.segment_plot):
         assert "MemoryViz.js" in plot(snapshot)

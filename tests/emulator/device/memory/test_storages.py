@@ -13,7 +13,7 @@ def saved(value):
 
 
 @pytest.mark.parametrize("weights_only", [True, False])
-def test_checkpoints_come_back_where_they_are_asked_to(weights_only):
+def test_checkpoints_come_back_where_requested(weights_only):
     def load(map_location):
         return torch.load(saved(state), map_location=map_location, weights_only=weights_only)
 

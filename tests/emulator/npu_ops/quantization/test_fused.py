@@ -97,6 +97,6 @@ def test_scattering_into_a_cache():
     for batch, start in enumerate(starts.tolist()):
         expected[batch, start : start + 2] = (updates[batch].float() / scales[0]).round()
     assert torch.equal(ours.cpu(), expected)
-    kept = cache.npu()
-    torch_npu.npu_quant_scatter_(kept, starts.npu(), updates.npu(), scales.npu(), axis=-2)
-    assert torch.equal(kept, ours)
+    in_place = cache.npu()
+    torch_npu.npu_quant_scatter_(in_place, starts.npu(), updates.npu(), scales.npu(), axis=-2)
+    assert torch.equal(in_place, ours)

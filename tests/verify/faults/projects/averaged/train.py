@@ -26,10 +26,10 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, model):
-        for mine, new in zip(self.model.parameters(), model.parameters()):
-            mine.lerp_(new, 1 - DECAY)
-        for mine, new in zip(self.model.buffers(), model.buffers()):
-            mine.copy_(new)
+        for own, new in zip(self.model.parameters(), model.parameters()):
+            own.lerp_(new, 1 - DECAY)
+        for own, new in zip(self.model.buffers(), model.buffers()):
+            own.copy_(new)
 
 
 @torch.no_grad()
