@@ -47,10 +47,13 @@ ENCLOSING = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()"
         (AFTER, "def f():\n    x = lib.start(2)  # go\n    y()\n",
          "def f():\n    x = lib.start(2)  # go\n    lib.npu.warm()\n    y()\n"),
         (AFTER, "lib.start(2)", "lib.start(2)\nlib.npu.warm()"),
+        (AFTER, "lib.start(2); y()\n", "lib.start(2)\nlib.npu.warm(); y()\n"),
         (FIRST, 'def f():\n    """It."""\n    x = 1\n    if x:\n        lib.start(2)\n',
          'def f():\n    """It."""\n    lib.npu.warm()\n    x = 1\n    if x:\n        lib.start(2)\n'),
         (ENCLOSING, "def f():\n    lib.start(2)\n", "def f():\n    with lib.npu.scope():\n        lib.start(2)\n"),
         (ENCLOSING, "with lib.npu.scope():\n    lib.start(2)\n", None),
+        (ENCLOSING, "with lib.npu.scope():\n    lib.start(2); y()\n", None),
+        (ENCLOSING, "lib.start(2)", "with lib.npu.scope():\n    lib.start(2)"),
     ],
 )  # fmt: skip
 def test_what_is_added_and_removed(migrate_with, rule: tuple, before: str, after: str | None) -> None:
@@ -88,6 +91,7 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
     [
         (BEFORE, "if x: lib.start(2)\n", "no line of its own"),
         (ENCLOSING, "if lib.start(2):\n    pass\n", "no line of its own"),
+        (ENCLOSING, "lib.start(2); y()\n", "no line of its own"),
         (AFTER, "for x in lib.start(2):\n    pass\n", "no line of its own"),
         (WRAP, "@(  # me@home\n    other)\nclass A(lib.Model): ...\n", "does not begin a line"),
         (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n", "between the brackets"),

@@ -119,6 +119,11 @@ def test_the_projects_own_module_is_left_alone(rulebook, project) -> None:
         ("import os; import amp_D\n", "import os; pass\n"),
         ("import os; import amp_D; x = 1\n", "import os; pass; x = 1\n"),
         ("def f(): import amp_D ; return 1\n", "def f(): pass ; return 1\n"),
+        ("import amp_D; x = 1\n", "pass; x = 1\n"),
+        ("import amp_D; x = [\n    1]\n", "pass; x = [\n    1]\n"),
+        ("import amp_D ; \\\n  x = 1\n", "pass ; \\\n  x = 1\n"),
+        ("x = 1\nimport amp_D", "x = 1\n"),
+        ("x = 1\nimport amp_D ;", "x = 1\n"),
         ("# head\n\n# about it\nfrom amp_D import a\nb = 2\n", "# head\n\n# about it\nb = 2\n"),
     ],
 )  # fmt: skip
@@ -144,6 +149,7 @@ def test_rules_for_the_projects_own_packages_are_left_out(rulebook) -> None:
     every = modules(["train.py"], "project")
     assert {"megatron", "apex", "triton"} <= every
     assert every - modules(["megatron/core/a.py", "src/apex/b.py"], "triton") == {"megatron", "apex", "triton"}
+    assert every - modules(["apex.py", "src/triton.py"], "project") == {"apex", "triton"}
     assert modules(["kernels/triton/a.py"], "project") == every
 
 

@@ -18,6 +18,7 @@ def added(
     """The edit that adds a statement beside another; an empty one where it stands there already, None where there is no
     place."""
     start, end = file.bounds(statement)
+    line_end = statement_end(file.text, end)
     indentation = file.indentation(start)
     block = file.block(statement)
     index = block.index(statement)
@@ -26,12 +27,12 @@ def added(
     text = f"with {code}:{file.newline}{indentation}    " if add.place == "around" else code
     if add.place == "around" and (hasattr(statement, "body") or _is_within(file, statement, code)):
         return Edit((start, start), "", rule.id, rule.why) if not hasattr(statement, "body") else None
+    if add.place == "around" and line_end == end and index + 1 < len(block):  # a(); b(), which would be within as well
+        return None
     if add.place == "after":
         if hasattr(statement, "body"):
             return None
-        start = statement_end(file.text, end)
-        if index + 1 < len(block) and file.bounds(block[index + 1])[0] < start:  # a(); b()
-            return None
+        start = line_end
         is_line = file.text[:start].endswith(("\n", "\r"))
         text = f"{indentation}{code}{file.newline}" if is_line else f"{file.newline}{indentation}{code}"
     elif add.place != "around":

@@ -141,7 +141,7 @@ def _own_line(file: PythonFile, node: ast.stmt, place: Bounds) -> Bounds | None:
     if len(block) == 1 or file.line_before(place[0]) != indentation:
         return None
     after = block[block.index(node) + 1 :]
-    if after and file.bounds(after[0])[0] < end:  # import a; import b
+    if after and end == place[1]:  # import a; import b
         return None
     return place[0] - len(indentation), end
 
