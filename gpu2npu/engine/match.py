@@ -137,8 +137,10 @@ def _site(work: FileRules, node: Import, scope: Scope) -> ImportSite:
         names |= {alias.asname or "" for alias in node.names}
         plain = any(alias.name == "torch" for alias in node.names)
     else:
-        names = frozenset(local_name(alias, node) for alias in node.names if alias.name != "*")
+        names = frozenset(local_name(alias, node) for alias in node.names)
         names |= {import_module(node).partition(".")[0]}
+        if "*" in names:
+            names |= {name for name in work.matches.anchors if work.names.through_stars(name) is not None}
         plain = False
     conditions = (each.test for each in work.file.above(node) if isinstance(each, ast.If))
     for_types = any(map(is_type_checking, conditions))

@@ -249,3 +249,25 @@ def test(mocked):
 def test_what_a_test_sets_in_the_mock_of_torch(project) -> None:
     files = {"app.py": "import torch\ntorch.cuda.is_available()\n", "test_app.py": MOCKING.format("cuda")}
     assert (project(files)["test_app.py"].content or b"").decode() == MOCKING.format("npu")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("from common import torch", "torch"),
+        ("from common import torch as t", "t"),
+        ("from common import *", "torch"),
+        ("import common", "common.torch"),
+        ("import common as c", "c.torch"),
+    ],
+)
+def test_the_plugin_is_imported_beside_torch_from_a_module_of_the_project(project, line: str, name: str) -> None:
+    files = {"common.py": "import torch\n", "a.py": f"import os\n{line}\nimport sys\ns = {name}.cuda.Stream()\n"}
+    assert project(files)["a.py"].content.decode() == (
+        f"import os\n{line}\nimport torch_npu\nimport sys\ns = {name}.npu.Stream()\n"
+    )
+
+
+def test_a_star_that_brings_no_torch_needs_no_plugin(project) -> None:
+    files = {"common.py": "import os\n", "a.py": "from common import *\nbatch.cuda()\n"}
+    assert project(files)["a.py"].content.decode() == "from common import *\nbatch.npu()\n"
