@@ -112,21 +112,27 @@ def test_a_backslash_in_a_new_text_stays_one(migrate_with) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "found"),
+    ("call", "new", "read"),
     [
-        ("p.add_argument('--gpus', type=int)", 1),
-        ("p.add_argument('-g', '--gpus')", 1),
-        ("p.add_argument('--gpus', dest='cards')", 0),
-        ("@click.option('--gpus', default=1)\ndef main(gpus): ...", 1),
-        ("@click.option('--gpus', 'cards')\ndef main(cards): ...", 0),
-        ("run('--gpus')", 0),
+        ("p.add_argument('--max-gpus', type=int)", "--max-npus", "reads this option as `.max_gpus`"),
+        ("p.add_argument('--max-gpus', type=int)", "--the-max-gpus", "reads this option as `.max_gpus`"),
+        ("p.add_argument('--max-gpus', type=int)", "--max_gpus", None),
+        ("p.add_argument('-g', '--max-gpus')", "--max-npus", "dest='max_gpus'"),
+        ("p.add_argument(short, '--max-gpus', default='--max-gpus')", "--max-npus", "dest='max_gpus'"),
+        ("p.add_argument('--max-gpus', dest='cards')", "--max-npus", None),
+        ("@click.option('--max-gpus', default=1)\ndef main(max_gpus): ...", "--max-npus", "parameter `max_gpus`"),
+        ("@click.option('--max-gpus', 'cards')\ndef main(cards): ...", "--max-npus", None),
+        ("run('--max-gpus')", "--max-npus", None),
     ],
 )
-def test_a_renamed_option_is_reported_since_its_attribute_stays(migrate_with, call: str, found: int) -> None:
-    rule = {"id": "o", "match": {"string": "--gpus"}, "then": {"rename": "--npus"}}
-    result = migrate_with([rule], f"{call}\nprint(args.gpus)\n")
-    assert result.content.decode() == f"{call}\nprint(args.gpus)\n".replace("--gpus", "--npus")
-    assert [(finding.span.start_line, finding.rule) for finding in result.findings] == [(1, "o")] * found
+def test_a_renamed_option_is_reported_since_its_attribute_stays(
+    migrate_with, call: str, new: str, read: str | None
+) -> None:
+    rule = {"id": "o", "match": {"string": "--max-gpus"}, "then": {"rename": new}}
+    result = migrate_with([rule], f"{call}\nprint(args.max_gpus)\n")
+    assert result.content.decode() == f"{call}\nprint(args.max_gpus)\n".replace("--max-gpus", new)
+    reported = [(each.span.start_line, each.rule, each.api, read in each.message) for each in result.findings]
+    assert reported == ([] if read is None else [(1, "o", "--max-gpus", True)])
 
 
 @pytest.mark.parametrize("search", ["'CUDA_LAUNCH_BLOCKING=1' in log", "log.find('CUDA_LAUNCH_BLOCKING=1')"])

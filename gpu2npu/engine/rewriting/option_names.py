@@ -25,7 +25,8 @@ def report_option_names(file: PythonFile, matches: Matches) -> None:
         place, name = file.bounds(option), _attribute(string_value(option) or "")
         for edit in edits:
             written = "".join(each if isinstance(each, str) else "" for each in edit.pieces)
-            if not holds(place, edit.place) or name in _attribute(written):
+            new = file.text[place[0] : edit.place[0]] + written + file.text[edit.place[1] : place[1]]
+            if not holds(place, edit.place) or _attribute(new) == name:
                 continue
             is_click = last_name(node.func) == CLICK
             reads, given = (
