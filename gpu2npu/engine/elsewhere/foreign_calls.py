@@ -52,8 +52,11 @@ class ForeignCalls:
     names: Names
     table: RuleTable
 
-    def rule_of(self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS) -> Rule | None:
-        """The rule for the package whose function, or method of what it gave, is called."""
+    def rule_of(
+        self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS, path: tuple[ast.Call, ...] = ()
+    ) -> Rule | None:
+        """The rule for the package whose function, or method of what it gave, is called. `path` are the calls that
+        lead to this one: `model = model.fit()` says nothing of what `model` is."""
         above = self._rule_of_super(call, scope)
         if above is not None:
             return above
@@ -68,7 +71,8 @@ class ForeignCalls:
         else:
             values = values_of(receiver, scope) if receiver is not None and is_read(receiver) else ()
             makers = [(value, its_scope) for value, its_scope in values if isinstance(value, ast.Call)]
-        rules = {self.rule_of(maker, its_scope, depth - 1) for maker, its_scope in makers}
+        path = (*path, call)
+        rules = {self.rule_of(each, its_scope, depth - 1, path) for each, its_scope in makers if each not in path}
         return rules.pop() if len(rules) == 1 else None
 
     def _rule_of_class(self, made: Definition) -> Rule | None:

@@ -23,8 +23,9 @@ def called_function(names: Names, func: ast.expr, scope: Scope) -> tuple[Names, 
         cls = scope.enclosing_class()
         for base in cls.node.bases if cls is not None and isinstance(cls.node, ast.ClassDef) else ():
             above = names.definition(base, cls.parent or cls) if cls is not None else None
-            if above is not None:
-                return _method(above, func.attr)
+            found = _method(above, func.attr) if above is not None else None
+            if found is not None:
+                return found
         return None
     is_made = isinstance(func.value, ast.Call)
     of_class = names.definition(func.value.func if isinstance(func.value, ast.Call) else func.value, scope)

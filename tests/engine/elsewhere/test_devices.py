@@ -319,3 +319,53 @@ def test_devices_that_go_on_in_double_stars_are_followed_to_the_package(project)
     assert 'make("s", device="cuda:0")' in content and 'Deep("s", device="cuda:1")' in content
     assert 'both(device="npu:2")' in content
     assert apis == ['"cuda"', '"cuda:0"', '"cuda:1"', '"cuda:2"']
+
+
+XGBOOST = "import torch\nimport xgboost\n"
+LOADER = """
+class M0:
+    def load(self, device):
+        return xgboost.train("s", device=device)
+    @classmethod
+    def build(cls, device, name):
+        return xgboost.train(3, device=device)
+    @staticmethod
+    def make(name, device):
+        return xgboost.train(3, device=device)
+"""
+
+
+def subclasses(number):
+    return "".join(f"class M{each}(M{each - 1}): ...\n" for each in range(1, number + 1))
+
+
+REACHED = {
+    "a call of what three others give": "xgboost.a().b().c().d(device='cuda')\n",
+    "a subclass of many": f"class M0(xgboost.XGBModel): ...\n{subclasses(9)}M9(device='cuda')\n",
+    "a method that is inherited from afar": f"{LOADER}{subclasses(10)}M10().load('cuda')\n",
+    "a method that is called on the class": f"{LOADER}M0.load(M0(), 'cuda')\n",
+    "a class method": f"{LOADER}M0.build('cuda', name)\n",
+    "a static method of an object": f"{LOADER}M0().make(name, 'cuda')\n",
+    "what is bound to what its method gives": "m = xgboost.train()\nm = m.fit()\nm = m.copy()\nm.run(device='cuda')\n",
+    "a method of the second base": (
+        f"{LOADER}class A: ...\nclass B(A, M0):\n    def load(self, device):\n        super().load(device)\n"
+        "B().load('cuda')\n"
+    ),
+}
+BEYOND = {
+    "a call of what four others give": "xgboost.a().b().c().d().e(device='cuda')\n",
+    "a subclass of too many": f"class M0(xgboost.XGBModel): ...\n{subclasses(10)}M10(device='cuda')\n",
+    "a method that is inherited from too far": f"{LOADER}{subclasses(11)}M11().load('cuda')\n",
+    "what is bound to what another call gives, too": "m = xgboost.train()\nm = pick()\nm.run(device='cuda')\n",
+    "a method that two assignments bind": f"{LOADER}    load = torch.load\nM0().load('cuda')\n",
+}
+
+
+@pytest.mark.parametrize("code", REACHED.values(), ids=REACHED)
+def test_the_package_is_reached_over_several_steps(project, code):
+    assert found(project, XGBOOST + code) == (None, ["'cuda'"])
+
+
+@pytest.mark.parametrize("code", BEYOND.values(), ids=BEYOND)
+def test_the_package_is_not_looked_for_at_any_distance(project, code):
+    assert "'npu')" in found(project, XGBOOST + code)[0]
