@@ -8,7 +8,7 @@ from gpu2npu.engine.rewriting.layout import lost_insertions
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import Edit, FindingKind
 
-_REMOVE = {"id": "gone", "match": {"code": "teamlib.ctx()"}, "then": {"remove": True}}
+_REMOVE = {"id": "gone", "match": {"code": "teamlib.ctx(...)"}, "then": {"remove": True}}
 
 
 def _adding(place: str) -> dict[str, object]:
@@ -49,6 +49,16 @@ def test_what_is_added_before_a_line_that_goes_stays(migrate_with, body: str) ->
     result = migrate_with([_REMOVE, rule], f"import teamlib\n\n\ndef f():\n{body}")
     assert result.content.decode() == "import teamlib\n\n\ndef f():\n    teamlib.warm()\n    teamlib.g()\n"
     assert not result.findings
+
+
+def test_a_with_for_a_statement_that_goes_is_reported(migrate_with) -> None:
+    add = {"statement": "teamlib.warm()", "place": "around"}
+    rule = {"id": "add", "match": {"code": "teamlib.mode"}, "then": {"add": add}}
+    result = migrate_with(
+        [_REMOVE, rule], "import teamlib\n\n\ndef f():\n    teamlib.ctx(teamlib.mode)\n    return 1\n"
+    )
+    assert result.content.decode() == "import teamlib\n\n\ndef f():\n    return 1\n"
+    assert [(found.rule, found.api) for found in result.findings] == [("add", "with teamlib.warm():")]
 
 
 def test_an_insertion_that_is_not_made_is_reported() -> None:

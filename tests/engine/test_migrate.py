@@ -69,9 +69,25 @@ PLUGIN = {
         "from torch import nn\nimport torch\nx.cuda()\n",
         "from torch import nn\nimport torch\nimport torch_npu\nx.npu()\n",
     ),
+    "below import torch, not below the import of a part": (
+        "import torch.nn as nn\nimport torch\nx.cuda()\n",
+        "import torch.nn as nn\nimport torch\nimport torch_npu\nx.npu()\n",
+    ),
     "above what needs it": (
         "from torch.cuda import Stream\nimport torch\nx.cuda()\n",
         "import torch_npu\nfrom torch.npu import Stream\nimport torch\nx.npu()\n",
+    ),
+    "above what needs it in a body on one line": (
+        "try: from torch.cuda import init\nexcept ImportError: pass\nx.cuda()\n",
+        "try: import torch_npu; from torch.npu import init\nexcept ImportError: pass\nx.npu()\n",
+    ),
+    "above what needs it and is followed on its line": (
+        "from torch.cuda import init; x.cuda()\n",
+        "import torch_npu\nfrom torch.npu import init; x.npu()\n",
+    ),
+    "above the line of what needs it": (
+        "import os; from torch.cuda import init\nx.cuda()\n",
+        "import torch_npu\nimport os; from torch.npu import init\nx.npu()\n",
     ),
     "inside try": (
         "try:\n    import torch\nexcept ImportError:\n    pass\nx.cuda()\n",

@@ -127,6 +127,9 @@ def test_other_code_stays(migrate_with, text: str) -> None:
          "class Kit:\n    def to_gpu(self): ...\n\n\nKit().to_gpu()\n",
          "class Kit:\n    def to_gpu(self): ...\n\n\nKit().to_gpu()\n"),
         (code_rule("print($X)", "lib.log($X)"), "print(a)\n", "lib.log(a)\n"),
+        (code_rule("lib.size($X)", "len($X)"), "x = lib.size(a)\n", "x = len(a)\n"),
+        (code_rule("$F(lib.GPU)", "lib.run($F)"), "from own import f\nx = f(lib.GPU)\n",
+         "from own import f\nx = lib.run(f)\n"),
         (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(h(), k)\n", "lib.g(k, h())\n"),
     ],
 )  # fmt: skip
@@ -155,6 +158,8 @@ def test_patterns(migrate_with, rule: dict, before: str, after: str) -> None:
         (SWAP, "def k():\n    lib.f((yield), b.c)\n", "another order"),
         (SWAP, "def k():\n    global n\n    n = 2\nlib.f(n, k())\n", "another order"),
         (code_rule("lib.f($X)", "other.g($X)"), "def k(other):\n    lib.f(other)\n", "means something else"),
+        (code_rule("lib.f($X)", "len($X)"), "def k(len):\n    lib.f(len)\n", "means something else"),
+        (code_rule("lib.f($X)", "unknown($X)"), "lib.f(x)\n", "means something else"),
         (
             code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}),
             "b = lib.Batch()\nb.on_gpu = 1\n",

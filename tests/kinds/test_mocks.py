@@ -53,6 +53,12 @@ OPTION = "class Option:\n    is_cuda = False\n    def cuda(self): ...\n"
         ),
         ("mock.create_autospec(torch.Tensor, is_cuda=False)", "mock.create_autospec(torch.Tensor, is_npu=False)"),
         ("n = mock.Mock(**{'cuda': lambda: 3})\nn.cuda()", "n = mock.Mock(**{'npu': lambda: 3})\nn.npu()"),
+        ("mock.Mock(**{'cuda': mock.Mock()})", "mock.Mock(**{'npu': mock.Mock()})"),
+        (
+            "m = mock.Mock(**{'other.cuda': mock.Mock()})\nprint(m.cuda)",
+            "m = mock.Mock(**{'other.npu': mock.Mock()})\nprint(m.cuda)",
+        ),
+        ("def f(): ...\nmock.Mock(**{'cuda': f})", "def f(): ...\nmock.Mock(**{'npu': f})"),
         ("n = mock.Mock(spec=['cuda'])\nn.cuda()", "n = mock.Mock(spec=['npu'])\nn.npu()"),
         ("n = mock.Mock(spec=['cuda'])\nself.n.cuda = 1", "n = mock.Mock(spec=['npu'])\nself.n.cuda = 1"),
         (
@@ -101,6 +107,8 @@ def test_what_is_no_mock_of_torch_stays(migrate: Callable[[str], str], text: str
     [
         ("def f(use): mock.Mock(**{'cuda': use})", "cuda"),
         ("mock.Mock(**{'cuda': unbound})", "cuda"),
+        ("mock.Mock(**{'cuda': pick()})", "cuda"),
+        ("f = pick()\ndef f(): ...\nmock.Mock(**{'cuda': f})", "cuda"),
         ("attrs = {'is_cuda': False}\na, b = mock.Mock(**attrs), mock.Mock(**attrs)\nother(attrs)", "is_cuda"),
         ("attrs = {'is_cuda': False}\nmock.Mock(**attrs)\nother(attrs)", "is_cuda"),
         ("n = mock.Mock(spec=['cuda'])\nn.cuda()\nother(n.cuda)", "cuda"),
