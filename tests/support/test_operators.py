@@ -89,6 +89,10 @@ def test_a_name_exists_by_itself_or_in_a_class_or_package_whose_names_are_not_li
     assert exists(name) is expected
 
 
+def test_a_release_is_shown_without_its_thousands_of_names():
+    assert repr(TORCH) == "Torch(release='2.7.0')"
+
+
 def test_every_release_of_torch_has_about_as_many_operators_and_names():
     for release in ("2.1.0", "2.7.0", "2.14.0"):
         torch = torch_release(release)

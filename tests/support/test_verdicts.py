@@ -93,6 +93,43 @@ def test_evidence_names_operators_and_the_wheel():
     assert "TORCH_NPU_FALLBACK_CPU_DISABLE" not in verdict("torch.lgamma", "2.7.1.post10").advice
 
 
+@pytest.mark.parametrize(
+    ("api", "evidence"),
+    [
+        ("torch.lgamma", "aten::lgamma is not registered for the NPU ("),
+        (
+            "torch.Tensor.histogram",
+            "aten::histogram.bin_ct, aten::histogram.bins_tensor are not registered for the NPU (",
+        ),
+        (
+            "torch.distributions.utils.tril_matrix_to_vec",
+            "aten::add.Tensor, aten::arange, aten::index.Tensor, aten::lt.Tensor registered for the NPU (",
+        ),
+        (
+            "torch.distributions.SoftmaxTransform",
+            "aten::div.Tensor, aten::exp, aten::max.dim, aten::sub.Tensor and 1 more registered for the NPU (",
+        ),
+    ],
+)
+def test_evidence_names_four_operators_at_most(api: str, evidence: str) -> None:
+    assert verdict(api, "2.1.0").evidence.startswith(evidence)
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "operator"),
+    [
+        ("torch.nn.GRU", "2.1.0", None),  # torch_npu registers the whole, not its parts: it has a backward of its own
+        ("torch.nn.LSTMCell", "2.1.0", None),
+        ("torch.nn.GRUCell", "2.7.0", None),  # and here a part of it has one
+        ("torch.Tensor.sgn", "2.7.0", "aten::_efficientzerotensor"),
+        ("torch.nn.MultiLabelMarginLoss", "2.7.0", "aten::multilabel_margin_loss_backward"),
+    ],
+)
+def test_a_gradient_falls_back_where_torch_npu_has_none_of_its_own(api: str, version: str, operator: str) -> None:
+    note = f"its gradient needs {operator}, which falls back to the CPU"
+    assert verdict(api, version).advice == (note if operator is not None else "")
+
+
 def test_an_api_that_came_later_says_when():
     found = verdict("torch.nn.RMSNorm", "2.3.0")
     assert found.kind is VerdictKind.UNSUPPORTED and "2.4.0" in found.evidence
