@@ -68,3 +68,15 @@ def test_no_sequences_are_refused() -> None:
     for device in ("cpu", "npu"):
         with pytest.raises(RuntimeError, match="log_probs tensor must not be empty"):
             F.ctc_loss(torch.empty(5, 0, 4, device=device), none.to(device), none, none)
+
+
+def test_paths_have_a_place_for_each_label_and_the_blanks_between():
+    scores, labels = torch.randn(5, 2, 4).log_softmax(-1), torch.tensor([[1, 2, 3], [2, 0, 0]])
+    for lengths in ([3, 1], [2, 1]):
+        sizes = torch.tensor([5, 4]), torch.tensor(lengths)
+        expected, actual = (
+            torch.ops.aten._ctc_loss.Tensor(scores.to(d), labels.to(d), *(each.to(d) for each in sizes))
+            for d in ("cpu", "npu")
+        )
+        torch.testing.assert_close(actual[0].cpu(), expected[0])
+        assert actual[1].shape == expected[1].shape

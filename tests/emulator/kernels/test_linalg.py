@@ -134,3 +134,23 @@ def test_inner_products_conjugate_the_first_vector(check: Callable[..., None]) -
 def test_batches_of_unlike_lengths_are_named(kernels_of: dict[str, Callable[..., object]]) -> None:
     with pytest.raises(RuntimeError, match="batch sizes 2 and 5 differ"):
         kernels_of["aten::bmm"](np.ones((2, 3, 4)), np.ones((5, 4, 6)))
+
+
+@pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("scale", [0.01, 1, 100])
+def test_what_counts_in_a_system_is_relative_to_its_largest_part(driver: str, scale: float) -> None:
+    a, b = torch.diag(torch.tensor([1.0, 0.5, 0.05])) * scale, torch.ones(3, 1)
+    expected, actual = (torch.linalg.lstsq(a.to(d), b.to(d), rcond=0.1, driver=driver) for d in ("cpu", "npu"))
+    assert actual.rank == expected.rank == 2
+    torch.testing.assert_close(actual.solution.cpu(), expected.solution)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize(("left", "right"), [((), (2,)), ((2,), ()), ((3, 1), (1, 2)), ((3, 2), (2,))])
+def test_triangles_of_batches_that_are_spread_over_each_other(
+    left: tuple[int, ...], right: tuple[int, ...], upper: bool
+) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(*left, 3, 3) + 3 * torch.eye(3), torch.randn(*right, 3, 2)
+    expected, actual = (torch.linalg.solve_triangular(a.to(d), b.to(d), upper=upper) for d in ("cpu", "npu"))
+    torch.testing.assert_close(actual.cpu(), expected)

@@ -142,6 +142,22 @@ def test_nearest_volumes_and_their_gradient(name, scales, check):
     check(getattr(aten, f"{name}_backward").default, torch.rand(2, 2, *size), size, [*x.shape], *scales)
 
 
+@pytest.mark.parametrize("name", ["upsample_linear1d", "upsample_nearest1d", "_upsample_nearest_exact1d"])
+@pytest.mark.parametrize("scale", [None, 0.0, -1.0, 0.5, 1.7])
+def test_scales_that_are_not_positive_do_not_count(name, scale, check):
+    options = (True,) if name == "upsample_linear1d" else ()
+    check(getattr(aten, name).default, torch.rand(2, 3, 6), [4], *options, scale)
+    options = (False,) if options else ()
+    check(getattr(aten, name).default, torch.rand(2, 3, 6), [9], *options, scale)
+
+
+def test_softmax_of_rows_that_are_hidden(check):
+    hidden = torch.tensor([[0.5, -float("inf"), 2.0], [-float("inf")] * 3])
+    for dtype in (torch.float16, torch.float32):
+        check(aten._safe_softmax.default, hidden.to(dtype), 1)
+        check(aten._safe_softmax.default, hidden.to(dtype), 1, torch.float64)
+
+
 def test_batch_normalization_under_its_other_names(check):
     x, weight, bias = torch.randn(4, 3, 5), torch.rand(3), torch.rand(3)
     mean, var = torch.rand(3), torch.rand(3) + 0.5

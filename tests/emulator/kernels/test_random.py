@@ -185,3 +185,14 @@ def test_permutations_hold_every_number_once(name, draw):
     assert order.dtype == np.int64
     assert sorted(order) == list(range(100)) != list(order)
     assert draw(name, 5, dtype=np.dtype(np.int32)).dtype == np.int32
+
+
+def test_uniform_is_between_0_and_1_unless_bounds_are_given(draw):
+    for dtype in DTYPES:
+        values = draw("uniform_", np.empty(SIZE, dtype)).astype(np.float64)
+        assert 0 <= values.min() < 0.01 < 0.99 < values.max() < 1
+
+
+def test_doubles_are_drawn_with_all_of_their_digits(draw):
+    values = draw("uniform_", np.empty(SIZE, np.float64))
+    assert (values * 2.0**24 % 1 != 0).mean() > 0.99

@@ -177,3 +177,23 @@ def test_the_definitions_are_torchs(operator):
     operands = [ORDINARY.double()] if operator in UNARY else every_pair(ORDINARY.double())
     torchs = operator(*operands)
     torch.testing.assert_close(by_definition(definitions[operator], *operands).to(torchs.dtype), torchs, equal_nan=True)
+
+
+BEYOND = {
+    "airy_ai": 0,
+    **dict.fromkeys(("bessel_j0", "bessel_j1", "spherical_bessel_j0", "bessel_y0", "bessel_y1"), 0),
+    **dict.fromkeys(("modified_bessel_k0", "modified_bessel_k1"), 0),
+    **dict.fromkeys(("modified_bessel_i0", "gammaln"), INF),
+    **dict.fromkeys(("i0e", "i1e", "erfcx"), 0),
+    **dict.fromkeys(("ndtr", "erf"), 1),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_functions_of_infinity(name):
+    function = getattr(torch.special, name)
+    for dtype in (torch.float32, torch.float64):
+        found = function(torch.tensor([INF, NAN, 1.5], dtype=dtype, device="npu"))
+        assert found[0] == BEYOND[name]
+        assert found[1].isnan()
+        torch.testing.assert_close(found[2].cpu(), function(torch.tensor(1.5, dtype=dtype)))

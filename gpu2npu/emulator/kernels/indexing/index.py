@@ -56,23 +56,23 @@ def index_put_impl(
     return index_put(self, indices, values, accumulate)
 
 
-def _clipped(self: Array, mask: Array, indices: Indices) -> list[Array | None]:
-    """Indices that are in range where masked out, which they need not be."""
-    return [None if each is None else np.where(mask, each, 0) for each in indices]
+def _clipped(self: Array, indices: Indices) -> list[Array | None]:
+    """Indices in range, which they need not be where they are masked out."""
+    sizes = zip(indices, self.shape, strict=False)
+    return [None if each is None else np.clip(each, -size, size - 1) for each, size in sizes]
 
 
 @kernel("aten::_unsafe_masked_index")
 def masked_index(self: Array, mask: Array, indices: Indices, fill: Number) -> Array:
     """self[indices] where the mask is set, `fill` elsewhere."""
-    found = self[subscript(_clipped(self, mask, indices))]
-    return np.where(mask.reshape(mask.shape + (1,) * (found.ndim - mask.ndim)), found, self.dtype.type(fill))
+    found = self[subscript(_clipped(self, indices))]
+    return np.where(mask, found, self.dtype.type(fill))
 
 
 @kernel("aten::_unsafe_masked_index_put_accumulate")
 def masked_index_put(self: Array, mask: Array, indices: Indices, values: Array) -> Array:
     """A copy of self with self[indices] increased by values where the mask is set."""
-    retained = np.where(mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim)), values, values.dtype.type(0))
-    return index_put(self, _clipped(self, mask, indices), retained, True)
+    return index_put(self, _clipped(self, indices), np.where(mask, values, values.dtype.type(0)), True)
 
 
 @kernel("aten::index_select")

@@ -38,7 +38,7 @@ def _source(size: int, out: int, align_corners: bool, given: float | None) -> Ar
 def _linear(size: int, out: int, align_corners: bool, given: float | None) -> Array:
     source = np.maximum(_source(size, out, align_corners, given), np.float32(0))
     low = np.minimum(source.astype(I64), size - 1)
-    share = np.clip(source - low.astype(np.float32), 0, 1).astype(np.float32)
+    share = source - low.astype(np.float32)
     matrix = np.zeros((out, size), np.float32)
     rows = np.arange(out)
     np.add.at(matrix, (rows, low), 1 - share)
