@@ -92,7 +92,7 @@ def test_many_scattered_numbers_lose_no_digits(dtype, kernels_of):
     assert total[0] == dtype(x.astype(np.float64).sum())
 
 
-@pytest.mark.parametrize("padding", [-1, 2])
+@pytest.mark.parametrize("padding", [-1, 0, 2])
 @pytest.mark.parametrize("by_frequency", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_embedding_gradient(padding, by_frequency, dtype, check):
@@ -257,3 +257,9 @@ def test_a_reflection_reaches_less_than_the_length(size, kernels_of):
 def test_each_nan_is_unique(check):
     x = torch.tensor([float("nan"), 1.0, float("nan"), 1.0])
     check(aten._unique2.default, x, True, True, True)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_runs_of_equal_elements_and_their_numbers(dim, check):
+    x = torch.tensor([[1, 1, 2, 2], [1, 1, 2, 2], [3, 3, 3, 0]])
+    check(aten.unique_consecutive.default, x, True, True, dim)

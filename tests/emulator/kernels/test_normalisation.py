@@ -133,3 +133,14 @@ def test_batch_norm_that_leaves_its_running_statistics(check: Check) -> None:
     x, mean, var = torch.randn(4, 3, 5), torch.rand(3), torch.rand(3) + 0.5
     for weight, bias in ((torch.rand(3), torch.rand(3)), (None, None)):
         check(aten._batch_norm_no_update.default, x, weight, bias, mean, var, 0.3, 1e-3)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_running_variances_are_unbiased(channels: int) -> None:
+    torch.manual_seed(0)
+    x, found = torch.randn(5, channels, 2), []
+    for device in ("cpu", "npu"):
+        layer = torch.nn.BatchNorm1d(channels, momentum=0.3).to(device)
+        layer(x.to(device))
+        found.append((layer.running_mean.cpu(), layer.running_var.cpu()))
+    torch.testing.assert_close(found[1], found[0])

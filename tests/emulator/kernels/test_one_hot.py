@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import one_hot
@@ -32,3 +33,8 @@ def test_no_index_has_no_rows():
 def test_what_the_npu_refuses(index, classes, words):
     with pytest.raises(RuntimeError, match=words):
         one_hot(index.npu(), classes)
+
+
+def test_no_classes_at_all(kernels_of):
+    assert kernels_of["aten::one_hot"](np.array([0, 1, 2]), 0).shape == (3, 0)
+    assert kernels_of["aten::one_hot"](np.array([0, 1, 2]), -1).shape == (3, 3)

@@ -204,3 +204,10 @@ def test_the_gradient_of_bags(mode, check):
 def test_embeddings_are_renormed(check):
     for norm in (1.0, 2.0, float("inf")):
         check(aten.embedding_renorm_.default, torch.randn(4, 3), torch.tensor([0, 2, 2]), 0.5, norm)
+
+
+def test_the_largest_of_a_bag_may_be_the_first_row(check):
+    weight = torch.tensor([[5.0, -1.0], [1.0, 2.0], [-3.0, 7.0]])
+    indices, offsets = torch.tensor([0, 1, 2, 0, 1]), torch.tensor([0, 3, 5])
+    check(aten._embedding_bag.default, weight, indices, offsets, False, 2)
+    check(aten._embedding_bag.default, -weight, indices, offsets, False, 2)

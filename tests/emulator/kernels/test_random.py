@@ -196,3 +196,16 @@ def test_uniform_is_between_0_and_1_unless_bounds_are_given(draw):
 def test_doubles_are_drawn_with_all_of_their_digits(draw):
     values = draw("uniform_", np.empty(SIZE, np.float64))
     assert (values * 2.0**24 % 1 != 0).mean() > 0.99
+
+
+def test_numbers_from_0_to_other_bounds(draw):
+    for high in (2.0, 0.25):
+        values = draw("uniform_", np.empty(SIZE, np.float32), 0.0, high)
+        assert 0 <= values.min() < 0.01 * high
+        assert 0.99 * high < values.max() < high
+
+
+def test_a_permutation_of_nothing(draw):
+    assert draw("randperm", 0).shape == (0,)
+    with pytest.raises(RuntimeError, match="non-negative"):
+        draw("randperm", -1)

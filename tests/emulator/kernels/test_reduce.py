@@ -161,3 +161,10 @@ def test_the_place_of_an_extreme_among_all_keeps_dimensions(check):
     for name in ("argmax", "argmin"):
         for keepdim in (True, False):
             check(getattr(torch.ops.aten, name).default, x, None, keepdim)
+
+
+def test_extremes_of_rows_where_there_are_none(check, kernels_of):
+    check(aten.aminmax.default, torch.empty(0, 3), dim=1)
+    check(aten._aminmax.dim, torch.empty(0, 3), 1, True)
+    with pytest.raises(RuntimeError, match="aminmax"):
+        kernels_of["aten::aminmax"](np.empty((0, 3)))
