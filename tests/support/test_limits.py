@@ -8,6 +8,7 @@ from gpu2npu.support.limits import (
     NOT_LISTED,
     RAISES,
     CallFacts,
+    chip_families,
     chip_family,
     known_limits,
     lifted,
@@ -123,6 +124,11 @@ def test_ring_attention_came_with_post_releases():
 )
 def test_names_of_chips(name, family):
     assert chip_family(name) == family
+
+
+def test_families_of_several_chips_are_named_once():
+    assert chip_families(("Ascend910B2", "910C", "910B")) == ("910B", "910_93")
+    assert chip_families(()) == ()
 
 
 @pytest.mark.parametrize("name", ["", "H100", "310B4", "A100", "910"])
