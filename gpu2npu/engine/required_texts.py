@@ -53,7 +53,7 @@ class _Reader:
 
     def _sequence(self) -> Iterator[Texts]:
         run = b""
-        while self.at < len(self.pattern) and self.pattern[self.at : self.at + 1] not in (b"|", b")"):
+        while self.pattern[self.at : self.at + 1] not in (b"", b"|", b")"):
             literal, texts = self._part()
             repeated = _REPEATED.match(self.pattern, self.at)
             if repeated is None and literal:

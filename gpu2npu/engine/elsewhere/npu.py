@@ -63,7 +63,7 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
             yield file.bounds(values[_CUDA])
     elif isinstance(node, ast.Try) and _imports_plugin(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
-        if any(isinstance(each, ast.Return) for each in (node.body + node.orelse)[-1:]):
+        if any(isinstance(each, ast.Return) for each in node.body + node.orelse):
             block = file.block(node)
             yield from _bounds(block[block.index(node) + 1 :], file)
     elif isinstance(node, ast.Match):  # case "npu": ... case "cuda": ...

@@ -95,20 +95,15 @@ def _arguments(
 ) -> list[Cut] | None:
     """The cuts for the arguments: of a replacement that has them all, in the order in which they are given."""
     cuts: list[Cut] = []
-    at, has_keyword = 0, False
+    at = 0
     for argument in wanted:
         if is_rest(argument):
             while at < len(given) and given[at][1] is None:
-                has_keyword = has_keyword or isinstance(given[at][0], ast.keyword)
                 at += 1
             continue
         if at == len(given) or not _is_same(given[at][1], argument):
             return None
-        keyword = argument_keyword(argument)
-        if keyword is None and has_keyword:
-            return None
-        has_keyword = has_keyword or keyword is not None
-        cuts += _keyword(file, given[at][0], keyword, bounds[at])
+        cuts += _keyword(file, given[at][0], argument_keyword(argument), bounds[at])
         at += 1
     return cuts if at == len(given) else None
 

@@ -46,7 +46,7 @@ class LineLayout:
         (start, end), text = edit.extent, edit.text
         line = self._gone.get(start, start)
         indentation = self.file.text[line:start]
-        if start != end or line == start or not isinstance(text, str) or not text.strip():
+        if start != end or not isinstance(text, str) or not text.strip():
             return edit
         if not text.endswith(f"\n{indentation}"):
             return edit

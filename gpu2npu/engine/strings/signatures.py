@@ -17,16 +17,11 @@ def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: String
     index = place.siblings.position(call, argument)
     if argument_keyword(argument) is not None or any(map(is_unpacked, arguments(call)[: index + 1])):
         return UNSURE
-    found = place.names.definition(call.func, place.scope)
-    function: Function | None = None
-    bound = False
-    if found is not None:
-        function, bound = _signature(found.bound), isinstance(found.bound.node, ast.ClassDef)
-    if function is None and isinstance(call.func, ast.Attribute):
-        function, bound = place.names.method(call.func, place.scope) or (None, False)
-    if function is None:
+    called = _called(call.func, place)
+    if called is None:
         return _by_method_name(call, argument, place, role)
-    names = [parameter.arg for parameter in parameters(function)][bound:]
+    function, is_bound = called
+    names = [parameter.arg for parameter in parameters(function)][is_bound:]
     return YES if index < len(names) and is_word(names[index], role) else UNSURE
 
 
@@ -39,6 +34,15 @@ def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Str
     definitions = method_parameters(place.names.project, call.func.attr, place.names.path)
     agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
     return YES if agree else UNSURE
+
+
+def _called(func: ast.expr, place: StringPlace) -> tuple[Function, bool] | None:
+    """The project's own function that a call runs; True where its first parameter is given without being written."""
+    found = place.names.definition(func, place.scope)
+    function = _signature(found.bound) if found is not None else None
+    if found is not None and function is not None:
+        return function, isinstance(found.bound.node, ast.ClassDef)
+    return place.names.method(func, place.scope) if isinstance(func, ast.Attribute) else None
 
 
 def _signature(defined: Defined) -> Function | None:
