@@ -33,24 +33,24 @@ class UnpackedArguments:
     def _pairs(self, mapping: ast.expr, scope: Scope) -> Iterator[Pair]:
         """The keys of a display or a call of `dict`, of each value that a name is bound to, and those that are stored
         under the name."""
-        yield from self._given(mapping, scope)
+        yield from self._given(mapping)
         found = scope.lookup(mapping.id) if isinstance(mapping, ast.Name) else None
         if found is None or not isinstance(mapping, ast.Name):
             return
         for binding in found[1]:
             if isinstance(binding, Assigned) and binding.whole is not None:
-                yield from self._given(binding.whole, found[0])
+                yield from self._given(binding.whole)
         for owner, where in self._stores.get(mapping.id, ()):
             known = where.lookup(mapping.id)
             if known is not None and known[0] is found[0]:
-                yield from self._stored(owner, where)
+                yield from self._stored(owner)
 
-    def _given(self, whole: ast.expr, scope: Scope) -> Iterator[Pair]:
+    def _given(self, whole: ast.expr) -> Iterator[Pair]:
         if isinstance(whole, ast.Dict):
             for key, value in zip(whole.keys, whole.values, strict=True):
                 name = string_value(key)
                 if key is None:
-                    yield from self._given(value, scope)
+                    yield from self._given(value)
                 elif name is not None:
                     yield Pair(name, key, value)
         elif isinstance(whole, ast.Call) and isinstance(whole.func, ast.Name) and whole.func.id == "dict":
@@ -68,7 +68,7 @@ class UnpackedArguments:
                 found.setdefault(part.id, []).append((part, scope))
         return found
 
-    def _stored(self, owner: ast.Name, scope: Scope) -> Iterator[Pair]:
+    def _stored(self, owner: ast.Name) -> Iterator[Pair]:
         """The keys that `options["gpus"] = 2`, `options.update(gpus=2)` and `options.setdefault("gpus", 2)` store."""
         above = self.file.parents[owner]
         beyond = self.file.parents[above]
@@ -79,7 +79,7 @@ class UnpackedArguments:
         elif isinstance(above, ast.Attribute) and (call := self.file.call_of(above)) is not None:
             if above.attr == "update":
                 yield from (Pair(each.arg, each.value, each.value) for each in call.keywords if each.arg is not None)
-                yield from (pair for each in call.args for pair in self._given(each, scope))
+                yield from (pair for each in call.args for pair in self._given(each))
             elif above.attr == "setdefault" and len(call.args) == 2:
                 name = string_value(call.args[0])
                 yield from (Pair(name, *call.args),) if name is not None else ()
