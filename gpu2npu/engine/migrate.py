@@ -143,7 +143,7 @@ def _retained_condition(
 ) -> list[Found]:
     """The finding of the first rule that would have changed or reported something in a condition that stays; none where
     all of it is reported as it is."""
-    inside = [item for item in _answered(matches) if holds(condition, item.place)]
+    inside = [item for item in _answered(matches) if holds_any((condition,), item.place)]
     within = sorted((item.place, item.rule) for item in inside)
     if all(item in reported for item in inside):
         return []

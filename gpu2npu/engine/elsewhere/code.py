@@ -30,8 +30,8 @@ class Elsewhere:
 
 
 def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
-    """Return whether one of some places holds another."""
-    return any(holds(outer, place) for outer in places)
+    """Return whether one of some places holds another; what is inserted at the end of one is behind it."""
+    return any(holds(outer, place) and place[0] < outer[1] for outer in places)
 
 
 def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsewhere:

@@ -8,7 +8,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
 from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
@@ -125,9 +124,10 @@ def _value(home: Scope, name: str) -> ast.expr:
 
 
 def _holds_some(condition: Bounds, places: Sequence[Bounds]) -> bool:
-    """Return whether one of some places, in their order, lies within a condition."""
-    behind = islice(places, bisect_left(places, (condition[0], 0)), None)
-    return any(holds(condition, place) for place in takewhile(lambda place: place[0] <= condition[1], behind))
+    """Return whether one of some places, in their order, lies within a condition; what is inserted at its end does
+    not."""
+    first, last = (bisect_left(places, (offset, 0)) for offset in condition)
+    return any(holds(condition, place) for place in places[first:last])
 
 
 def tests_device(place: Bounds, file: PythonFile) -> bool:

@@ -8,6 +8,8 @@ UNCHANGED = [
     "if torch.cuda.is_available():\n    print('with CUDA')\n    sources += ['nms_cuda.c']\n    with_cuda = True\n",
     "if torch.cuda.is_available():\n    from ext import nms_gpu\nelse:\n    from ext import nms_cpu\n",
     "if torch.cuda.is_available():\n    import cuda_kernels\n",
+    "if torch.cuda.is_available():\n    import cuda_kernels\n    pass\n",
+    "if torch.cuda.is_available():\n    from cuda_kernels import nms\n",
     "sources += ['a.cu', 'b.cpp'] if torch.cuda.is_available() else ['b.cpp']\n",
     "kernel = 'nms.cu' if torch.cuda.is_available() else 'nms.cpp'\n",
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
@@ -76,6 +78,9 @@ CHANGED = [
     "if torch.cuda.is_available() is False:\n    import my_cuda_kernels\n",
     "if torch.cuda.is_available() != wanted:\n    import my_cuda_kernels\n",
     "if torch.cuda.is_available() not in wanted:\n    import my_cuda_kernels\n",
+    "if torch.cuda.is_available():\n    import cuda_kernels\n    x += 1\n",
+    "if torch.cuda.is_available() or name == 'FORCE_CUDA':\n    sources += ['a.cu']\n",
+    "if torch.cuda.is_available():\n    pass\n",
     "if torch.cuda.is_available():\n    print('yes')\n",
     "if torch.cuda.is_available():\n    device = 1\n",
     "if torch.cuda.is_available() and amp:\n    f()\n",
@@ -397,6 +402,17 @@ def test_what_captures_no_graph_or_stands_alone_is_migrated(project):
     files = {"pkg/__init__.py": "", "pkg/graphs.py": graphs, "pkg/a.py": alone, "pkg/b.py": plain}
     migrated = project(files, "2.1.0.post0")
     assert b"is_npu" in migrated["pkg/a.py"].content and b"is_npu" in migrated["pkg/b.py"].content
+
+
+@pytest.mark.parametrize("question", ["x.is_cuda", "torch.cuda.is_available()", "n"])
+@pytest.mark.parametrize("end", ["\n", "", "; f()\n"])
+def test_what_is_added_behind_a_condition_is_not_in_it(migrate_with, question, end):
+    add = {"statement": "lib.warm()", "place": "after"}
+    rule = {"id": "add", "match": {"code": "lib.start()"}, "then": {"add": add}}
+    code = f"import lib, torch\nprint(x.is_cuda)\ny = lib.start() if n else use_xformers and {question}"
+    result = migrate_with([rule], code + end)
+    assert result.content.decode().endswith(f"use_xformers and {question}\nlib.warm(){end}")
+    assert "add" not in {finding.rule for finding in result.findings}
 
 
 def test_a_condition_before_questions_about_a_gpu_stays_in_what_was_migrated(migrate):
