@@ -376,3 +376,24 @@ def test_another_dictionary_of_the_name_is_not_reported(migrate_with) -> None:
         "def g(options):\n    Trainer(**options)\n"
     )
     assert migrate_with([CARDS], before).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "options.pop('cards', 2)",
+        "options.setdefault('cards')",
+        "options.setdefault(key, 'cards')",
+        "options.defaults('cards', 2)",
+        "options.update",
+        "other['cards'] = 2",
+        "options[0] = 'cards'",
+        "x = options['cards']",
+        "del options['cards']",
+        "def f(options):\n    options['cards'] = 2",
+        "Trainer(options)",
+    ],
+)
+def test_what_gives_a_dictionary_no_key_is_not_reported(migrate_with, text: str) -> None:
+    result = migrate_with([CARDS], f"from house import Trainer\noptions = load()\n{text}\nTrainer(**options)\n")
+    assert (result.content, result.findings) == (None, ())

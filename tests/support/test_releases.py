@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu.support import releases
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import (
     RELEASES,
@@ -14,12 +15,16 @@ from gpu2npu.support.releases import (
     TORCH_NPU,
     VERSIONS,
     autoloads,
+    custom_operator,
     facts_digest,
     facts_of,
+    first_release,
     first_with,
+    from_on,
     has_fact,
     known_torch_npu,
     known_version,
+    pytorch_of,
     release_of,
     released_with,
     since_when,
@@ -99,6 +104,47 @@ def test_a_version_is_the_newest_of_its_release_unless_it_says_which(version, kn
 
 
 @pytest.mark.parametrize(
+    ("versions", "known"),
+    [
+        (("2.14.0rc1", "2.14.0rc2"), "2.14.0rc2"),
+        (("2.14.0rc1", "2.14.0", "2.14.1rc1"), "2.14.0"),
+        (("2.14.0", "2.14.0.post2", "2.14.1rc1"), "2.14.0.post2"),
+        ((), None),
+    ],
+)
+def test_a_release_candidate_counts_only_where_there_is_nothing_else(monkeypatch, versions, known):
+    monkeypatch.setattr(releases, "versions_of", {"2.14.0": versions}.__getitem__)
+    assert known_version.__wrapped__("2.14.0") == known_version.__wrapped__("2.14") == known
+
+
+@pytest.mark.parametrize(
+    ("version", "pytorch"),
+    [
+        ("2.1.0", "2.1.0"),
+        ("2.1.0.post3", "2.1.0"),
+        ("2.1.0rc1", "2.1.0"),
+        ("2.7", "2.7.1"),
+        ("1.11", "1.11.0"),
+        ("2.99", "2.99"),
+        ("newest", "newest"),
+    ],
+)
+def test_the_pytorch_that_a_torch_npu_is_for(version, pytorch):
+    assert pytorch_of(version) == pytorch
+
+
+@pytest.mark.parametrize("version", ["2.7.1.post99", "2.7.1rc9"])
+def test_the_sentence_about_an_unknown_wheel_lists_those_of_its_release(version):
+    sentence = unknown_version(version)
+    assert sentence.startswith(f"there is no torch_npu {version}; of this release there are 2.7.1rc1, 2.7.1, ")
+
+
+@pytest.mark.parametrize("version", ["2.99", "2.0.0.post1", "2.1.post4", "two", ""])
+def test_the_sentence_about_an_unknown_pytorch_lists_the_versions(version):
+    assert unknown_version(version).startswith(f"PyTorch version {version!r} is not known; use one of 1.11.0, 2.1.0, ")
+
+
+@pytest.mark.parametrize(
     ("version", "sentence"),
     [
         ("9.9", "there is no torch-npu 9.9; the nearest are 2.12.0.post3, 2.13.0, 2.14.0"),
@@ -148,9 +194,55 @@ def test_since_when_a_release_has_something():
     assert since_when("torch.npu.graph", "2.4.0.post2") == "torch.npu.graph is new in torch_npu 2.4.0.post4: "
     assert since_when("torch.npu.MemPool use_on_oom", "2.5.1").startswith("use_on_oom of torch.npu.MemPool is new")
     assert since_when("torch.npu.no_such_name", "2.5.1") == ""
+    assert first_with("npu::npu_multi_head_attention_v2", "2.1") == "2.2.0"
+    assert has_fact("1.11.0", "torch.npu.is_available")
+    assert first_release().version == "2.1.0"
     assert "2.7.1.post11" in released_with("aten::_fused_adam_")
     assert has_fact("2.9.0.post0", "inert torch.npu.get_device_capability")
     assert not has_fact("2.9.0", "inert torch.npu.get_device_capability")
+
+
+MEMORY, FUSED = "torch.npu.mem_get_info", "aten::_fused_adam_"
+
+
+@pytest.mark.parametrize(
+    ("facts", "version", "first"),
+    [
+        ([MEMORY], "2.1.0", "2.1.0.post3"),
+        ([MEMORY, FUSED], "2.1.0", "2.1.0.post17"),
+        ([MEMORY, FUSED], "2.1.0.post10", "2.1.0.post10"),
+        ([FUSED], "2.9", "2.9.0.post9"),
+        ([FUSED], "2.9.0", "2.9.0.post9"),
+        ([MEMORY], "2.9.0", ""),
+        ([MEMORY], "2.1.0.post0", ""),
+        ([MEMORY], "2.1.0rc1", ""),
+        ([MEMORY], "1.11.0", ""),
+        ([MEMORY], "3.0.0", ""),
+    ],
+)
+def test_the_wheel_from_which_on_a_release_has_something(facts, version, first):
+    assert from_on(facts, version) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [
+        ("npu_rotary_mul", "npu::npu_rotary_mul"),
+        ("_npu_dropout_gen_mask", "npu::_npu_dropout_gen_mask.Tensor"),
+        ("relu", None),
+    ],
+)
+def test_an_operator_of_torch_npus_own_by_its_name(name, operator):
+    assert custom_operator(name) == operator
+
+
+def test_every_wheel_is_a_version_that_stands_for_itself():
+    assert [known_version(each) for each in torch_npu_versions()] == list(torch_npu_versions())
+    assert len(torch_npu_versions()) == len(ALL) and torch_npu_versions()[:3] == (
+        "2.1.0rc1",
+        "2.1.0.post0",
+        "2.1.0.post3",
+    )
 
 
 def test_each_release_has_its_cann():

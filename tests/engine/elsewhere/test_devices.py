@@ -87,6 +87,74 @@ def test_a_tensor_on_the_npu_that_it_is_given_is_reported(project):
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ("'cuda'", "give it the CPU here"),
+        ("f'cuda:{number}'", "give it the CPU here"),
+        ("'cuda:{}'.format(number)", "give it the CPU here"),
+        ("'cuda' if number else 'cpu'", "give it the CPU here"),
+        ("torch.device('cuda')", "give it the CPU here"),
+        ("torch.ones(3).cuda()", "give it a copy on the CPU here"),
+        ("torch.ones(3, device='cuda') + 1", "give it a copy on the CPU here"),
+        ("torch.ones(3).cuda()\ndevice = 'cuda'", "give it the CPU here"),
+    ],
+)
+def test_the_advice_is_for_what_the_package_is_given(project, value, advice):
+    code = f"import torch\nimport xgboost\ndevice = {value}\nprint(device)\nxgboost.train(device)\n"
+    (message,) = [each.message for each in project({"a.py": code})["a.py"].findings if each.api == "device"]
+    assert message.endswith(f": {advice}.")
+
+
+def test_what_goes_to_other_parameters_moves(project):
+    code = """
+        import torch
+        import xgboost
+
+        def make(data, device, **options):
+            print(data)
+            return xgboost.train(device, **options)
+
+        make(torch.ones(2).cuda(), "cuda:0", device_of="cuda:1")
+
+        def other(device, **options):
+            print(device)
+            return xgboost.train(**options)
+
+        other(device="cuda:2", name="cuda:3")
+
+        def last(data, device):
+            print(data)
+            return xgboost.train(device=device)
+
+        last(data, **{"device": "cuda:4"})
+    """
+    content, apis = found(project, code)
+    assert 'make(torch.ones(2).npu(), "cuda:0", device_of="cuda:1")' in content
+    assert 'other(device="npu:2", name="cuda:3")' in content
+    assert apis == ['"cuda:0"', '"cuda:1"', '"cuda:3"', '"cuda:4"']
+
+
+def test_what_may_be_a_tensor_is_judged_beside_it(project):
+    code = "import xgboost\nclass Kit:\n    is_cuda = False\ny = x.is_cuda\nxgboost.train(device='cuda')\n"
+    assert "is_cuda" in [each.api for each in project({"a.py": code})["a.py"].findings]
+
+
+def test_its_objects_stay_where_they_are_and_what_their_methods_give_moves(project):
+    code = """
+        import torch
+        import xgboost
+
+        model = xgboost.train(data)
+        model.cuda()
+        found = model.predict(data).cuda()
+        other = xgboost.train(data).cuda(1)
+    """
+    content, apis = found(project, code)
+    assert "model.cuda()" in content and "predict(data).npu()" in content and "train(data).cuda(1)" in content
+    assert apis == ["cuda", "cuda"]
+
+
 def test_a_module_of_the_project_is_no_such_package(project):
     code = "import xgboost\nmodel = xgboost.train(device='cuda')\n"
     files = {"a.py": code, "xgboost.py": "def train(device):\n    pass\n"}
@@ -344,11 +412,18 @@ REACHED = {
     "a subclass of many": f"class M0(xgboost.XGBModel): ...\n{subclasses(9)}M9(device='cuda')\n",
     "a method that is inherited from afar": f"{LOADER}{subclasses(10)}M10().load('cuda')\n",
     "a method that is called on the class": f"{LOADER}M0.load(M0(), 'cuda')\n",
+    "a method of a base whose name a class has that inherits it": (
+        f"{LOADER}class B(M0):\n    M0 = None\nB().load('cuda')\n"
+    ),
     "a class method": f"{LOADER}M0.build('cuda', name)\n",
     "a static method of an object": f"{LOADER}M0().make(name, 'cuda')\n",
     "what is bound to what its method gives": "m = xgboost.train()\nm = m.fit()\nm = m.copy()\nm.run(device='cuda')\n",
     "a method of the second base": (
         f"{LOADER}class A: ...\nclass B(A, M0):\n    def load(self, device):\n        super().load(device)\n"
+        "B().load('cuda')\n"
+    ),
+    "a method of a base whose name the class has too": (
+        f"{LOADER}class B(M0):\n    M0 = None\n    def load(self, device):\n        super().load(device)\n"
         "B().load('cuda')\n"
     ),
 }
@@ -358,6 +433,8 @@ BEYOND = {
     "a method that is inherited from too far": f"{LOADER}{subclasses(11)}M11().load('cuda')\n",
     "what is bound to what another call gives, too": "m = xgboost.train()\nm = pick()\nm.run(device='cuda')\n",
     "a method that two assignments bind": f"{LOADER}    load = torch.load\nM0().load('cuda')\n",
+    "super() outside of a class": "def load(self, device):\n    super().load(device=device)\nload(1, 'cuda')\n",
+    "an attribute that is called": f"{LOADER}    other = torch.zeros\nM0().other(2, device='cuda')\n",
 }
 
 

@@ -47,6 +47,12 @@ UNCHANGED = [
     "def f(device):\n    if device == 'npu':\n        device = 'xpu'\n    if device == 'cuda':\n        torch.cuda\n",
     "a = device == 'npu'\nb = on\non = b and device == 'cuda'\nif on:\n    torch.cuda.synchronize()\n",
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
+    "match kind:\n    case 'npu' | 'xpu': f()\n    case _: torch.cuda.empty_cache()\n",
+    "def f():\n    try:\n        import os\n        import torch_npu\n        return 'x'\n    except ImportError:\n"
+    "        pass\n    return torch.device('cuda')\n",
+    "def f():\n    if is_npu:\n        g()\n        return 1\n    torch.cuda.init()\n",
+    "if wide:\n    if is_npu:\n        f()\n    else:\n        torch.cuda.init()\n",
+    "if is_mps:\n    f()\nelif is_npu:\n    g()\nelif torch.cuda.is_available():\n    torch.cuda.init()\n",
     "if backend == 'hccl':\n    f()\nelif backend == 'nccl':\n    f(torch.cuda.current_device())\n",
     "if is_hccl_backend:\n    f()\nelse:\n    x = torch.device('cuda')\n",
     "if kind == Kind.NPU:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
@@ -82,6 +88,12 @@ CHANGED = {
     "def f():\n    try:\n        import other\n        return 'x'\n    except ImportError:\n        pass\n"
     "    return torch.device('cuda')  # no npu\n": "torch.device('npu')",
     "from accelerate import DistributedType as D\nx = kind in (D.MULTI_GPU, D.NO)  # no npu\n": "(D.MULTI_NPU, D.NO)",
+    "def f():\n    try:\n        import torch_npu\n        torch.cuda.init()\n        return 1\n    except E:\n"
+    "        pass\n": "        torch.npu.init()\n",
+    "def f():\n    torch.cuda.init()\n    try:\n        import torch_npu\n        return 1\n    except E:\n"
+    "        pass\n": "    torch.npu.init()\n",
+    "def f():\n    if is_npu:\n        torch.cuda.init()\n        return 1\n": "        torch.npu.init()\n",
+    "if is_mps:\n    f()\nelif is_npu:\n    torch.cuda.init()\nelse:\n    f()\n": "    torch.npu.init()\n",
     "if use_npu or use_cuda:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "if amp and is_npu:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "if is_npu:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
