@@ -29,8 +29,9 @@ test: $(INSTALLED)
 SLOW := tests/benchmarks tests/emulator tests/fixtures tests/labelled tests/packaging tests/properties tests/verify \
 	tests/cli/test_kill.py tests/codemods/affinity/test_affinity_kinds.py tests/codemods/affinity/test_store_results.py \
 	tests/codemods/test_ascend_function.py tests/editor/test_server.py tests/project/test_hard_inputs.py \
-	tests/project/cache/test_answers.py tests/support/test_api_map.py tests/support/test_one_verdict.py \
-	tests/support/test_torch_results.py tests/tools/test_agreement.py tests/test_system.py tests/test_torch_server.py
+	tests/report/test_launcher.py tests/cli/test_action.py tests/project/cache/test_answers.py \
+	tests/support/test_api_map.py tests/support/test_one_verdict.py tests/support/test_torch_results.py \
+	tests/tools/test_agreement.py tests/test_system.py tests/test_torch_server.py
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto -m "not torch and not long" $(addprefix --ignore=,$(SLOW))
 
