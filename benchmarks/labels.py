@@ -21,7 +21,6 @@ from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
-from gpu2npu.project.worker_processes import Learner
 from gpu2npu.records import Finding, MigratedFile
 
 LABELLED = Path(__file__).parent.parent / "tests" / "labelled"
@@ -187,10 +186,6 @@ class _Only:
     @property
     def new_files(self) -> Mapping[str, bytes]:
         return {}
-
-    @property
-    def learner(self) -> Learner:
-        return self.migrator.learner
 
     def concerns(self, source: bytes, path: str) -> bool:
         return path in self.paths and self.migrator.concerns(source, path)

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.engine.torch_library import torch_project
-from gpu2npu.python.flow.reachability import is_main_guard
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile, read_source
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax import IMPORTS
+from gpu2npu.python.tree.syntax import IMPORTS, is_main_guard
 from gpu2npu.records import PathNote
 
 REPORT_NAME = "msft_dynamic_shape_analysis_report.csv"
@@ -79,7 +78,7 @@ def _outline(path: str, project: Project) -> _Outline:
     names = project.names(path)
     if names is None:
         return _Outline(is_broken=True)
-    imported = project.imported_paths(names.interface) - {path}
+    imported = project.imported_paths(names.facts, path) - {path}
     name = posixpath.basename(path)
     if name in ("setup.py", "conftest.py"):
         return _Outline(imported)

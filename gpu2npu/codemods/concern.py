@@ -8,6 +8,8 @@ from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.cards import imports_torch, names_device
+from gpu2npu.python.facts.reading import read_facts
+from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.support.releases import autoloads
 
@@ -25,7 +27,11 @@ def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context
     """The files that a codemod may have to change."""
     if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar or choice.affinity:
         return frozenset(sources)
-    found = {path for path, source in sources.items() if path == choice.main or is_silent(source, context.version)}
+    found = {
+        path
+        for path, source in sources.items()
+        if path == choice.main or is_silent(read_facts(source, path), context.version)
+    }
     found.update(sources.keys() & choice.readers)
     if choice.data_parallel:
         program = TrainingProgram.of(sources, context)
@@ -33,6 +39,6 @@ def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context
     return frozenset(found)
 
 
-def is_silent(source: bytes, version: str) -> bool:
+def is_silent(facts: FileFacts | None, version: str) -> bool:
     """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
-    return b"cuda" in source and not (autoloads(version) or imports_torch(source)) and names_device(source)
+    return not autoloads(version) and names_device(facts) and not imports_torch(facts)

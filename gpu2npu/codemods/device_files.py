@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
-from gpu2npu.engine.cards import words_of
 from gpu2npu.formats.kinds import FileKind, kind_of
-from gpu2npu.python.project.interface import interface_in
+from gpu2npu.python.facts.reading import read_facts
+from gpu2npu.python.facts.record import FileFacts
 
 # Libraries that read files of a kind; "json" is imported for much else, and counts with a call of `load`.
 _LIBRARIES = {
@@ -22,6 +22,7 @@ _LIBRARIES = {
     FileKind.TOML: frozenset({"toml", "tomli", "tomlkit", "tomllib"}),
     FileKind.INI: frozenset({"configparser"}),
 }  # fmt: skip
+_HYDRA = frozenset({"hydra"})
 _SCRIPT = re.compile(rb"[\w./-]+\.py\b")
 
 
@@ -44,27 +45,29 @@ def _naming(path: str, sources: Mapping[str, bytes]) -> set[str]:
     """The Python files of which the code has the name of a file, in whatever folder; hydra leaves out its ending."""
     name = posixpath.basename(path)
     stem = name.rpartition(".")[0]
-    spelled = {other: source for other, source in sources.items() if stem and stem.encode() in source}
-    return {
-        other
-        for other, source in spelled.items()
-        if _has_name(source, name) or (_imports(source, frozenset({"hydra"})) and _has_name(source, stem))
-    }
+    found = set()
+    for other, source in sources.items():
+        facts = read_facts(source, other) if stem and stem.encode() in source else None
+        if facts is not None and (_has_name(facts, name) or (facts.imports_one_of(_HYDRA) and _has_name(facts, stem))):
+            found.add(other)
+    return found
 
 
-def _has_name(source: bytes, name: str) -> bool:
-    return any(posixpath.basename(word) == name for word in words_of(source) or ())
+def _has_name(facts: FileFacts, name: str) -> bool:
+    return any(posixpath.basename(word) == name for word in (*facts.names, *facts.texts))
 
 
 def _reading(path: str, sources: Mapping[str, bytes]) -> set[str]:
     kind = kind_of(path)
     libraries = _LIBRARIES.get(kind, frozenset()) if kind is not None else frozenset()
-    may_read = {other for other, source in sources.items() if kind is not FileKind.JSON or b"load" in source}
-    return {other for other in may_read if _imports(sources[other], libraries)}
+    found = set()
+    for other, source in sources.items():
+        facts = read_facts(source, other) if libraries else None
+        if facts is not None and facts.imports_one_of(libraries) and (kind is not FileKind.JSON or _loads(facts)):
+            found.add(other)
+    return found
 
 
-def _imports(source: bytes, libraries: Set[str]) -> bool:
-    if not any(library.encode() in source for library in libraries):
-        return False
-    interface = interface_in(source, "")
-    return interface is not None and any(module.partition(".")[0] in libraries for module in interface.imports)
+def _loads(facts: FileFacts) -> bool:
+    """Return whether the code of a file has a name with "load" in it."""
+    return any("load" in name for name in facts.names)

@@ -13,12 +13,11 @@ from gpu2npu.python.flow.reachability import (
     DefinitionIndex,
     NamesInFile,
     called_definitions,
-    is_main_guard,
     reached_definitions,
 )
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, WITHS, Definition
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, is_main_guard
 
 _Node = TypeVar("_Node", bound=ast.AST)
 # Finds nodes in a file, whatever program it is part of.
@@ -120,19 +119,18 @@ _MOST_FILES = 300
 
 def find_entries(program: TrainingProgram, paths: Iterable[str]) -> list[Entry]:
     """The programs that load one of some files, by path, if they are not too large to be followed."""
+    entries = (entry_of(program, path) for path in started_files(program, paths))
+    return [entry for entry in entries if entry is not None]
+
+
+def started_files(program: TrainingProgram, paths: Iterable[str]) -> list[str]:
+    """The files that are started and load one of some files, if they do not load too many to be followed."""
     wanted = frozenset(paths)
     if not wanted:
         return []
     graph = ImportGraph.of(program)
-    entries = []
-    for path in sorted(graph.that_load(wanted)):
-        may_start = b"__main__" in program.sources[path] or path not in graph.importers
-        if not may_start or _is_too_large(graph, path):
-            continue
-        file = program.file(path)
-        if file is not None and _is_started(file, path in graph.importers):
-            entries.append(_entry(program, file))
-    return entries
+    found = (path for path in sorted(graph.that_load(wanted)) if _is_started(program, graph, path))
+    return [path for path in found if not _is_too_large(graph, path)]
 
 
 def _is_too_large(graph: ImportGraph, path: str) -> bool:
@@ -181,18 +179,10 @@ def _index(program: TrainingProgram, files: Iterable[ParsedFile]) -> DefinitionI
     return DefinitionIndex.of(program.of_file(NamesInFile.of, file) for file in files)
 
 
-def _is_started(file: ParsedFile, is_imported: bool) -> bool:
+def _is_started(program: TrainingProgram, graph: ImportGraph, path: str) -> bool:
     """Return whether a file is a script: it has a main guard, or nothing imports it and it does something by itself."""
-    if main_guard(file) is not None:
-        return True
-    return not is_imported and any(
-        isinstance(statement, (*FORS, *WITHS, ast.While)) or _calls(statement) for statement in file.tree.body
-    )
-
-
-def _calls(statement: ast.stmt) -> bool:
-    """Return whether a statement calls something for its effect: `main()`."""
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    facts = program.project.facts(path, path)
+    return facts is not None and (facts.is_guarded or (path not in graph.importers and facts.acts))
 
 
 def main_guard(file: ParsedFile) -> ast.If | None:

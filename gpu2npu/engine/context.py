@@ -10,8 +10,9 @@ from pathlib import Path
 
 from gpu2npu.engine.cards import gets_plugin, may_use_card
 from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.python.facts.reading import read_facts
+from gpu2npu.python.facts.record import FileFacts, OriginKind
 from gpu2npu.python.meaning.object_kinds import ObjectKinds
-from gpu2npu.python.project.interface import Interface, OriginKind, interface_in
 from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.python.text.source import words
@@ -75,7 +76,7 @@ def scan_project(
     read: Callable[[str], bytes] = no_file,
     root: Path | None = None,
 ) -> ProjectContext:
-    """Gather the context from the bytes of the project's Python files, by a few searches and no parsing."""
+    """Gather the context from the project's Python files: their facts, and a few searches of their bytes."""
     matches = [rule.match for rule in rulebook.rules]
     methods, attributes = (
         frozenset(match.index.encode() for match in matches if match.key == key) for key in ("method", "attribute")
@@ -118,7 +119,7 @@ def _other_names(
             if not any(_may_rename(name, source) for name in names):
                 continue
             if path not in offered:
-                offered[path] = list(_second_names(interface_in(source, path)))
+                offered[path] = list(_second_names(read_facts(source, path)))
             for old, new in offered[path]:
                 if old in names and new not in leaves and new not in found:
                     renamed.setdefault(new, set()).update(known[old])
@@ -143,9 +144,9 @@ def _may_rename(name: bytes, source: bytes) -> bool:
     return False
 
 
-def _second_names(interface: Interface | None) -> Iterator[tuple[bytes, bytes]]:
+def _second_names(facts: FileFacts | None) -> Iterator[tuple[bytes, bytes]]:
     """The last names of what a module imports or assigns under another name, each with that name."""
-    for name, origins in interface.names.items() if interface is not None else ():
+    for name, origins in facts.bound.items() if facts is not None else ():
         for origin in origins:
             old = origin.name.rpartition(".")[2]
             if origin.kind in (OriginKind.IMPORT, OriginKind.ALIAS) and old != name:
@@ -154,7 +155,7 @@ def _second_names(interface: Interface | None) -> Iterator[tuple[bytes, bytes]]:
 
 def may_use_device(files: Mapping[str, bytes], root: Path | None) -> bool:
     """Return whether the code of some Python file names a device; yes where the code may be in no such file."""
-    if not files or any(map(may_use_card, files.values())):
+    if not files or any(may_use_card(source, read_facts(source, path)) for path, source in files.items()):
         return True
     return root is not None and any(True for _ in root.rglob("*.ipynb"))
 
@@ -162,21 +163,21 @@ def may_use_device(files: Mapping[str, bytes], root: Path | None) -> bool:
 def may_have_plugin(files: Mapping[str, bytes], version: str) -> bool:
     """Return whether torch loads torch_npu by itself, or some Python file is likely to import it once it is migrated;
     yes where there is no Python file."""
-    return autoloads(version) or not files or any(map(gets_plugin, files.values()))
+    return (
+        autoloads(version) or not files or any(gets_plugin(read_facts(source, path)) for path, source in files.items())
+    )
 
 
 def project_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset[str] | None:
     """Return the modules that rules ask of a project and that some Python file imports; None without files."""
     requested = (rule.where.project | rule.where.nearby | rule.where.without for rule in rulebook.rules)
     modules = frozenset().union(*requested)
-    found = {module for module in modules if any(_imports(source, module) for source in files.values())}
-    return frozenset(found) if files else None
-
-
-def _imports(source: bytes, module: str) -> bool:
-    # No statement imports a module without its first name, whatever stands between the parts.
-    interface = interface_in(source, "") if module.partition(".")[0].encode() in source else None
-    return interface is not None and any(f"{each}.".startswith(f"{module}.") for each in interface.imports)
+    imported: set[str] = set()
+    for path, source in files.items():
+        facts = read_facts(source, path)
+        for name in facts.imports if facts is not None else ():
+            imported.update(name.rsplit(".", count)[0] for count in range(name.count(".") + 1))
+    return modules & imported if files else None
 
 
 # A pattern that begins with a word is searched for several times as fast as one that begins with \b.

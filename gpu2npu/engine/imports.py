@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu2npu.engine.matches import ImportSite
+from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import importers, is_taken
-from gpu2npu.python.project.interface import Interface
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import member_of
@@ -54,7 +54,7 @@ def is_public(names: Names, name: str, scope: Scope) -> bool:
     """Return whether another file may take a name of a scope from this one: a package offers all it has."""
     if scope.kind != "module":
         return False
-    exports = names.interface.exports
+    exports = names.facts.exports
     is_listed = exports is not None and (name in exports.names or not exports.is_whole)
     return names.path.endswith("__init__.py") or is_listed or is_taken(names.project, names.path, name)
 
@@ -76,9 +76,9 @@ def split_from_import(module: str, renamed: Sequence[Renamed], keep: Mapping[ast
     return "\n".join(f"{heads[home]} {', '.join(names)}" for home, names in groups.items())
 
 
-def imported_modules(interface: Interface) -> frozenset[str]:
+def imported_modules(facts: FileFacts) -> frozenset[str]:
     """The modules that a file may load by absolute imports: of `from a import b`, both `a` and `a.b`."""
-    return frozenset(module for module in interface.imports if not module.startswith("."))
+    return frozenset(module for module in facts.imports if not module.startswith("."))
 
 
 def modules_joined(names: Names) -> frozenset[str]:
@@ -90,22 +90,22 @@ def modules_joined(names: Names) -> frozenset[str]:
         new = importers(names.project, pending.pop(), names.path) - above
         above |= new
         pending += new
-    return _modules(names, {*names.project.imported_paths(names.interface), *above} - {names.path})
+    return _modules(names, {*names.project.imported_paths(names.facts, names.path), *above} - {names.path})
 
 
 def _modules(names: Names, paths: Iterable[str]) -> frozenset[str]:
     """The modules of a file, of some others, and of those to which their imports lead."""
-    project, modules = names.project, set(imported_modules(names.interface))
+    project, modules = names.project, set(imported_modules(names.facts))
     pending, seen = [*paths], set[str]()
     while pending:
         path = pending.pop()
         if path in seen:
             continue
         seen.add(path)
-        interface = project.interface(path, names.path)
-        if interface is not None:
-            modules |= imported_modules(interface)
-            pending += project.settled(("imported paths", path), partial(project.imported_paths, interface)) or ()
+        facts = project.facts(path, names.path)
+        if facts is not None:
+            modules |= imported_modules(facts)
+            pending += project.settled(("imported paths", path), partial(project.imported_paths, facts, path)) or ()
     return frozenset(modules)
 
 

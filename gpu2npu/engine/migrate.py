@@ -71,7 +71,7 @@ def migrate_python(
         names = Names.of(read, context.project)
         file = names.file
         skips = find_skips(file.text)
-        imported, joined = imported_modules(names.interface), partial(modules_joined, names)
+        imported, joined = imported_modules(names.facts), partial(modules_joined, names)
         without = outside(rulebook, path, skips.file, imported, context.imported, joined)
         table = rule_table(rulebook, context.version, without)
         if table.users_names:

@@ -15,7 +15,7 @@ from gpu2npu.engine.rewriting.added import added
 from gpu2npu.engine.rewriting.code_imports import CodeImports
 from gpu2npu.engine.rewriting.name_uses import is_type_checking
 from gpu2npu.engine.rewriting.removal import removal
-from gpu2npu.python.project.interface import IMPORTERS
+from gpu2npu.python.facts.reading import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
     TRIES,

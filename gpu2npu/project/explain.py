@@ -112,7 +112,7 @@ class _Reasons:
                 imported = None
             else:
                 self.sites = sites_on_line(self.names.file, line, context)
-                imported, nearby = imported_modules(self.names.interface), partial(modules_joined, self.names)
+                imported, nearby = imported_modules(self.names.facts), partial(modules_joined, self.names)
         self.outside = outside(rulebook, path, frozenset(), imported, context.imported, nearby)
 
     def reason(self, rule: Rule) -> str | None:

@@ -10,7 +10,7 @@ from functools import partial
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.tree.order import imports_first
-from gpu2npu.project.worker_processes import Learner, TaskEndedError, TimeLimitError
+from gpu2npu.project.worker_processes import TaskEndedError, TimeLimitError
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.
@@ -27,17 +27,16 @@ def migrate_files(
     progress: Progress = no_progress,
     *,
     others: int = 0,
-    learner: Learner | None = None,
 ) -> Generator[MigratedFile, None, None]:
     """Yield the outcome of each file as it is done, in no particular order. `others` are files that need no work, which
-    the progress counts too; `learner` remembers what workers learn from each other.
+    the progress counts too.
 
     A file whose migration raises, kills its worker or takes too long comes back with a failure.
     """
     if sum(map(len, sources.values())) < _WORTH_A_POOL:
         pool = replace(pool, jobs=1)
     tasks = [(path, sources[path]) for path in imports_first(sources)]
-    with closing(pool.answers(partial(_migrated, migrate), tasks, learner=learner)) as answers:
+    with closing(pool.answers(partial(_migrated, migrate), tasks)) as answers:
         for done, ((path, _), file) in enumerate(answers, start=others + 1):
             yield MigratedFile(path, failure=_ended(file)) if isinstance(file, BaseException) else file
             progress(done, others + len(tasks))

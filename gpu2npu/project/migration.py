@@ -100,7 +100,7 @@ def _migrate(session: Session, prepare: Prepare) -> tuple[Outcome, dict[str, byt
     concerned = {path: source for path, source in session.wanted.items() if migrator.concerns(source, path)}
     others = session.others(migrator.concerns)
     sources, rest = concerned | others, len(files) - len(concerned)
-    with session.outcomes(migrator, sources, rest, migrator.learner) as outcomes:
+    with session.outcomes(migrator, sources, rest) as outcomes:
         for file in outcomes:
             if file.path in files or file.content is not None or file.findings or file.failure or file.advice:
                 files[file.path] = file

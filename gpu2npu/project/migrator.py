@@ -23,8 +23,6 @@ from gpu2npu.project.cache.store import Store, content_digests, file_digests, na
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.tree.reader import ProjectReader
-from gpu2npu.project.worker_processes import Learner
-from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
@@ -72,10 +70,6 @@ class FileMigrator(Protocol):
     def new_files(self) -> Mapping[str, bytes]:
         """Files that the output gets besides, by path."""
 
-    @property
-    def learner(self) -> Learner | None:
-        """The part of it by which workers learn from each other; None where they do not."""
-
     def concerns(self, source: bytes, path: str) -> bool:
         """Return whether a file may have to be looked at, judged quickly from its bytes; if not, it stays as it is."""
 
@@ -99,10 +93,6 @@ class Migrator:
     @property
     def new_files(self) -> Mapping[str, bytes]:
         return self.plan.new_files
-
-    @property
-    def learner(self) -> Project:
-        return self.context.project
 
     def concerns(self, source: bytes, path: str) -> bool:
         return (

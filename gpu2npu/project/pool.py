@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, uncollected
-from gpu2npu.project.worker_processes import Learner, can_start_processes, in_processes
+from gpu2npu.project.worker_processes import can_start_processes, in_processes
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
@@ -35,20 +35,18 @@ class Pool:
         files: Callable[[_Task], int] = lambda task: 1,
         *,
         apart: bool = False,
-        learner: Learner | None = None,
     ) -> _Results[_Task, _Answer]:
         """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
 
-        `files` says how many files a task is about, `learner` remembers what workers learn from each other. Without
-        processes to be had, or with one job and no limit of time unless `apart` asks for it, the tasks are done in
-        this process, where one that kills it ends all.
+        `files` says how many files a task is about. Without processes to be had, or with one job and no limit of time
+        unless `apart` asks for it, the tasks are done in this process, where one that kills it ends all.
         """
         if self.executor is not None:
             return _on_executor(self.executor, ask, tasks)
         if can_start_processes() and (apart or self.jobs > 1 or self.seconds is not None):
             limit = self.seconds
             seconds = (lambda task: None) if limit is None else lambda task: limit * files(task)
-            return in_processes(ask, tasks, self.jobs, seconds, learner)
+            return in_processes(ask, tasks, self.jobs, seconds)
         return _here(ask, tasks)
 
 

@@ -21,7 +21,7 @@ from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files, read_head
-from gpu2npu.project.worker_processes import Learner, available_cpus
+from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.limits import DEFAULT_CHIP
 from gpu2npu.support.releases import autoloads
@@ -121,7 +121,7 @@ class Session:
         )
 
     def outcomes(
-        self, migrate: Migrate, sources: Mapping[str, bytes], others: int, learner: Learner | None = None
+        self, migrate: Migrate, sources: Mapping[str, bytes], others: int
     ) -> AbstractContextManager[Iterator[MigratedFile]]:
         """Within it, the outcomes of files as they are done: see migrate_files. Behind it no worker is left."""
-        return closing(migrate_files(migrate, sources, self.pool, self.progress, others=others, learner=learner))
+        return closing(migrate_files(migrate, sources, self.pool, self.progress, others=others))

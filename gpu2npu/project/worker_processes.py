@@ -13,12 +13,12 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
 from multiprocessing.process import BaseProcess
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, stop_collecting
@@ -26,15 +26,6 @@ from gpu2npu.system import ENDED_BY_TIMER, ending_signals_wait, ends_after, take
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
-
-
-class Learner(Protocol):
-    """The part of the task that remembers, in each worker, what others can use: `learned` gives what is new, and
-    `learn` takes what others found."""
-
-    def learned(self) -> dict[str, bytes]: ...
-
-    def learn(self, found: Mapping[str, bytes]) -> None: ...
 
 
 class TaskEndedError(Exception):
@@ -66,15 +57,13 @@ def in_processes(
     tasks: Sequence[_Task],
     jobs: int,
     seconds: Callable[[_Task], float | None] = lambda task: None,
-    learner: Learner | None = None,
 ) -> Generator[tuple[_Task, _Answer | Exception], None, None]:
     """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
 
-    `seconds` says how long a task may take by the clock, None for as long as it likes. `learner` remembers what workers
-    learn from each other, where there are several. Where the iteration is left early, by an exception too, the workers
-    are killed.
+    `seconds` says how long a task may take by the clock, None for as long as it likes. Where the iteration is left
+    early, by an exception too, the workers are killed.
     """
-    pool = _Pool(ask, seconds, learner if jobs > 1 else None)
+    pool = _Pool(ask, seconds)
     waiting = deque(tasks)
     done: list[tuple[_Task, _Answer | Exception]] = []
     try:
@@ -88,21 +77,19 @@ def in_processes(
 
 
 class _Worker(Generic[_Task]):
-    """A process that answers tasks one after the other; `task` is the one that it has, `news` what others learned since
-    it was given that."""
+    """A process that answers tasks one after the other; `task` is the one that it has."""
 
-    def __init__(self, ask: Callable[[_Task], Any], learner: Learner | None) -> None:
+    def __init__(self, ask: Callable[[_Task], Any]) -> None:
         context = _start_context()
         self.connection, theirs = context.Pipe()
         is_fork = context.get_start_method() == "fork"
-        self.process: BaseProcess = context.Process(target=_serve, args=((ask, learner) if is_fork else None, theirs))
+        self.process: BaseProcess = context.Process(target=_serve, args=(ask if is_fork else None, theirs))
         self.process.start()
         theirs.close()  # so that its end is seen here
         if not is_fork:  # what is large goes this way: `start` would wait for ever for a process that dies reading it
             with suppress(OSError):
-                self.connection.send((ask, learner))
+                self.connection.send(ask)
         self.task: _Task
-        self.news: dict[str, bytes] = {}
         self.seconds: float | None = None
 
     def end(self) -> int | None:
@@ -116,12 +103,9 @@ class _Worker(Generic[_Task]):
 class _Pool(Generic[_Task, _Answer]):
     """The workers: `busy` ones by the connection that they answer on, `all` of them to end them."""
 
-    def __init__(
-        self, ask: Callable[[_Task], _Answer], seconds: Callable[[_Task], float | None], learner: Learner | None
-    ) -> None:
+    def __init__(self, ask: Callable[[_Task], _Answer], seconds: Callable[[_Task], float | None]) -> None:
         self.ask = ask
         self.seconds = seconds
-        self.learner = learner
         self.all: list[_Worker[_Task]] = []
         self.idle: list[_Worker[_Task]] = []
         self.busy: dict[Connection, _Worker[_Task]] = {}
@@ -132,13 +116,12 @@ class _Pool(Generic[_Task, _Answer]):
         worker.task, worker.seconds = task, self.seconds(task)
         self.busy[worker.connection] = worker
         with suppress(OSError):  # it died, which `answered` will see
-            worker.connection.send((task, worker.seconds, worker.news))
-            worker.news = {}
+            worker.connection.send((task, worker.seconds))
 
     def _started(self) -> _Worker[_Task]:
         """A new worker, which no signal ends half made, or made and not known."""
         with ending_signals_wait():
-            worker = _Worker[_Task](self.ask, self.learner)
+            worker = _Worker[_Task](self.ask)
             self.all.append(worker)
         return worker
 
@@ -149,16 +132,13 @@ class _Pool(Generic[_Task, _Answer]):
     def _answer(self, worker: _Worker[_Task]) -> tuple[_Task, _Answer | Exception]:
         try:
             answer: _Answer | Exception
-            answer, learned = worker.connection.recv()
+            answer = worker.connection.recv()
         except (EOFError, OSError):
             reason = _reason(worker.end(), worker.seconds)
             self.all.remove(worker)
             return worker.task, reason
         except Exception as error:  # an exception that cannot be made again on this side
-            answer, learned = error, {}
-        for other in self.all if learned else ():
-            if other is not worker:
-                other.news.update(learned)
+            answer = error
         self.idle.append(worker)
         return worker.task, answer
 
@@ -174,8 +154,6 @@ def _reason(code: int | None, seconds: float | None) -> TaskEndedError:
     return TaskEndedError("the process ended unexpectedly")
 
 
-# The task of a worker, and the part of it that remembers.
-_Work = tuple[Callable[[Any], Any], "Learner | None"]
 # Set in a worker, whose own threads hold no locks when it starts workers itself.
 _is_worker = False
 
@@ -191,7 +169,7 @@ def _start_context() -> Any:
     return multiprocessing.get_context("fork" if can_fork() else "spawn")
 
 
-def _serve(given: _Work | None, connection: Connection) -> None:
+def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:
     """The life of a worker, which reads first what it is to ask unless that is given. It ends with its parent."""
     global _is_worker
     _is_worker = True
@@ -201,8 +179,8 @@ def _serve(given: _Work | None, connection: Connection) -> None:
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):
-        ask, learner = given or connection.recv()
-        with_deep_stack(lambda: _answer_tasks(ask, learner, connection))
+        ask = given or connection.recv()
+        with_deep_stack(lambda: _answer_tasks(ask, connection))
 
 
 def _end_with_parent() -> None:
@@ -212,20 +190,18 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _answer_tasks(ask: Callable[[Any], Any], learner: Learner | None, connection: Connection) -> None:
+def _answer_tasks(ask: Callable[[Any], Any], connection: Connection) -> None:
     done = 0
     while True:
         try:
-            task, seconds, news = connection.recv()
+            task, seconds = connection.recv()
         except EOFError:
             return
-        if learner is not None:
-            learner.learn(news)
         with ends_after(seconds):
             try:
                 answer = ask(task)
             except Exception as error:
                 answer = error
-        connection.send((answer, learner.learned() if learner is not None else {}))
+        connection.send(answer)
         done += 1
         collect_after(done)

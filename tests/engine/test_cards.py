@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.engine.cards import gets_plugin, imports_torch, may_use_card, names_device, words_of
+from gpu2npu.engine.cards import gets_plugin, imports_torch, may_use_card, names_device
+from gpu2npu.python.facts.reading import read_facts
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from gpu2npu.engine.cards import gets_plugin, imports_torch, may_use_card, names
     ],
 )
 def test_a_file_imports_torch_where_a_statement_says_so(source: str, expected: bool) -> None:
-    assert imports_torch(source.encode()) is expected
+    assert imports_torch(read_facts(source.encode(), "a.py")) is expected
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_file_imports_torch_where_a_statement_says_so(source: str, expected: b
     ],
 )
 def test_a_file_names_a_device_in_a_string_or_by_a_call(source: str, expected: bool) -> None:
-    assert names_device(source.encode()) is expected
+    assert names_device(read_facts(source.encode(), "a.py")) is expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_file_names_a_device_in_a_string_or_by_a_call(source: str, expected: b
     ],
 )
 def test_a_file_may_use_a_card_where_its_code_has_a_name_for_one(source: str, expected: bool) -> None:
-    assert may_use_card(source.encode()) is expected
+    assert may_use_card(source.encode(), read_facts(source.encode(), "a.py")) is expected
 
 
 @pytest.mark.parametrize(
@@ -79,10 +80,4 @@ def test_a_file_may_use_a_card_where_its_code_has_a_name_for_one(source: str, ex
     ],
 )
 def test_a_file_gets_the_plugin_where_its_code_has_a_name_of_cuda(source: str, expected: bool) -> None:
-    assert gets_plugin(source.encode()) is expected
-
-
-def test_the_words_of_code_are_those_without_prose() -> None:
-    words = words_of(b"f(x.y, 'z', 'two words')  # q\n")
-    assert words is not None and {"f", "x", "y", "z"} <= {*words} and words_of(b"f(\n") is None
-    assert not {"q", "two words", "words"} & {*(words_of(b"f(x.y, 'z', 'two words')  # q\n") or ())}
+    assert gets_plugin(read_facts(source.encode(), "a.py")) is expected

@@ -212,42 +212,6 @@ def test_a_worker_that_dies_while_it_reads_what_to_do_is_not_waited_for() -> Non
     assert task == "task" and isinstance(answer, TaskEndedError)
 
 
-SHARING = """
-import multiprocessing, sys
-sys.path[:0] = {path!r}
-from gpu2npu.project.worker_processes import in_processes
-
-both = multiprocessing.Barrier(2)
-
-class Knowledge:
-    def __init__(self):
-        self.new, self.known = {{}}, {{}}
-
-    def learned(self):
-        new, self.new = self.new, {{}}
-        return new
-
-    def learn(self, found):
-        self.known.update(found)
-
-knowledge = Knowledge()
-
-def ask(task):
-    both.wait()  # so that each worker has two tasks
-    knowledge.new[str(task)] = b"found"
-    return set(knowledge.known)
-
-answers = dict(in_processes(ask, [1, 2, 3, 4], 2, learner=knowledge))
-print(answers[1] | answers[2], any(answers[each] & {{"1", "2"}} for each in (3, 4)), knowledge.known)
-"""
-
-
-def test_workers_learn_from_each_other() -> None:
-    code = SHARING.format(path=sys.path)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout == "set() True {}\n", done.stderr
-
-
 def test_available_cpus() -> None:
     assert available_cpus() >= 1
 

@@ -22,7 +22,6 @@ class CudaToNpu:
     """A migrator of one rule: the word cuda becomes npu; a file with "broken" fails."""
 
     new_files: ClassVar[dict[str, bytes]] = {}
-    learner = None
 
     def concerns(self, source: bytes, path: str) -> bool:
         return b"cuda" in source or (b"broken" in source and path.endswith(".py"))

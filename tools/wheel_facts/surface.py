@@ -97,7 +97,7 @@ class _Reader:
 
     def offered(self, module: str) -> set[str]:
         """The names that a module offers, its own and those that it lists in `__all__`."""
-        exports = self.names[module].interface.exports
+        exports = self.names[module].facts.exports
         listed = exports.names if exports is not None else frozenset()
         homes = offered_names(self.project, self.paths[module])
         return {name for name, path in homes.items() if self._is_offered(name, _module(path), name in listed)}
@@ -110,7 +110,7 @@ class _Reader:
             return is_listed or not name.startswith("_")
         # An `__all__` may name what is not there (a missing comma makes one name of two). Only the tensor types, which
         # C++ adds to the module, are believed without a binding.
-        exports = self.names[home].interface.exports
+        exports = self.names[home].facts.exports
         is_listed = is_listed or (exports is not None and name in exports.names)
         return is_listed and (bool(bindings) or name.endswith("Tensor"))
 

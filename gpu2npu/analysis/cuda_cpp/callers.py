@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpu2npu.analysis.cuda_cpp.extensions import extension_name
+from gpu2npu.python.facts.reading import loaded_module
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.interface import loaded_module
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import words
 from gpu2npu.python.tree.scopes import Assigned, Scope

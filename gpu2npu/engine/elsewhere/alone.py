@@ -131,8 +131,8 @@ def _reaches_torch(names: Names) -> bool:
             return True
         for other in sorted(importers(project, path, names.path) - seen):
             seen.add(other)
-            interface = project.interface(other, names.path)
-            if interface is not None and any(_TORCH in each.partition(".")[0] for each in imported_modules(interface)):
+            facts = project.facts(other, names.path)
+            if facts is not None and any(_TORCH in each.partition(".")[0] for each in imported_modules(facts)):
                 return True
             pending.append(other)
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from gpu2npu.engine.imports import imported_modules, imported_packages
+from gpu2npu.engine.imports import imported_packages
 from gpu2npu.python.meaning.names import Names
 
 _CHAIN = 2  # files through which a name of a package is followed: a base class, and one that is made of it
@@ -26,9 +26,8 @@ def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
     """The files of a project that import one of some packages: of those whose text holds its name."""
     found: set[str] = set()
     for path in names.project.spelling(*packages):
-        interface = names.project.interface(path, names.path)
-        modules = imported_modules(interface) if interface is not None else ()
-        if any(module.partition(".")[0] in packages for module in modules):
+        facts = names.project.facts(path, names.path)
+        if facts is not None and facts.imports_one_of(packages):
             found.add(path)
     return frozenset(found)
 
@@ -36,7 +35,7 @@ def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
 def _reached(names: Names) -> Iterator[str]:
     """The files that the imports of a file lead to, nearest first."""
     project, seen = names.project, set[str]()
-    near = list(project.imported_paths(names.interface))
+    near = list(project.imported_paths(names.facts, names.path))
     for length in range(1, _CHAIN + 1):
         far: list[str] = []
         for path in near:
@@ -45,7 +44,7 @@ def _reached(names: Names) -> Iterator[str]:
             seen.add(path)
             yield path
             hands_on = path.endswith("__init__.py")
-            interface = project.interface(path, names.path) if hands_on or length < _CHAIN else None
-            if interface is not None:
-                (near if hands_on else far).extend(project.imported_paths(interface))
+            facts = project.facts(path, names.path) if hands_on or length < _CHAIN else None
+            if facts is not None:
+                (near if hands_on else far).extend(project.imported_paths(facts, path))
         near = far

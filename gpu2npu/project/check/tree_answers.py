@@ -79,7 +79,7 @@ class _Files:
         session.progress(len(self.entries), len(wanted))
         traced = TracedMigrator(self.migrator)
         try:
-            with session.outcomes(traced, concerned, len(self.entries), self.migrator.learner) as outcomes:
+            with session.outcomes(traced, concerned, len(self.entries)) as outcomes:
                 for file in outcomes:
                     self._add(file, wanted[file.path])
         finally:

@@ -21,6 +21,7 @@ from gpu2npu.python.tree.syntax import (
     TRIES,
     Definition,
     goes_on_without_import,
+    is_main_guard,
     last_name,
     local_name,
 )
@@ -36,14 +37,6 @@ PLAIN_DECORATORS = frozenset(
 # Names of files in which pytest looks for tests: it starts their functions, whatever the files themselves start.
 # https://docs.pytest.org/en/stable/explanation/goodpractices.html#test-discovery
 TEST_FILE = r"test_\w+\.py|\w+_test\.py"
-
-
-def is_main_guard(statement: ast.AST) -> bool:
-    """`if __name__ == '__main__':`, also with more conditions behind `and`."""
-    test = statement.test if isinstance(statement, ast.If) else None
-    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    compared = [part for each in conditions if isinstance(each, ast.Compare) for part in (each.left, *each.comparators)]
-    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in compared)
 
 
 @dataclass(frozen=True, eq=False)

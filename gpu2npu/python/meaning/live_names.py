@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from gpu2npu.python.facts.reading import loaded_module
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.interface import loaded_module
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
@@ -121,15 +121,15 @@ class _Search:
         other = self.names.module(module)
         if other is None:
             return None
-        if last not in other.interface.names and (
-            not other.interface.stars or self.project.module_path(dotted, self.names.path) is not None
+        if last not in other.facts.bound and (
+            not other.facts.stars or self.project.module_path(dotted, self.names.path) is not None
         ):
             return None
         return _Search(other, self.known).of_name(last, other.file.module, None)
 
     def _starred(self, name: str, scope: Scope, use: ast.AST | None) -> LiveNames:
         """The values of a name that no statement of this file binds."""
-        for star in self.names.interface.stars:
+        for star in self.names.facts.stars:
             path = self.project.module_path(star, self.names.path)
             if path is not None and self.project.may_star(path, name, self.names.path):
                 found = self._member(member_of(star, name))

@@ -11,12 +11,13 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from gpu2npu.python.facts.reading import loaded_module
+from gpu2npu.python.facts.record import OriginKind
 from gpu2npu.python.meaning.classes import Classes
 from gpu2npu.python.meaning.meaning import Found, Meaning, MeaningKind, defined_name, few, joined, without_modules
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED, TENSOR, TENSORS
 from gpu2npu.python.project.imports import absolute_name, module_names
-from gpu2npu.python.project.interface import OriginKind, loaded_module
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
@@ -184,8 +185,8 @@ class Meanings(Classes):
         return self.settled(("member", path, name), partial(self._member, path, name)) or ()
 
     def _member(self, path: str, name: str) -> Found:
-        interface = self.project.interface(path, path)
-        origins = interface.names.get(name, ()) if interface is not None else ()
+        facts = self.project.facts(path, path)
+        origins = facts.bound.get(name, ()) if facts is not None else ()
         found: Found = ()
         if any(origin.kind is not OriginKind.IMPORT for origin in origins):
             names = self.project.names(path)
@@ -193,8 +194,8 @@ class Meanings(Classes):
                 found = self._of_bindings(names.file.module.bindings[name], names.file.module, names)
         elif origins:
             found = few(joined(self.imported(origin.name, path) for origin in origins))
-        elif interface is not None:
-            found = few(joined(self._starred(star, name, path) for star in interface.stars))
+        elif facts is not None:
+            found = few(joined(self._starred(star, name, path) for star in facts.stars))
         if not found and path.endswith("__init__.py"):
             inner = self.project.module_path(f".{name}", path)
             found = (Meaning(_MODULE, "", inner),) if inner is not None else ()
@@ -206,8 +207,8 @@ class Meanings(Classes):
         if path is None:
             brought = self.library.starred(module, name)
             return (Meaning(_NAME, brought),) if brought is not None else ()
-        interface = self.project.interface(path, importer) if path != importer else None
-        return self.member(path, name) if interface is not None and interface.may_have(name) else ()
+        facts = self.project.facts(path, importer) if path != importer else None
+        return self.member(path, name) if facts is not None and facts.may_have(name) else ()
 
     # Attributes
 
@@ -231,8 +232,8 @@ class Meanings(Classes):
 
     def _of_module(self, module: Meaning, name: str) -> Found:
         found = self.member(module.path, name)
-        interface = self.project.interface(module.path, module.path)
-        if found or (interface is not None and name in interface.names):
+        facts = self.project.facts(module.path, module.path)
+        if found or (facts is not None and name in facts.bound):
             return found
         return (Meaning(_NAME, f"{self.modules[module.path]}.{name}"),)
 

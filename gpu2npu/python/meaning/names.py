@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from gpu2npu.python.facts.reading import facts_of, loaded_module
+from gpu2npu.python.facts.record import FileFacts, Origin, OriginKind
 from gpu2npu.python.meaning.mocks import replaced_by_mock
-from gpu2npu.python.project.interface import Interface, Origin, OriginKind, interface_of, loaded_module
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
-from gpu2npu.python.tree.file import PythonFile, read_file
+from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
@@ -50,21 +51,17 @@ class Method(NamedTuple):
 class ModuleNames:
     """Resolves names as a module binds them at its top level, across the files of a project."""
 
-    def __init__(self, interface: Interface, project: Project) -> None:
-        self.interface = interface
+    def __init__(self, path: str, facts: FileFacts, project: Project) -> None:
+        self.path = path
+        self.facts = facts
         self.project = project
-
-    @property
-    def path(self) -> str:
-        """The path of the file in the project."""
-        return self.interface.path
 
     def global_name(self, name: str) -> str | None:
         """The qualified name of what a name of this module means to one that imports it."""
         return self.project.settled(("meaning", self.path, name), partial(self._global_name, name))
 
     def _global_name(self, name: str) -> str | None:
-        origins = self.interface.names.get(name)
+        origins = self.facts.bound.get(name)
         if not origins:
             return self.through_stars(name)
         meanings: list[str | None] = []
@@ -113,7 +110,7 @@ class ModuleNames:
             if other is None:
                 continue
             is_last = split == len(parts) - 1
-            if is_last and parts[split] not in other.interface.names and self._is_module(qualified):
+            if is_last and parts[split] not in other.facts.bound and self._is_module(qualified):
                 return None  # a submodule, whatever stars of its package bring in
             meaning = other.global_name(parts[split])
             if meaning is None or meaning.startswith("."):
@@ -127,18 +124,20 @@ class ModuleNames:
     def _other(self, module: str) -> ModuleNames | None:
         """Another module of the project; None when it is not the project's or not Python."""
         path = self.project.module_path(module, self.path)
-        interface = self.project.interface(path, self.path) if path is not None and path != self.path else None
-        return ModuleNames(interface, self.project) if interface is not None else None
+        if path is None or path == self.path:
+            return None
+        facts = self.project.facts(path, self.path)
+        return ModuleNames(path, facts, self.project) if facts is not None else None
 
     def through_stars(self, name: str) -> str | None:
         """The qualified name of a free name that a star import of a project module (or of the library) brings in."""
-        if not self.interface.stars:
+        if not self.facts.stars:
             return None
         return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
 
     def _through_stars(self, name: str) -> str | None:
         library = self.project.library
-        for module in self.interface.stars:
+        for module in self.facts.stars:
             if module in library.packages or library.has(module):
                 starred = library.starred(module, name)
                 if starred is not None:
@@ -167,13 +166,13 @@ class ModuleNames:
 
     def own_or_starred(self, name: str) -> Bound | None:
         """The definition or only assignment of a name in this module, or in one that a star brings in."""
-        origins = self.interface.names.get(name, ())
+        origins = self.facts.bound.get(name, ())
         for origin in origins:
             if origin.kind is OriginKind.IMPORT:
                 return self.exported(origin.name)
             if origin.kind is OriginKind.DEFINITION or len(origins) == 1:
                 return self._bound(name)
-        for star in self.interface.stars:
+        for star in self.facts.stars:
             found = self.exported(member_of(star, name)) if self._may_provide(star, name) else None
             if found is not None:
                 return found
@@ -203,7 +202,7 @@ class Names(ModuleNames):
     """
 
     def __init__(self, file: PythonFile, project: Project, wanted: frozenset[str] = frozenset()) -> None:
-        super().__init__(interface_of(file), project)
+        super().__init__(file.path, facts_of(file), project)
         self.file = file
         self.wanted = wanted
         self.leading = frozenset(_leading(file)) | project.library.packages
@@ -220,7 +219,7 @@ class Names(ModuleNames):
         known = project.parsed(source.path)
         if known is not None and known.file.source == source:
             return known
-        names = cls(read_file(source), project)
+        names = cls(parsed_file(source), project)
         project.keep(names)
         return names
 
@@ -246,7 +245,7 @@ class Names(ModuleNames):
         while node.__class__ is ast.Attribute:
             node = node.value
         if isinstance(node, ast.Name):
-            return node.id in self.leading or bool(self.interface.stars)
+            return node.id in self.leading or bool(self.facts.stars)
         return isinstance(node, ast.Call)
 
     def _dotted(self, node: ast.AST, scope: Scope) -> str | None:
@@ -320,7 +319,7 @@ class Names(ModuleNames):
 
     def through_stars(self, name: str) -> str | None:
         """The same, and of what the stars of modules outside the project are taken to bring in."""
-        for module in self.interface.stars if self.wanted else ():
+        for module in self.facts.stars if self.wanted else ():
             dotted = member_of(module, name)
             if dotted in self.wanted and self.project.module_path(module, self.path) is None:
                 return dotted

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import PurePath
 
+from gpu2npu.python.facts.record import Exports, FileFacts
 from gpu2npu.python.meaning.names import ModuleNames
-from gpu2npu.python.project.interface import Exports
 from gpu2npu.python.project.program import Program
 from gpu2npu.python.project.project import EVERY_FILE, Project
-from gpu2npu.python.tree.syntax import IMPORTS, imported_names, member_of, string_value
-from gpu2npu.python.tree.syntax_tree import parse_statement
+from gpu2npu.python.tree.syntax import member_of
 
-# To parse every file would take too long: only what may be import statements is.
-_WORD = re.compile(rb"import\b")
-_BEFORE = re.compile(rb"(?:.*[:;])?[ \t\f]*(?P<home>from\b(?:[.\w\x80-\xff \t\f]|\\\r?\n)*)?", re.DOTALL)
-_BEHIND = re.compile(rb"[ \t]*(?:\((?:[^)#]|#[^\r\n]*)*\)|(?:[^\r\n\\#;]|\\\r?\n)*)")
-# What stands before the name of a member, in code or in a string: `nn.DataParallel`, `getattr(nn, "DataParallel")`.
-_MEMBER = rb"[.\"'](?:[\s\\]|#[^\r\n]*[\r\n])*"
-_LONG_QUOTES = re.compile(rb"\"\"\"|'''")
+# What these import is named by a value.
+_BY_NAME = frozenset({"import_module", "__import__"})
 
 
 @dataclass(frozen=True)
@@ -81,91 +73,50 @@ def _closure(start: Iterable[str], edges: Mapping[str, frozenset[str]], most: in
 
 
 def _imported(program: Program, path: str) -> Iterator[str]:
-    source = program.sources[path]
-    if b"import_module(" in source or b"__import__(" in source:
+    project = program.project
+    facts = project.facts(path, path)
+    if facts is None:
+        return
+    if not facts.called.isdisjoint(_BY_NAME):
         # The names of modules are made up at run time: those beside the file, as a rule.
         folder = path.rpartition("/")[0]
         yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
-    # The odd parts lie in strings of several lines, as a rule: then an import there is an example.
-    parts = _LONG_QUOTES.split(source)
-    found, within = (_paths_of(program.project, path, parts[start::2]) for start in (0, 1))
-    if within - found:  # only the syntax tree shows
-        interface = program.project.interface(path, path)
-        found = found | within if interface is None else _project_paths(program.project, path, interface.imports)
-    yield from found
-
-
-def _paths_of(project: Project, path: str, texts: Iterable[bytes]) -> set[str]:
-    """The files that the import statements in parts of a file may import: of `from a import b`, both `a` and `a.b`."""
-    return _project_paths(
-        project, path, {name for text in texts for each in _statements(text) for name in _named_by(each)}
-    )
-
-
-def _project_paths(project: Project, path: str, modules: Iterable[str]) -> set[str]:
-    """The other files of the project that some modules mean in the file at `path`."""
-    return {other for other in (project.module_path(each, path) for each in modules) if other not in (None, path)}
-
-
-@lru_cache(maxsize=20_000)  # the files of a project repeat most of their import statements
-def _named_by(statement: bytes) -> tuple[str, ...]:
-    """The modules that an import statement may import; none where it is not one."""
-    node = parse_statement(statement.decode("utf-8", "replace"))
-    home = ("." * node.level + (node.module or ""),) if isinstance(node, ast.ImportFrom) else ()
-    return (*home, *(qualified for _, qualified in imported_names(node))) if isinstance(node, IMPORTS) else ()
-
-
-def _statements(source: bytes) -> Iterator[bytes]:
-    """The text of what may be import statements."""
-    for word in _WORD.finditer(source):
-        before = _BEFORE.fullmatch(source, _line_start(source, word.start()), word.start())
-        behind = _BEHIND.match(source, word.end())
-        if before is not None and behind is not None:
-            yield (before["home"] or b"") + word[0] + behind[0]
-
-
-def _line_start(source: bytes, offset: int) -> int:
-    """The start of the line that holds a byte, with the lines that go on in it."""
-    line = max(source.rfind(b"\n", 0, offset), source.rfind(b"\r", 0, offset)) + 1
-    end = source[max(0, line - 3) : line].rstrip(b"\r\n")
-    return _line_start(source, line - 2) if line >= 2 and end.endswith(b"\\") else line
+    for module in facts.imports:
+        other = project.module_path(module, path)
+        if other is not None and other != path:
+            yield other
 
 
 def files_naming(program: Program, wanted: frozenset[str]) -> tuple[str, ...]:
     """The files that may use something outside the project of which the qualified names are `wanted`, by whatever name:
-    those that spell the last part of one, and those that load a file in which it has another name."""
+    those that have the last part of one in their code, and those that load a file in which it has another name."""
     return program.once((files_naming, wanted), lambda: _files_naming(program, wanted))
 
 
 def _files_naming(program: Program, wanted: frozenset[str]) -> tuple[str, ...]:
     leaves = frozenset(name.rpartition(".")[2] for name in wanted)
-    texts = [leaf.encode() for leaf in leaves]
-    spelled, member = (re.compile(before + rb"(?:" + b"|".join(texts) + rb")\b") for before in (rb"\b", _MEMBER))
-    has_builtin = any("." not in name for name in wanted)
     found: set[str] = set()
     renaming: list[str] = []
-    for path, source in program.sources.items():
-        if not any(text in source for text in texts) or spelled.search(source) is None:
-            continue
-        if has_builtin or member.search(source) is not None or _may_bind(source, leaves):
+    for path in program.sources:
+        facts = program.project.facts(path, path)
+        if facts is not None and _names_one_of(facts, leaves):
             found.add(path)
-            interface = program.project.interface(path, path)
-            if interface is not None and _renames(ModuleNames(interface, program.project), leaves, wanted):
+            if _renames(ModuleNames(path, facts, program.project), leaves, wanted):
                 renaming.append(path)
     return tuple(sorted(found | ImportGraph.of(program).that_load(renaming) if renaming else found))
 
 
-def _may_bind(source: bytes, leaves: frozenset[str]) -> bool:
-    """Return whether what may be an import statement of a file names one of some last parts, or has a star."""
-    return any(
-        statement.rstrip().endswith(b"*") or any(name.rpartition(".")[2] in leaves for name in _named_by(statement))
-        for statement in _statements(source)
-    )
+def _names_one_of(facts: FileFacts, leaves: frozenset[str]) -> bool:
+    """Return whether the code of a file has one of some last parts of names, in a string too."""
+    if not facts.names.isdisjoint(leaves):
+        return True
+    dotted = (*facts.imports, *facts.texts)
+    return any(text.endswith(tuple(leaves)) and text.rpartition(".")[2] in leaves for text in dotted)
 
 
 def _renames(names: ModuleNames, leaves: frozenset[str], wanted: frozenset[str]) -> bool:
     """Return whether a module gives something that is wanted another name."""
-    bound = names.interface.names.items()
+    bound = names.facts.bound.items()
     others = (name for name, origins in bound if any(each.name.rpartition(".")[2] in leaves for each in origins))
     return any(name not in leaves and names.global_name(name) in wanted for name in others)
 
@@ -194,17 +145,17 @@ def offered_names(project: Project, path: str) -> dict[str, str]:
     seen = set(waiting)
     while waiting:
         inner, wanted = waiting.pop()
-        interface = project.interface(inner, path)
-        if interface is None:
+        facts = project.facts(inner, path)
+        if facts is None:
             continue
-        exports = interface.exports or Exports(frozenset(), is_whole=False)
+        exports = facts.exports or Exports(frozenset(), is_whole=False)
         starred = wanted
         if inner != path and exports.is_whole:
             starred = exports.names if wanted is None else exports.names & wanted
-        for names, found in ((interface.names, bound), (exports.names, listed)):
+        for names, found in ((facts.bound, bound), (exports.names, listed)):
             for name in names if inner == path else _starred(names, exports, starred):
                 found.setdefault(name, inner)
-        modules = (project.module_path(star, inner) for star in reversed(interface.stars))
+        modules = (project.module_path(star, inner) for star in reversed(facts.stars))
         steps = [(module, starred) for module in modules if module is not None and (module, starred) not in seen]
         seen.update(steps)
         waiting += steps
@@ -227,8 +178,8 @@ def importers(project: Project, path: str, asker: str) -> frozenset[str]:
 
 def _importers(project: Project, path: str, stem: str) -> Iterator[str]:
     for other in sorted(project.spelling(stem) - {path}):
-        interface = project.interface(other, path)
-        if interface is not None and path in project.imported_paths(interface):
+        facts = project.facts(other, path)
+        if facts is not None and path in project.imported_paths(facts, other):
             yield other
 
 
@@ -244,18 +195,16 @@ def is_taken(project: Project, path: str, name: str) -> bool:
 
 
 def _takes(project: Project, other: str, path: str, name: str) -> bool:
-    if not path.endswith("__init__.py") and not _may_import(project, other, path):
-        return False  # a package is imported with each of its modules
-    interface = project.interface(other, path)
-    if interface is None or path not in project.imported_paths(interface):
+    facts = project.facts(other, path)
+    if facts is None or path not in project.imported_paths(facts, other):
         return False
-    modules = {module for module in interface.imports if project.module_path(module, other) == path}
-    own = project.interface(path, path)
-    if not modules.isdisjoint(interface.stars) and (own is None or own.may_star(name)):
+    modules = {module for module in facts.imports if project.module_path(module, other) == path}
+    own = project.facts(path, path)
+    if not modules.isdisjoint(facts.stars) and (own is None or own.may_star(name)):
         return True
-    if any(member_of(module, name) in interface.imports for module in modules):
+    if any(member_of(module, name) in facts.imports for module in modules):
         return True
-    return other in project.spelling(name) and _reads(project, other, path, name)
+    return name in facts.names and _reads(project, other, path, name)
 
 
 def _quotes(project: Project, other: str, path: str, name: str) -> bool:
@@ -264,16 +213,10 @@ def _quotes(project: Project, other: str, path: str, name: str) -> bool:
     parts = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")
     if other not in project.spelling(parts[2]):
         return False
-    names = project.names(other, path)
-    texts = {text for node, _ in names.file.uses if (text := string_value(node))} if names is not None else set()
+    facts = project.facts(other, path)
+    texts = facts.texts if facts is not None else ()
     modules = {f"{text}.".partition(f".{name}.")[0].removesuffix(".") for text in texts}
     return any(project.module_path(each, other) == path for each in modules if each.replace(".", "").isidentifier())
-
-
-def _may_import(project: Project, other: str, path: str) -> bool:
-    """Judge whether a file imports another by what may be import statements in it; its tree is not needed."""
-    stem = posixpath.basename(path).removesuffix(".py")
-    return other in project.spelling(stem) and path in _paths_of(project, other, (project.read(other),))
 
 
 def _reads(project: Project, other: str, path: str, name: str) -> bool:
@@ -301,8 +244,8 @@ def absolute_name(qualified: str, module: str, path: str) -> str:
 
 def _packages(project: Project, path: str) -> Iterable[str]:
     """The absolute modules that a file imports, with the packages they are in."""
-    interface = project.interface(path, path)
-    for name in interface.imports if interface is not None else ():
+    facts = project.facts(path, path)
+    for name in facts.imports if facts is not None else ():
         if not name.startswith("."):
             yield from (name.rsplit(".", count)[0] for count in range(name.count(".") + 1))
 

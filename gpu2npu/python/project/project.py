@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpu2npu.python.facts.reading import read_facts
+from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.library import Library
-from gpu2npu.python.project.interface import Interface, interface_in, listed_names
 from gpu2npu.python.project.module_paths import files_by_stem, module_stems
 from gpu2npu.python.text.source import SourceReadError, read_source
-from gpu2npu.python.tree.file import PythonFile, read_file
+from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.syntax_tree import TreeError
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ _Answer = TypeVar("_Answer")
 
 # What a file depends on if jedi was used for it: jedi may read any file.
 EVERY_FILE = "*"
-_STAR = re.compile(rb"import[\s\\]*\*")
 _RETAINED = 1_500_000  # characters of parsed files that stay in memory for the next question
 
 
@@ -66,12 +64,9 @@ class Project:
         self._names: OrderedDict[str, Names | None] = OrderedDict()
         self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
-        self._interfaces: dict[str, Interface | None] = {}
-        self._learned: list[str] = []
-        self._given: dict[str, bytes] = {}
+        self._facts: dict[str, FileFacts | None] = {}
         self._spelling: dict[tuple[str, ...], frozenset[str]] = {}
         self._starring: frozenset[str] | None = None
-        self._listed: dict[str, frozenset[str] | None] = {}
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
         self._running: set[tuple[object, ...]] = set()
@@ -163,9 +158,9 @@ class Project:
         folder = path.removesuffix(".py").removesuffix("/__init__").removesuffix(module)
         if f"{folder}__init__.py" not in self.files or not importer.startswith(folder):
             return False
-        interface = self.interface(importer, importer)
+        facts = self.facts(importer, importer)
         own = (".", f"{importer.removeprefix('src/').partition('/')[0]}.")
-        return interface is not None and any(name.startswith(own) for name in interface.imports)
+        return facts is not None and any(name.startswith(own) for name in facts.imports)
 
     def _in_root(self, module: str) -> list[str]:
         """The stems that an absolute `module` may have where the root is itself a package: `a/b` of `lib.a.b` in the
@@ -203,9 +198,7 @@ class Project:
     def keep(self, names: Names) -> None:
         """Use a parsed file as the one at its path, if the project has one there."""
         if names.path in self.files:
-            if names.path not in self._interfaces:
-                self._learned.append(names.path)
-            self._interfaces[names.path] = names.interface
+            self._facts[names.path] = names.facts
             self._remember(names.path, names)
 
     def _remember(self, path: str, names: Names | None) -> None:
@@ -223,26 +216,13 @@ class Project:
             self._size -= _size(self._names.pop(path, None))
         return self._held[path]
 
-    def interface(self, path: str, asker: str) -> Interface | None:
-        """Return what other files may take from the file at `path`; None where it cannot be read or parsed."""
+    def facts(self, path: str, asker: str) -> FileFacts | None:
+        """Return the facts of the file at `path`; None where it cannot be read or parsed."""
         self.consult(asker, path)
-        if path not in self._interfaces:
+        if path not in self._facts:
             known = self.parsed(path)
-            if known is None and path in self._given:
-                self._interfaces[path] = pickle.loads(self._given.pop(path))
-            else:
-                self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
-                self._learned.append(path)
-        return self._interfaces[path]
-
-    def learned(self) -> dict[str, bytes]:
-        """The interfaces that this process has found since the last call, pickled for others."""
-        found, self._learned = self._learned, []
-        return {path: pickle.dumps(self._interfaces[path], pickle.HIGHEST_PROTOCOL) for path in found}
-
-    def learn(self, interfaces: Mapping[str, bytes]) -> None:
-        """Take interfaces that another process of the same program has found."""
-        self._given.update((path, found) for path, found in interfaces.items() if path not in self._interfaces)
+            self._facts[path] = known.facts if known is not None else read_facts(self._bytes(path), path)
+        return self._facts[path]
 
     def spelling(self, *names: str) -> frozenset[str]:
         """The files whose text holds one of some names."""
@@ -254,9 +234,10 @@ class Project:
 
     @property
     def starring(self) -> frozenset[str]:
-        """The files that may have an import with a star."""
+        """The files that have an import with a star."""
         if self._starring is None:
-            self._starring = frozenset(path for path in self.files if _STAR.search(self._bytes(path)) is not None)
+            found = ((path, self.facts(path, path)) for path in self.files)
+            self._starring = frozenset(path for path, facts in found if facts is not None and facts.stars)
         return self._starring
 
     def _bytes(self, path: str) -> bytes:
@@ -268,30 +249,8 @@ class Project:
 
     def may_star(self, path: str, name: str, asker: str) -> bool:
         """Return whether a star import of the file at `path` may bring in a name."""
-        self.consult(asker, path)
-        if path not in self._interfaces and not self._may_offer(path, name):
-            return False
-        interface = self.interface(path, asker)
-        return interface is not None and interface.may_star(name)
-
-    def _may_offer(self, path: str, name: str) -> bool:
-        """Judge the same without parsing the file: it has the text of the name, or a star, and its end does not list
-        other names."""
-        if path not in self._listed or self._listed[path] is None:
-            source = self._bytes(path)
-            is_spelled = not source.isascii() or name.encode(errors="surrogatepass") in source
-            if not is_spelled and _STAR.search(source) is None:
-                return False
-            if path not in self._listed:
-                self._listed[path] = _listed_names(source, path)
-        listed = self._listed[path]
-        return listed is None or name in listed
-
-    def _read_interface(self, path: str) -> Interface | None:
-        try:
-            return interface_in(self.read(path), path)
-        except OSError:
-            return None
+        facts = self.facts(path, asker)
+        return facts is not None and facts.may_star(name)
 
     def spells_library(self, source: bytes) -> bool:
         """Return whether a file names a package of the library."""
@@ -311,7 +270,7 @@ class Project:
         """Return whether the imports of a file lead, through files of the project, to one that names the library;
         otherwise no name of another file has anything to do with the library."""
         seen: set[str] = set()
-        pending = [*self.imported_paths(names.interface)]
+        pending = [*self.imported_paths(names.facts, names.path)]
         while pending:
             path = pending.pop()
             if path in seen:
@@ -334,15 +293,15 @@ class Project:
         source = self._bytes(path)
         if self.spells_library(source):
             return None
-        interface = self.interface(path, path) if b"import" in source else None
-        return self.imported_paths(interface) if interface is not None else frozenset()
+        facts = self.facts(path, path)
+        return self.imported_paths(facts, path) if facts is not None else frozenset()
 
-    def imported_paths(self, interface: Interface) -> frozenset[str]:
-        """The files of the project that the import statements of a file may run."""
-        modules = set(interface.imports)
-        for qualified in interface.imports:
+    def imported_paths(self, facts: FileFacts, path: str) -> frozenset[str]:
+        """The files of the project that the import statements of the file at `path` may run."""
+        modules = set(facts.imports)
+        for qualified in facts.imports:
             modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.strip(".").count(".") + 1))
-        paths = (self.module_path(module, interface.path) for module in modules if module)
+        paths = (self.module_path(module, path) for module in modules if module)
         return frozenset(path for path in paths if path is not None)
 
     def _load(self, path: str) -> Names | None:
@@ -360,15 +319,8 @@ class Project:
             OSError: It cannot be read.
             SourceReadError, TreeError: It is not text, or not Python.
         """
-        return read_file(read_source(self.read(path), path))
+        return parsed_file(read_source(self.read(path), path))
 
 
 def _size(names: Names | None) -> int:
     return len(names.file.text) if names is not None else 0
-
-
-def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
-    try:
-        return listed_names(read_source(source, path).text)
-    except SourceReadError:
-        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -151,3 +152,24 @@ def read_file(source: SourceFile) -> PythonFile:
     tree = parse(source.text)
     walk = Walk(tree, lines)
     return PythonFile(source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars)
+
+
+# The files parsed last in this process, by their text, up to so many characters: 35 bytes of memory each.
+_RETAINED = 4_000_000
+_recent: OrderedDict[SourceFile, PythonFile] = OrderedDict()
+_recent_size = 0
+
+
+def parsed_file(source: SourceFile) -> PythonFile:
+    """The same as `read_file`, parsed once for all who ask soon one after the other. Copies of a text at other paths
+    are files of their own: what is known of a node belongs to one file."""
+    global _recent_size
+    found = _recent.get(source)
+    if found is not None:
+        _recent.move_to_end(source)
+        return found
+    _recent[source] = found = read_file(source)
+    _recent_size += len(source.text)
+    while _recent_size > _RETAINED and len(_recent) > 1:
+        _recent_size -= len(_recent.popitem(last=False)[0].text)
+    return found

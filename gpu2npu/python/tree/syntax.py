@@ -233,6 +233,14 @@ def returned_values(function: Function) -> Iterator[ast.expr]:
             yield node.value
 
 
+def is_main_guard(statement: ast.AST) -> bool:
+    """`if __name__ == '__main__':`, also with more conditions behind `and`."""
+    test = statement.test if isinstance(statement, ast.If) else None
+    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    compared = [part for each in conditions if isinstance(each, ast.Compare) for part in (each.left, *each.comparators)]
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in compared)
+
+
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """The blocks of statements directly in a node."""
     for name in ("body", "orelse", "finalbody"):

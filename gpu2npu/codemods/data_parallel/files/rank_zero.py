@@ -24,13 +24,21 @@ from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.flow.reachability import is_main_guard
 from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, lines_to_indent, same_line, start_of
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import CallPlace, Place
-from gpu2npu.python.tree.syntax import FUNCTIONS, WITHS, Function, arguments, blocks, is_unpacked, string_value
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    WITHS,
+    Function,
+    arguments,
+    blocks,
+    is_main_guard,
+    is_unpacked,
+    string_value,
+)
 from gpu2npu.records import Code, FileRewrite
 
 _MESSAGE = "Rank 0 writes files, and the others do not."

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from gpu2npu.codemods.data_parallel.files.writes import opens_to_write_call
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.flow.reachability import is_main_guard
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
-from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.python.tree.syntax import is_main_guard, last_name
 
 # The position of the path among the arguments of what writes a file; of other functions it is the first.
 _SECOND = frozenset(

@@ -1,4 +1,4 @@
-"""Tests that a file's interface means what its whole tree does, and that other files are parsed no further."""
+"""Tests that the facts of a file mean what its whole tree does, and that other files are not kept for a name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from gpu2npu.python.facts.reading import read_facts
+from gpu2npu.python.facts.record import decoded, encoded
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import offered_names
-from gpu2npu.python.project.interface import Exports, Interface, listed_names, read_interface
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import read_file
@@ -21,19 +22,6 @@ def project_of(files: Mapping[str, bytes]) -> Project:
 
 def names_of(text: str, path: str, project: Project) -> Names:
     return Names(read_file(SourceFile(path, text, "utf-8", b"")), project)
-
-
-def test_an_interface_that_another_process_has_found_is_not_read_again() -> None:
-    files = {"a.py": b"from torch import cuda as c\n", "b.py": b"", "broken.py": b"(\n"}
-    project = project_of(files)
-    found = {path: project.interface(path, "b.py") for path in ("a.py", "broken.py")}
-    other = Project(frozenset(files))  # which reads no file
-    other.learn(project.learned())
-    assert project.learned() == {}
-    assert {path: other.interface(path, "b.py") for path in found} == found
-    assert found["a.py"] is not None and found["broken.py"] is None
-    assert other.consulted == {"b.py": {"a.py", "broken.py"}}
-    assert other.learned() == {}, "it is not handed on"
 
 
 def test_only_modules_that_may_have_a_name_are_queried() -> None:
@@ -49,25 +37,6 @@ def test_only_modules_that_may_have_a_name_are_queried() -> None:
     assert all(project.parsed(path) is None for path in files)  # no tree is kept for a name
     assert project.consulted["main.py"] == {"pkg/__init__.py"}
     assert project.consulted["pkg/__init__.py"] >= {"pkg/one.py", "pkg/two.py"}
-
-
-def test_modules_without_the_text_of_a_name_are_not_parsed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "pkg/__init__.py": b"from .plain import *\nfrom .stars import *\nfrom .named import *\n",
-        "pkg/plain.py": b"import torch\n",
-        "pkg/stars.py": b"from .plain import \\\n  *\n",
-        "pkg/named.py": b"from torch import cuda  # \xc3\xa9\n",
-    }
-    parsed: list[str] = []
-
-    def recorded(source: SourceFile) -> Interface:
-        parsed.append(source.path)
-        return read_interface(source)
-
-    monkeypatch.setattr("gpu2npu.python.project.interface.read_interface", recorded)
-    names = names_of("from pkg import *\ncuda.synchronize()\n", "main.py", project_of(files))
-    assert names.name("cuda", names.file.module) == "torch.cuda"
-    assert parsed == ["pkg/__init__.py", "pkg/stars.py", "pkg/named.py"]
 
 
 def test_a_circle_of_star_imports_ends_and_loses_nothing() -> None:
@@ -134,7 +103,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(("name", "meaning"), EXPECTED.items(), ids=EXPECTED)
-def test_an_interface_means_what_the_file_does(name: str, meaning: str | None) -> None:
+def test_the_facts_of_a_file_mean_what_the_file_does(name: str, meaning: str | None) -> None:
     files = {
         "pkg/a.py": MEANINGS.encode(),
         "pkg/near.py": b"from torch.cuda import Stream as thing\n",
@@ -178,7 +147,7 @@ def test_definitions_are_found_through_re_exports() -> None:
     ],
 )
 def test_what_all_lists(text: str, names: str, is_whole: bool) -> None:
-    exports = names_of(text, "a.py", project_of({})).interface.exports
+    exports = names_of(text, "a.py", project_of({})).facts.exports
     assert exports is not None
     assert (exports.names, exports.is_whole) == (frozenset(names.split()), is_whole)
 
@@ -196,51 +165,36 @@ def test_names_that_stars_bring_in_are_given_with_the_file_that_binds_them() -> 
     }  # fmt: skip
 
 
-ENDS = {
-    "a list": ("def f(): ...\n\n__all__ = ['a', \"b\"]\n", {"a", "b"}),
-    "a tuple with more behind it": ('import x\n__all__ = (\n    "a",  # (\n)\nb = 1\n', {"a"}),
-    "a sum of lists": ("__all__ = ['a'] + ['b']", {"a", "b"}),
-    "an empty list": ("\r\n__all__ = []\r\n", set()),
-    "none": ("a = 1\n", None),
-    "one in a string": ('s = """\n__all__ = ["a"]\n"""\n', None),
-    "one in a string with quotes behind it": ('s = """\n__all__ = ["a"]\n"""\n# """\n', None),
-    "one in a string that goes on": ("s = 'x\\\n__all__ = []'\n", None),
-    "one behind a backslash": ("x = \\\n__all__ = ['a']\n", None),
-    "one behind a backslash and a Windows line end": ("s = 'x\\\r\n__all__ = []'\r\n", None),
-    "one in brackets": ("dict(\n__all__ = ['a']\n)\n", None),
-    "one in a block": ("if x:\n    __all__ = ['a']\n", None),
-    "one that grows": ("__all__ = ['a']\n__all__ += ['b']\n", None),
-    "one that is spelled otherwise too": ("__all__ = ['a']\n__\uff41ll__.append('b')\n", None),
-    "one that is computed": ("__all__ = ['a', name]\n", None),
-    "one of two names": ("__all__ = names = ['a']\n", None),
-    "one that is only read": ("__all__\n", None),
-    "a wrong end": ("__all__ = ['a']\n)\n", None),
-    "a long one": (f"__all__ = ['a']\n{'x = 1  # and so on' * 2000}\n", None),
-}
+def test_the_words_of_code_are_its_identifiers_texts_and_calls() -> None:
+    source = (
+        b"'A docstring.'\nimport a.b as c, torch\nfrom d import e as f\n"
+        b"def define(parameter): return c.x.y(key='one', z=f'{parameter}:two') # comment\n"
+        b"assigned = other[0](b'bytes', 'two words', 'blank ')\nm.n = lambda: g().h()\n"
+    )
+    facts = read_facts(source, "a.py")
+    assert facts is not None
+    words = "c x y key z d e a.b torch parameter other m n g h assigned"
+    assert facts.names == set(words.split())
+    assert facts.texts == {"one", ":two"}
+    assert facts.called == {"y", "g", "h"}
 
 
-@pytest.mark.parametrize(("text", "listed"), ENDS.values(), ids=ENDS)
-def test_the_end_of_a_file_lists_what_its_star_brings(text: str, listed: set[str] | None) -> None:
-    assert listed_names(text) == listed
-    if listed is not None:  # as the whole tree has it
-        assert read_interface(SourceFile("a.py", text, "utf-8", b"")).exports == Exports(frozenset(listed), True)
+@pytest.mark.parametrize(
+    ("text", "is_guarded", "acts"),
+    [
+        ("if __name__ == '__main__' and x:\n    main()\n", True, False),
+        ("main()\n", False, True),
+        ("for x in y: pass\n", False, True),
+        ("with x: pass\n", False, True),
+        ("x = main()\nif x:\n    main()\n", False, False),
+    ],
+)
+def test_a_script_is_seen_by_its_guard_or_by_what_it_does(text: str, is_guarded: bool, acts: bool) -> None:
+    facts = read_facts(text.encode(), "a.py")
+    assert facts is not None and (facts.is_guarded, facts.acts) == (is_guarded, acts)
 
 
-def test_modules_that_list_other_names_are_not_parsed_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "pkg/__init__.py": b"from .user import *\nfrom .base import *\n",
-        "pkg/user.py": b"from .base import th  # \xc3\xa9\n\n__all__ = ['Net']\n",
-        "pkg/base.py": b"import torch as th\n\n__all__ = ['th']\n",
-    }
-    parsed: list[str] = []
-
-    def recorded(source: SourceFile) -> Interface:
-        parsed.append(source.path)
-        return read_interface(source)
-
-    monkeypatch.setattr("gpu2npu.python.project.interface.read_interface", recorded)
-    project = project_of(files)
-    names = names_of("from pkg import *\nth.cat(x)\n", "main.py", project)
-    assert names.name("th", names.file.module) == "torch"
-    assert parsed == ["pkg/__init__.py", "pkg/base.py"]
-    assert project.consulted["pkg/__init__.py"] == {"pkg/user.py", "pkg/base.py"}
+def test_facts_travel_as_bytes() -> None:
+    found = {"a": read_facts(MEANINGS.encode(), "a.py"), "b": read_facts(b"(", "a.py")}
+    assert found["a"] is not None and found["b"] is None
+    assert decoded(encoded(found)) == found

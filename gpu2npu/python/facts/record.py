@@ -1,0 +1,86 @@
+"""The facts of one Python file. They know no rule, no torch and no path: the same bytes have the same facts."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+
+class OriginKind(str, Enum):
+    """The way in which a module binds one of its names."""
+
+    IMPORT = "import"  # `name` is the qualified name, with dots in front where it is relative
+    ALIAS = "alias"  # of the dotted name `name` of the same module
+    LOADED = "loaded"  # the module `name`, by import_module("...")
+    DEFINITION = "definition"
+    VALUE = "value"
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One binding of a name of a module."""
+
+    kind: OriginKind
+    name: str = ""
+
+
+class Exports(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The names that `__all__` lists; `is_whole` says that it has no others than those written out."""
+
+    names: frozenset[str]
+    is_whole: bool
+
+
+class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """All that other files, and questions about the whole project, need of a file. As MessagePack it takes a tenth to a
+    quarter of the file's size; to make it from a parsed file takes a third of the time of the walk.
+
+    `bound` has the bindings of each name of the module, `stars` the modules whose stars add to them. `imports` are the
+    modules, and the names in them, that import statements anywhere in the file name, as they are written; `exports` is
+    what `__all__` says, None where there is none.
+    `names` are the identifiers in the code: names, attributes, keywords of calls, and what imports name. `texts` are
+    its strings without white space, and the texts between the values of f-strings. `called` are the last names of what
+    is called. Nothing of comments is in them.
+    `is_guarded` says that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
+    define, import and assign: a loop, a `with`, a call for its effect.
+    """
+
+    bound: dict[str, tuple[Origin, ...]]
+    stars: tuple[str, ...]
+    imports: frozenset[str]
+    exports: Exports | None
+    names: frozenset[str]
+    texts: frozenset[str]
+    called: frozenset[str]
+    is_guarded: bool
+    acts: bool
+
+    def may_star(self, name: str) -> bool:
+        """Return whether a star import of this module may bring in `name`."""
+        exports = self.exports
+        return self.may_have(name) and (exports is None or not exports.is_whole or name in exports.names)
+
+    def may_have(self, name: str) -> bool:
+        """Return whether another module may get `name` from this one."""
+        return bool(self.stars) or name in self.bound
+
+    def imports_one_of(self, packages: Set[str]) -> bool:
+        """Return whether the file imports one of some top-level packages, or something of one."""
+        return any(module.partition(".")[0] in packages for module in self.imports)
+
+
+def encoded(facts: Mapping[str, FileFacts | None]) -> bytes:
+    """Facts by a key, as bytes for other processes and for the store."""
+    return msgspec.msgpack.encode(facts)
+
+
+def decoded(data: bytes) -> dict[str, FileFacts | None]:
+    """The same read again. Raises msgspec.DecodeError."""
+    return _DECODER.decode(data)
+
+
+_DECODER = msgspec.msgpack.Decoder(dict[str, FileFacts | None])
