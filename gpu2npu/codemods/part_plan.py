@@ -32,7 +32,9 @@ _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_functio
 def plan_part(part: ProjectPart) -> PlannedPart:
     """The codemods over one part of a project."""
     installed = part.choice.installed
-    program = TrainingProgram(part.sources, part.library, part.version, part.trains, part.packages, installed)
+    program = TrainingProgram(
+        part.sources, part.library, part.version, part.trains, part.packages, installed, part.facts
+    )
     program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
     has_model = False

@@ -31,6 +31,7 @@ class ProjectPart:
 
     `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` says whether
     any file of the project computes gradients, `packages` are the folders of the project with an `__init__.py`.
+    `facts` are those of the files that another process has read, encoded.
     """
 
     sources: Mapping[str, bytes]
@@ -41,6 +42,7 @@ class ProjectPart:
     choice: CodemodChoice
     trains: bool
     packages: frozenset[str]
+    facts: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ __all__ = ["ParsedFile", "TrainingProgram"]
 class TrainingProgram(Program):
     """Files that are to be migrated. `version` is that of their PyTorch, `trains` says whether any file of the project
     computes gradients, `packages` are the folders of it with an `__init__.py`: of the files themselves, unless given.
-    `installed` is what the project installs.
+    `installed` is what the project installs, `facts` those of files that another process has read, encoded.
     """
 
     def __init__(
@@ -28,10 +28,12 @@ class TrainingProgram(Program):
         trains: bool,
         packages: Set[str] | None = None,
         installed: Installation | None = None,
+        facts: Mapping[str, bytes] | None = None,
     ) -> None:
         # Trees are kept out of the migration's own project, which is sent to its workers.
         folders = search_folders(sources)
-        super().__init__(sources, Project(frozenset(sources), sources.__getitem__, library=library, folders=folders))
+        project = Project(frozenset(sources), sources.__getitem__, library=library, folders=folders, given=facts)
+        super().__init__(sources, project)
         self.version = version
         self.trains = trains
         self.packages = packages_of(sources) if packages is None else packages

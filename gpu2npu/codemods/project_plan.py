@@ -53,6 +53,7 @@ def components(part: ProjectPart) -> list[ProjectPart]:
                     sources={path: part.sources[path] for path in paths},
                     wanted=wanted,
                     imports={path: part.imports[path] for path in paths},
+                    facts={path: part.facts[path] for path in paths if path in part.facts},
                     choice=replace(part.choice, main=main),
                 )
             )
@@ -117,4 +118,5 @@ def _part(
         replace(choice, main=main),
         trains,
         packages_of(sources),
+        {path: facts for path in paths if (facts := context.project.given.get(path)) is not None},
     )

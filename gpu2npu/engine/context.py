@@ -35,7 +35,8 @@ class ProjectContext:
     `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
     `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
     `imported` are those modules that rules ask of a project and that some file imports; None where no file is known.
-    `project` is the model of these files in this process.
+    `facts` are those of the files, encoded, where several processes need them. `project` is the model of these files in
+    this process.
     """
 
     version: str = "2.1.0"
@@ -48,10 +49,11 @@ class ProjectContext:
     uses_device: bool = True
     has_plugin: bool = True
     imported: frozenset[str] | None = None
+    facts: Mapping[str, bytes] = field(default_factory=dict)
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        project = Project(self.files, self.read, self.root, TORCH, folders=self.folders)
+        project = Project(self.files, self.read, self.root, TORCH, folders=self.folders, given=self.facts)
         object.__setattr__(self, "project", project)
 
     def has_other_name(self, source: bytes) -> bool:
@@ -75,6 +77,7 @@ def scan_project(
     version: str,
     read: Callable[[str], bytes] = no_file,
     root: Path | None = None,
+    facts: Mapping[str, bytes] | None = None,
 ) -> ProjectContext:
     """Gather the context from the project's Python files: their facts, and a few searches of their bytes."""
     matches = [rule.match for rule in rulebook.rules]
@@ -95,6 +98,7 @@ def scan_project(
         uses_device=may_use_device(files, root),
         has_plugin=may_have_plugin(files, version),
         imported=project_imports(rulebook, files),
+        facts=facts or {},
     )
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 
-from gpu2npu.project.pool import Pool
+from gpu2npu.project.pool import WORTH_A_POOL, Pool
 from gpu2npu.project.progress import Progress, no_progress
-from gpu2npu.project.tree.order import imports_first
 from gpu2npu.project.worker_processes import TaskEndedError, TimeLimitError
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.
 Migrate = Callable[[bytes, str], MigratedFile]
-
-# Below this many bytes to migrate, more than one process costs more than it saves.
-_WORTH_A_POOL = 60_000
 
 
 def migrate_files(
@@ -33,13 +28,20 @@ def migrate_files(
 
     A file whose migration raises, kills its worker or takes too long comes back with a failure.
     """
-    if sum(map(len, sources.values())) < _WORTH_A_POOL:
-        pool = replace(pool, jobs=1)
-    tasks = [(path, sources[path]) for path in imports_first(sources)]
-    with closing(pool.answers(partial(_migrated, migrate), tasks)) as answers:
+    jobs = 1 if sum(map(len, sources.values())) < WORTH_A_POOL else None
+    tasks = [(path, sources[path]) for path in _in_order(sources)]
+    with closing(pool.answers(partial(_migrated, migrate), tasks, lambda task: task[:1], jobs=jobs)) as answers:
         for done, ((path, _), file) in enumerate(answers, start=others + 1):
             yield MigratedFile(path, failure=_ended(file)) if isinstance(file, BaseException) else file
             progress(done, others + len(tasks))
+
+
+def _in_order(sources: Mapping[str, bytes]) -> list[str]:
+    """The paths of files, those of Python behind the others, which come with large ones first. The Python files whose
+    facts were read last come first: a worker still has their trees."""
+    others = [path for path in sources if not path.endswith(".py")]
+    python = [path for path in sources if path.endswith(".py")]
+    return [*sorted(others, key=lambda path: (-len(sources[path]), path)), *reversed(python)]
 
 
 def _migrated(migrate: Migrate, task: tuple[str, bytes]) -> MigratedFile:

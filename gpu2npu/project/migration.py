@@ -59,7 +59,7 @@ def migrate_project(
     names = _report_names(location, session.tree)
     tree = replace(session.tree, others=tuple(path for path in session.tree.others if path not in names.replaced))
     session.tree = tree
-    with staged(location.destination, replace=output.force) as copy:
+    with staged(location.destination, replace=output.force) as copy, session.pool.retained():
         outcome, _, new_files = _migrate(session, prepare)
         notes = {*outcome.notes, *mirror(tree, location.root, copy)}
         unread = {note.path for note in notes if note.failed}
@@ -88,7 +88,8 @@ def preview_project(
     """Preview what `migrate_project` would do; writes nothing. Raises UsageError."""
     started = time.perf_counter()
     session = Session(locate(source, settings), settings, progress, executor)
-    outcome, sources, _ = _migrate(session, prepare)
+    with session.pool.retained():
+        outcome, sources, _ = _migrate(session, prepare)
     changed = {file.path: sources[file.path] for file in outcome.files if file.content is not None}
     return Preview(replace(outcome, seconds=time.perf_counter() - started), changed)
 

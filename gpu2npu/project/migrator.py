@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
@@ -31,7 +30,7 @@ from gpu2npu.rulebook.select import RuleChoice, select_rules
 from gpu2npu.support.limits import DEFAULT_CHIP
 
 _HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, which is for GPUs."
-NO_FILES: Mapping[str, bytes] = MappingProxyType({})
+NO_FILES: Mapping[str, bytes] = {}
 # What the API of a method begins with.
 _OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
 
@@ -61,6 +60,11 @@ class StoredFacts:
 
     def _name(self, facts: tuple[object, ...]) -> str:
         return name_of("project", sorted(self.contents.items()), repr(facts))
+
+
+def _read_nothing(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
+    """Leave the files to those that ask about them first."""
+    return NO_FILES
 
 
 class FileMigrator(Protocol):
@@ -125,12 +129,15 @@ class Migrator:
         questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
         others: Mapping[str, bytes] = NO_FILES,
+        read: Callable[[Rulebook, str], Mapping[str, bytes]] = _read_nothing,
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
         What is collected is taken from where it is `stored`, and put there if it is not. `spread` plans the parts of
         the project. `questions` are those that the analyses answer of each file, for families of chips (of
-        limits.CHIPS). `others` are the files that are not Python and may give the project's programs a device.
+        limits.CHIPS). `others` are the files that are not Python and may give the project's programs a device. `read`
+        is called with the rules and the release before anything is asked about the files, and gives their facts as far
+        as other processes need them.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for.
@@ -139,14 +146,15 @@ class Migrator:
             whole = load_rulebook(rules.files)
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
+            read_facts = read(rulebook, version)
             wanted = _wanted(codemods, rulebook)
             facts = (*_facts(rules, rulebook, version, wanted), sorted(content_digests(others).items()))
             found = stored.get(facts) if stored is not None else None
             if found is not None:
-                context = _with_plugin(_context(found, version, root, sources, rulebook), found.plan)
+                context = _with_plugin(_context(found, version, root, sources, rulebook, read_facts), found.plan)
                 migrator = cls(rulebook, context, found.plan)
             else:
-                migrator = cls.of(rulebook, version, root, sources, codemods, spread, others)
+                migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, read_facts)
                 context, plan = migrator.context, migrator.plan
                 if stored is not None and not plan.failures:  # time or memory may have run out
                     stored.put(facts, ProjectFacts(context.own_members, plan, context.other_names))
@@ -167,9 +175,10 @@ class Migrator:
         codemods: CodemodChoice = DEFAULT_CHOICE,
         spread: Spread = map,
         others: Mapping[str, bytes] = NO_FILES,
+        facts: Mapping[str, bytes] = NO_FILES,
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
-        context = scan_project(sources, rulebook, version, ProjectReader(root), root)
+        context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts)
         devices = {path: source for path, source in others.items() if gives_device(source, path, rulebook, context)}
         wanted = replace(_wanted(codemods, rulebook), readers=device_readers(devices, sources))
         plan = plan_codemods(sources, context, wanted, spread)
@@ -194,7 +203,12 @@ def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: Codemo
 
 
 def _context(
-    found: ProjectFacts, version: str, root: Path, sources: Mapping[str, bytes], rulebook: Rulebook
+    found: ProjectFacts,
+    version: str,
+    root: Path,
+    sources: Mapping[str, bytes],
+    rulebook: Rulebook,
+    facts: Mapping[str, bytes],
 ) -> ProjectContext:
     return ProjectContext(
         version=version,
@@ -207,6 +221,7 @@ def _context(
         uses_device=may_use_device(sources, root),
         has_plugin=may_have_plugin(sources, version),
         imported=project_imports(rulebook, sources),
+        facts=facts,
     )
 
 

@@ -45,7 +45,7 @@ class PartPlanning:
     def _results(
         self, plan: Callable[[ProjectPart], PlannedPart], parts: Sequence[ProjectPart]
     ) -> Generator[tuple[ProjectPart, PlannedPart | BaseException], None, None]:
-        with closing(self.pool.answers(plan, parts, lambda part: len(part.sources))) as answered:
+        with closing(self.pool.answers(plan, parts, lambda part: part.sources.keys())) as answered:
             for part, answer in answered:
                 if isinstance(answer, CodemodError):
                     raise answer

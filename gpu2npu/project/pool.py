@@ -4,22 +4,30 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, uncollected
-from gpu2npu.project.worker_processes import can_start_processes, in_processes
+from gpu2npu.project.worker_processes import Workers, can_start_processes
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
 _Results = Generator[tuple[_Task, _Answer | BaseException], None, None]
 
+# Below this many bytes to read or to migrate, more than one process costs more than it saves.
+WORTH_A_POOL = 60_000
 
-@dataclass(frozen=True)
+
+def _no_files(task: object) -> Collection[str]:
+    return ()
+
+
+@dataclass
 class Pool:
     """Up to `jobs` processes, or an `executor`, which then decides itself how many. `seconds` is how long the work on
     one file may take, None for as long as it likes; an executor measures no time."""
@@ -27,27 +35,59 @@ class Pool:
     jobs: int = 1
     executor: Executor | None = None
     seconds: float | None = None
+    _workers: Workers | None = field(default=None, init=False)
+
+    @contextmanager
+    def retained(self) -> Iterator[None]:
+        """Within it, workers stay from one call of `answers` to the next. Behind it none is left."""
+        self._workers = Workers(self.jobs)
+        try:
+            yield
+        finally:
+            self._workers.close()
+            self._workers = None
+
+    def share(self, *objects: object) -> None:
+        """Have workers that start later know some objects from their start."""
+        if self._workers is not None:
+            self._workers.share(*objects)
 
     def answers(
         self,
         ask: Callable[[_Task], _Answer],
         tasks: Sequence[_Task],
-        files: Callable[[_Task], int] = lambda task: 1,
+        files: Callable[[_Task], Collection[str]] = _no_files,
         *,
         apart: bool = False,
+        jobs: int | None = None,
     ) -> _Results[_Task, _Answer]:
         """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
 
-        `files` says how many files a task is about. Without processes to be had, or with one job and no limit of time
-        unless `apart` asks for it, the tasks are done in this process, where one that kills it ends all.
+        `files` says which files a task is about, `jobs` that no more processes are worth their start. Without processes
+        to be had, or with one job and no limit of time unless `apart` asks for it, the tasks are done in this process,
+        where one that kills it ends all.
         """
         if self.executor is not None:
             return _on_executor(self.executor, ask, tasks)
-        if can_start_processes() and (apart or self.jobs > 1 or self.seconds is not None):
-            limit = self.seconds
-            seconds = (lambda task: None) if limit is None else lambda task: limit * files(task)
-            return in_processes(ask, tasks, self.jobs, seconds)
+        jobs = self.jobs if jobs is None else min(jobs, self.jobs)
+        if can_start_processes() and (apart or jobs > 1 or self.seconds is not None):
+            return self._in_processes(ask, tasks, files, jobs)
         return _here(ask, tasks)
+
+    def _in_processes(
+        self,
+        ask: Callable[[_Task], _Answer],
+        tasks: Sequence[_Task],
+        files: Callable[[_Task], Collection[str]],
+        jobs: int,
+    ) -> _Results[_Task, _Answer]:
+        limit = self.seconds
+        seconds = (lambda task: None) if limit is None else lambda task: limit * max(1, len(files(task)))
+        if self._workers is not None:
+            yield from self._workers.answers(ask, tasks, seconds, files, jobs)
+            return
+        with closing(Workers(jobs)) as workers:
+            yield from workers.answers(ask, tasks, seconds, files)
 
 
 def _here(ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]) -> _Results[_Task, _Answer]:

@@ -14,7 +14,7 @@ from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.project.explain import explain_line
-from gpu2npu.project.worker_processes import TaskEndedError, can_fork, can_start_processes, in_processes
+from gpu2npu.project.worker_processes import TaskEndedError, Workers, can_fork, can_start_processes
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.expression import ExpressionTimeError
@@ -59,8 +59,8 @@ def run_apart(
     if not (can_start_processes() and can_fork()):
         yield from ((rule, runs(rule)) for rule in rules)
         return
-    with closing(in_processes(runs, rules, jobs, lambda rule: _SECONDS)) as answers:
-        for rule, answer in answers:
+    with closing(Workers(jobs)) as workers:
+        for rule, answer in workers.answers(runs, rules, lambda rule: _SECONDS):
             if isinstance(answer, TaskEndedError):
                 raise RuleError(f"{rule.file}: the examples of the rule '{rule.id}' come to no end.")
             if isinstance(answer, Exception):

@@ -14,6 +14,7 @@ from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.check.entry_points import BUILD_FILES
+from gpu2npu.project.facts import read_all_facts
 from gpu2npu.project.file_loop import Migrate, migrate_files
 from gpu2npu.project.location import Location
 from gpu2npu.project.pool import Pool
@@ -29,6 +30,7 @@ from gpu2npu.support.releases import autoloads
 if TYPE_CHECKING:
     from gpu2npu.analysis.file_analysis import FileQuestion
     from gpu2npu.project.migrator import Migrator
+    from gpu2npu.rulebook.rule import Rulebook
 
 
 class Session:
@@ -102,9 +104,15 @@ class Session:
         """
         # Importing the engine takes longer than all that comes before it.
         from gpu2npu.analysis.file_analysis import FileQuestion
+        from gpu2npu.engine.table import rule_table
         from gpu2npu.project.installation import installation
         from gpu2npu.project.migrator import Migrator, StoredFacts
         from gpu2npu.project.planning import PartPlanning
+
+        def read(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
+            rule_table(rulebook, version)  # before workers start, which then have it
+            self.pool.share(rulebook)
+            return read_all_facts(self.python, self.pool)
 
         installed = installation(self.python, self.build_files)
         return Migrator.load(
@@ -118,6 +126,7 @@ class Session:
             frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),
             {} if autoloads(self.settings.release) else self.others(lambda source, path: b"cuda" in source),
+            read,
         )
 
     def outcomes(

@@ -8,12 +8,14 @@ that asks, so that it stays safe to fork.
 from __future__ import annotations
 
 import gc
+import io
 import multiprocessing
 import os
+import pickle
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
@@ -52,45 +54,146 @@ def can_start_processes() -> bool:
     return not multiprocessing.current_process().daemon
 
 
-def in_processes(
-    ask: Callable[[_Task], _Answer],
-    tasks: Sequence[_Task],
-    jobs: int,
-    seconds: Callable[[_Task], float | None] = lambda task: None,
-) -> Generator[tuple[_Task, _Answer | Exception], None, None]:
-    """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
+class Workers:
+    """Up to `jobs` processes that answer tasks, and stay for those that come later: what a worker remembers of a file
+    is there when the file is asked about again."""
 
-    `seconds` says how long a task may take by the clock, None for as long as it likes. Where the iteration is left
-    early, by an exception too, the workers are killed.
-    """
-    pool = _Pool(ask, seconds)
-    waiting = deque(tasks)
-    done: list[tuple[_Task, _Answer | Exception]] = []
-    try:
-        while waiting or pool.busy or done:
-            while waiting and len(pool.busy) < jobs:
-                pool.give(waiting.popleft())
-            yield from done  # while the workers go on
-            done = pool.answered() if pool.busy else []
-    finally:
-        pool.close()
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._shared: tuple[object, ...] = ()
+        self._all: list[_Worker] = []
+        self._homes: dict[str, _Worker] = {}  # the worker that has last done something for a file
+
+    def share(self, *objects: object) -> None:
+        """Have workers know some objects from their start, to which what they are asked may refer at no cost. It does
+        nothing once there is a worker."""
+        if not self._all:
+            self._shared = objects
+
+    def answers(
+        self,
+        ask: Callable[[_Task], _Answer],
+        tasks: Sequence[_Task],
+        seconds: Callable[[_Task], float | None] = lambda task: None,
+        files: Callable[[_Task], Iterable[str]] = lambda task: (),
+        jobs: int | None = None,
+    ) -> Generator[tuple[_Task, _Answer | Exception], None, None]:
+        """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
+
+        `seconds` says how long a task may take by the clock, None for as long as it likes, `files` for which files it
+        does something, and `jobs` how many workers do, by default all. Where the iteration is left early, by an
+        exception too, the workers are killed.
+        """
+        work = _Work(ask, self._shared)
+        queue = _Queue(tasks, lambda task: next((home for at in files(task) if (home := self._homes.get(at))), None))
+        busy: dict[Connection, _Worker] = {}
+        done: list[tuple[_Task, _Answer | Exception]] = []
+        is_complete = False
+        try:
+            while queue.is_waiting or busy or done:
+                while queue.is_waiting and len(busy) < (jobs or self.jobs):
+                    worker = self._idle(busy, work)
+                    task = queue.next_for(worker)
+                    self._homes.update((path, worker) for path in files(task))
+                    worker.give(task, seconds(task), work)
+                    busy[worker.connection] = worker
+                yield from done  # while the workers go on
+                done = [self._answer(busy.pop(each)) for each in wait_for_any(list(busy))] if busy else []  # type: ignore[call-overload]
+            is_complete = True
+        finally:
+            if not is_complete:
+                self.close()
+
+    def _idle(self, busy: Mapping[Connection, _Worker], work: _Work) -> _Worker:
+        """A worker that has nothing to do; a new one, which no signal ends half made, or made and not known."""
+        for worker in self._all:
+            if worker.connection not in busy:
+                return worker
+        with ending_signals_wait():
+            worker = _Worker(work)
+            self._all.append(worker)
+        return worker
+
+    def _answer(self, worker: _Worker) -> tuple[Any, Any]:
+        try:
+            answer = worker.connection.recv()
+        except (EOFError, OSError):
+            answer = _reason(worker.end(), worker.seconds)
+            self._all.remove(worker)
+            self._homes = {path: home for path, home in self._homes.items() if home is not worker}
+        except Exception as error:  # an exception that cannot be made again on this side
+            answer = error
+        return worker.task, answer
+
+    def close(self) -> None:
+        """End all workers, whatever they do."""
+        for worker in self._all:
+            worker.end()
+        self._all, self._homes = [], {}
 
 
-class _Worker(Generic[_Task]):
+class _Queue(Generic[_Task]):
+    """Tasks that wait: each worker gets those of its own files first, then those of nobody, then those of others."""
+
+    def __init__(self, tasks: Sequence[_Task], home: Callable[[_Task], _Worker | None]) -> None:
+        self._by_home: dict[_Worker | None, deque[_Task]] = {None: deque()}
+        for task in tasks:
+            self._by_home.setdefault(home(task), deque()).append(task)
+
+    @property
+    def is_waiting(self) -> bool:
+        return any(self._by_home.values())
+
+    def next_for(self, worker: _Worker) -> _Task:
+        own = self._by_home.get(worker) or self._by_home[None]
+        return own.popleft() if own else max(self._by_home.values(), key=len).pop()
+
+
+class _Work:
+    """The function that workers call for each task, as it is sent to those that are there already."""
+
+    def __init__(self, ask: Callable[[Any], Any], shared: tuple[object, ...]) -> None:
+        self.ask, self.shared = ask, shared
+        self._sent: bytes | None = None
+
+    def encoded(self) -> bytes:
+        """The function as bytes, in which a shared object is its number."""
+        if self._sent is None:
+            buffer = io.BytesIO()
+            pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
+            numbers = {id(each): number for number, each in enumerate(self.shared)}
+            pickler.persistent_id = lambda each: numbers.get(id(each))  # type: ignore[method-assign]
+            pickler.dump(self.ask)
+            self._sent = buffer.getvalue()
+        return self._sent
+
+
+class _Worker:
     """A process that answers tasks one after the other; `task` is the one that it has."""
 
-    def __init__(self, ask: Callable[[_Task], Any]) -> None:
+    def __init__(self, work: _Work) -> None:
         context = _start_context()
         self.connection, theirs = context.Pipe()
         is_fork = context.get_start_method() == "fork"
-        self.process: BaseProcess = context.Process(target=_serve, args=(ask if is_fork else None, theirs))
+        given = (work.ask, work.shared)
+        self.process: BaseProcess = context.Process(target=_serve, args=(given if is_fork else None, theirs))
         self.process.start()
         theirs.close()  # so that its end is seen here
         if not is_fork:  # what is large goes this way: `start` would wait for ever for a process that dies reading it
             with suppress(OSError):
-                self.connection.send(ask)
-        self.task: _Task
+                self.connection.send(given)
+        self.work = work
+        self.task: Any = None
         self.seconds: float | None = None
+
+    def give(self, task: object, seconds: float | None, work: _Work) -> None:
+        """Have the worker do a task."""
+        self.task, self.seconds = task, seconds
+        with suppress(OSError):  # it died, which is seen when its answer is read
+            if work is not self.work:
+                self.connection.send(work.encoded())
+                self.work = work
+            self.connection.send((task, seconds))
 
     def end(self) -> int | None:
         """Kill the process; gives its exit code, negative for the signal that ended it before."""
@@ -98,54 +201,6 @@ class _Worker(Generic[_Task]):
         self.process.kill()
         self.process.join()
         return self.process.exitcode
-
-
-class _Pool(Generic[_Task, _Answer]):
-    """The workers: `busy` ones by the connection that they answer on, `all` of them to end them."""
-
-    def __init__(self, ask: Callable[[_Task], _Answer], seconds: Callable[[_Task], float | None]) -> None:
-        self.ask = ask
-        self.seconds = seconds
-        self.all: list[_Worker[_Task]] = []
-        self.idle: list[_Worker[_Task]] = []
-        self.busy: dict[Connection, _Worker[_Task]] = {}
-
-    def give(self, task: _Task) -> None:
-        """Have a worker do a task."""
-        worker = self.idle.pop() if self.idle else self._started()
-        worker.task, worker.seconds = task, self.seconds(task)
-        self.busy[worker.connection] = worker
-        with suppress(OSError):  # it died, which `answered` will see
-            worker.connection.send((task, worker.seconds))
-
-    def _started(self) -> _Worker[_Task]:
-        """A new worker, which no signal ends half made, or made and not known."""
-        with ending_signals_wait():
-            worker = _Worker[_Task](self.ask)
-            self.all.append(worker)
-        return worker
-
-    def answered(self) -> list[tuple[_Task, _Answer | Exception]]:
-        """Wait until some tasks are done."""
-        return [self._answer(self.busy.pop(each)) for each in wait_for_any(list(self.busy))]  # type: ignore[call-overload]
-
-    def _answer(self, worker: _Worker[_Task]) -> tuple[_Task, _Answer | Exception]:
-        try:
-            answer: _Answer | Exception
-            answer = worker.connection.recv()
-        except (EOFError, OSError):
-            reason = _reason(worker.end(), worker.seconds)
-            self.all.remove(worker)
-            return worker.task, reason
-        except Exception as error:  # an exception that cannot be made again on this side
-            answer = error
-        self.idle.append(worker)
-        return worker.task, answer
-
-    def close(self) -> None:
-        """End all workers, whatever they do."""
-        for worker in self.all:
-            worker.end()
 
 
 def _reason(code: int | None, seconds: float | None) -> TaskEndedError:
@@ -169,7 +224,7 @@ def _start_context() -> Any:
     return multiprocessing.get_context("fork" if can_fork() else "spawn")
 
 
-def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:
+def _serve(given: tuple[Callable[[Any], Any], tuple[object, ...]] | None, connection: Connection) -> None:
     """The life of a worker, which reads first what it is to ask unless that is given. It ends with its parent."""
     global _is_worker
     _is_worker = True
@@ -179,8 +234,8 @@ def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):
-        ask = given or connection.recv()
-        with_deep_stack(lambda: _answer_tasks(ask, connection))
+        ask, shared = given or connection.recv()
+        with_deep_stack(lambda: _answer_tasks(ask, shared, connection))
 
 
 def _end_with_parent() -> None:
@@ -190,13 +245,19 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _answer_tasks(ask: Callable[[Any], Any], connection: Connection) -> None:
+def _answer_tasks(ask: Callable[[Any], Any], shared: tuple[object, ...], connection: Connection) -> None:
     done = 0
     while True:
         try:
-            task, seconds = connection.recv()
+            message = connection.recv()
         except EOFError:
             return
+        if isinstance(message, bytes):
+            unpickler = pickle.Unpickler(io.BytesIO(message))
+            unpickler.persistent_load = shared.__getitem__  # type: ignore[method-assign]
+            ask = unpickler.load()
+            continue
+        task, seconds = message
         with ends_after(seconds):
             try:
                 answer = ask(task)

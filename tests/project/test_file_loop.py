@@ -13,7 +13,7 @@ import pytest
 
 from gpu2npu.project.file_loop import migrate_files
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.worker_processes import TaskEndedError, available_cpus, in_processes
+from gpu2npu.project.worker_processes import TaskEndedError, Workers, available_cpus
 from gpu2npu.records import MigratedFile
 
 # Worker processes are tried in a program of their own, as the command is one: a test process may run threads, beside
@@ -205,7 +205,7 @@ def test_a_worker_that_dies_while_it_reads_what_to_do_is_not_waited_for() -> Non
     other = threading.Thread(target=release.wait)  # beside it, workers are started without a fork
     other.start()
     try:
-        [(task, answer)] = in_processes(ask, ["task"], 1)
+        [(task, answer)] = Workers(1).answers(ask, ["task"])
     finally:
         release.set()
         other.join()
@@ -220,7 +220,7 @@ ENDED_AS_IT_STARTS = """
 import multiprocessing, os, signal, sys
 from multiprocessing.process import BaseProcess
 sys.path[:0] = {path!r}
-from gpu2npu.project.worker_processes import in_processes
+from gpu2npu.project.worker_processes import Workers
 
 class Ended(BaseException): ...
 
@@ -236,7 +236,7 @@ def start_and_end(process):
 BaseProcess.start = start_and_end
 signal.signal(signal.SIGTERM, end)
 try:
-    list(in_processes(abs, [1, 2], 2))
+    list(Workers(2).answers(abs, [1, 2]))
 except Ended:
     print(len(multiprocessing.active_children()))
 """

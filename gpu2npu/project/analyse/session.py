@@ -78,11 +78,13 @@ class Facts:
         files take theirs from here, so that a file is parsed once. With torch_apis, the rules' own findings are among
         them, as in a migration."""
         questions = frozenset(FileQuestion(mode) for mode in self.choice.modes if mode in set(FileQuestion))
-        look = self.session.migrator(questions) if FileQuestion.TORCH_APIS in questions else self._analyser(questions)
         found = {path: MigratedFile(path) for path in self.sources}
-        concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
-        with self.session.outcomes(look, concerned, len(found) - len(concerned)) as outcomes:
-            found.update((file.path, file) for file in outcomes)
+        with self.session.pool.retained():
+            has_apis = FileQuestion.TORCH_APIS in questions
+            look = self.session.migrator(questions) if has_apis else self._analyser(questions)
+            concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
+            with self.session.outcomes(look, concerned, len(found) - len(concerned)) as outcomes:
+                found.update((file.path, file) for file in outcomes)
         return tuple(found[path] for path in sorted(found))
 
     def _analyser(self, questions: frozenset[FileQuestion]) -> FileAnalyser:

@@ -23,9 +23,10 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
 
     Raises UsageError if a rule file cannot be used.
     """
-    migrator = files.session.migrator()
-    looked_at = _Files(files, migrator, _stored(files, migrator))
-    looked_at.look()
+    with files.session.pool.retained():
+        migrator = files.session.migrator()
+        looked_at = _Files(files, migrator, _stored(files, migrator))
+        looked_at.look()
     answers = TreeAnswers(looked_at.entries, _native_code(files))
     if stored is not None:
         stored.put(answers, looked_at.names)

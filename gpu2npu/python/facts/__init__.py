@@ -1,1 +1,1 @@
-"""What the text of one Python file says, in one immutable record: made by one parse and one walk, kept by content."""
+"""The facts of one Python file, in one immutable record: made by one parse and one walk, kept by content."""

@@ -6,7 +6,7 @@ import ast
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpu2npu.python.facts.record import Exports, FileFacts, Origin, OriginKind
+from gpu2npu.python.facts.record import Exports, FileFacts, Origin, OriginKind, decoded, encoded
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported
@@ -27,9 +27,9 @@ from gpu2npu.python.tree.walk import Use
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
 
 
-# The facts of files by their bytes, as many as have so many bytes together.
+# The facts of files by their bytes, as many as have so many bytes together; those from elsewhere still as bytes.
 _RETAINED = 256_000_000
-_known: OrderedDict[bytes, FileFacts | None] = OrderedDict()
+_known: OrderedDict[bytes, FileFacts | bytes | None] = OrderedDict()
 _known_size = 0
 
 
@@ -37,7 +37,7 @@ def read_facts(source: bytes, path: str) -> FileFacts | None:
     """The facts of a file of which the bytes are known; None where they are not text or not Python. The tree that is
     made for them is kept for a while as that of the file at `path`."""
     if source in _known:
-        return _known[source]
+        return _remembered(source)
     try:
         return facts_of(parsed_file(read_source(source, path)))
     except (SourceReadError, TreeError):
@@ -45,13 +45,23 @@ def read_facts(source: bytes, path: str) -> FileFacts | None:
         return None
 
 
+def facts_of(file: PythonFile) -> FileFacts:
+    """The facts of a parsed file."""
+    source = file.source.encode(file.text)
+    found = _remembered(source) if source in _known else None
+    if found is None:
+        found = _facts_in(file)
+        remember(source, found)
+    return found
+
+
 def is_known(source: bytes) -> bool:
     """Return whether the facts of a file need no parse."""
     return source in _known
 
 
-def remember(source: bytes, facts: FileFacts | None) -> None:
-    """Take the facts of a file from another process, or from the store."""
+def remember(source: bytes, facts: FileFacts | bytes | None) -> None:
+    """Take the facts of a file: found here, or encoded from another process or the store."""
     global _known_size
     _known_size += len(source) if source not in _known else 0
     _known[source] = facts
@@ -59,14 +69,17 @@ def remember(source: bytes, facts: FileFacts | None) -> None:
         _known_size -= len(_known.popitem(last=False)[0])
 
 
-def facts_of(file: PythonFile) -> FileFacts:
-    """The facts of a parsed file."""
-    source = file.source.encode(file.text)
-    found = _known.get(source)
-    if found is None:
-        found = _facts_in(file)
-        remember(source, found)
-    return found
+def encoded_facts(source: bytes, path: str) -> bytes:
+    """The facts of a file as bytes."""
+    known = _known.get(source)
+    return known if isinstance(known, bytes) else encoded(read_facts(source, path))
+
+
+def _remembered(source: bytes) -> FileFacts | None:
+    known = _known[source]
+    if isinstance(known, bytes):
+        _known[source] = known = decoded(known)
+    return known
 
 
 def _facts_in(file: PythonFile) -> FileFacts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Set
 
 
 class OriginKind(str, Enum):
@@ -73,14 +73,15 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return any(module.partition(".")[0] in packages for module in self.imports)
 
 
-def encoded(facts: Mapping[str, FileFacts | None]) -> bytes:
-    """Facts by a key, as bytes for other processes and for the store."""
-    return msgspec.msgpack.encode(facts)
+def encoded(facts: FileFacts | None) -> bytes:
+    """Facts as bytes, for other processes and for the store; None are those of what is not Python."""
+    return _ENCODER.encode(facts)
 
 
-def decoded(data: bytes) -> dict[str, FileFacts | None]:
+def decoded(data: bytes) -> FileFacts | None:
     """The same read again. Raises msgspec.DecodeError."""
     return _DECODER.decode(data)
 
 
-_DECODER = msgspec.msgpack.Decoder(dict[str, FileFacts | None])
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[FileFacts | None] = msgspec.msgpack.Decoder(FileFacts | None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.facts.reading import read_facts
-from gpu2npu.python.facts.record import FileFacts
+from gpu2npu.python.facts.record import FileFacts, decoded
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.project.module_paths import files_by_stem, module_stems
 from gpu2npu.python.text.source import SourceReadError, read_source
@@ -34,7 +34,7 @@ class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
     `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
     The last parsed files stay in memory, up to `retained` characters of them (None: all files). `folders` are those
-    that the project's own code puts on sys.path.
+    that the project's own code puts on sys.path. `given` has encoded facts of files that another process has read.
 
     `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
     """
@@ -47,6 +47,7 @@ class Project:
         library: Library | None = None,
         retained: int | None = _RETAINED,
         folders: tuple[str, ...] = (),
+        given: Mapping[str, bytes] | None = None,
     ) -> None:
         self.files = files
         self.read = read
@@ -54,6 +55,7 @@ class Project:
         self.library = library or Library()
         self._retained = retained
         self.folders = folders
+        self.given = given or {}
         # What the first part of an absolute import may be, if it is of the project.
         self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
         if root is not None and "__init__.py" in files:
@@ -77,7 +79,7 @@ class Project:
         self._has_library: bool | None = None
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
-        return Project, (self.files, self.read, self.root, self.library, self._retained, self.folders)
+        return Project, (self.files, self.read, self.root, self.library, self._retained, self.folders, self.given)
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
@@ -221,7 +223,12 @@ class Project:
         self.consult(asker, path)
         if path not in self._facts:
             known = self.parsed(path)
-            self._facts[path] = known.facts if known is not None else read_facts(self._bytes(path), path)
+            if known is not None:
+                self._facts[path] = known.facts
+            elif path in self.given:
+                self._facts[path] = decoded(self.given[path])
+            else:
+                self._facts[path] = read_facts(self._bytes(path), path)
         return self._facts[path]
 
     def spelling(self, *names: str) -> frozenset[str]:
