@@ -22,7 +22,7 @@ from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Advice, Finding, MigratedFile, Span
-from gpu2npu.support.limits import DEFAULT_CHIP
+from gpu2npu.support.chips import DEFAULT_CHIP
 
 _Placed = TypeVar("_Placed", Finding, Advice)
 

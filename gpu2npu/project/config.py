@@ -10,7 +10,7 @@ from typing import Any
 from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
-from gpu2npu.support.limits import chip_families
+from gpu2npu.support.chips import chip_families
 from gpu2npu.support.releases import known_version, unknown_torch_npu, unknown_version
 
 CONFIG_NAME = "gpu2npu.toml"

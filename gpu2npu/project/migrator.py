@@ -27,7 +27,7 @@ from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_LIMIT, PLUGIN, TORCH_API
 from gpu2npu.rulebook.select import RuleChoice, select_rules
-from gpu2npu.support.limits import DEFAULT_CHIP
+from gpu2npu.support.chips import DEFAULT_CHIP
 
 _HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, which is for GPUs."
 NO_FILES: Mapping[str, bytes] = {}

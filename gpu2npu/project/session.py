@@ -24,7 +24,7 @@ from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files, read_head
 from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.records import MigratedFile, PathNote
-from gpu2npu.support.limits import DEFAULT_CHIP
+from gpu2npu.support.chips import DEFAULT_CHIP
 from gpu2npu.support.releases import autoloads
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
-from gpu2npu.support.limits import DEFAULT_CHIP, RAISES, known_limits
+from gpu2npu.support.behaviour import RAISES, rows
+from gpu2npu.support.chips import DEFAULT_CHIP
 
 VERSION = "2.7.1"
 HEAD = "import torch\nimport torch.distributed as dist\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -159,6 +160,6 @@ def test_check_finds_all(checked: dict[str, list[str]]) -> None:
 def test_every_limit_that_raises_is_met_by_a_snippet(checked: dict[str, list[str]]) -> None:
     """So `check` and the emulated NPU, which both ask `limit`, agree about each."""
     all_messages = " ".join(message for messages in checked.values() for message in messages)
-    raising = [each for each in known_limits() if each.outcome == RAISES and each.is_for(VERSION, DEFAULT_CHIP)]
+    raising = [each for each in rows() if each.outcome == RAISES and each.is_for(VERSION, DEFAULT_CHIP)]
     assert [each.id for each in raising if each.evidence[1:] not in all_messages] == []
     assert len(raising) > 15 and ONLY_DOCUMENTED.keys() <= {each.id for each in raising}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.records import FindingKind
+from gpu2npu.support.behaviour import names
 from gpu2npu.support.documented import documented, documented_names
-from gpu2npu.support.limits import limited_names
 from gpu2npu.support.verdicts import VerdictKind, verdict
 from tools.documented_apis import VERSION, disagreements, kinds_of
 
@@ -41,7 +41,7 @@ def test_check_says_what_the_verdict_says(kinds):
     assert [
         name
         for name, kind in verdicts.items()
-        if (kind in GOOD and FindingKind.UNSUPPORTED in kinds[name] and name not in limited_names())
+        if (kind in GOOD and FindingKind.UNSUPPORTED in kinds[name] and name not in names())
         or (kind is VerdictKind.UNSUPPORTED and FindingKind.UNSUPPORTED not in kinds[name])
         or (kind is VerdictKind.FALLBACK) != (FindingKind.FALLBACK in kinds[name])
         or (kind is VerdictKind.UNKNOWN and not kinds[name] and name not in KNOWN_OTHERWISE)

@@ -17,8 +17,8 @@ from gpu2npu.project.migrator import Migrator
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.in_code import NPU_LIMIT
+from gpu2npu.support.behaviour import rows_of
 from gpu2npu.support.documented import documented, documented_names
-from gpu2npu.support.limits import limits_of
 from gpu2npu.support.operators import has_kernel, torch_release
 from gpu2npu.support.release_tables import npu_spelling, table_for
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
@@ -65,7 +65,7 @@ def disagreeing(called: list[str], version: str) -> list[tuple[object, ...]]:
         kind = verdict(name, version).kind
         is_silent = not kinds[name]
         if name in limited:
-            fits = bool(limits_of(name))
+            fits = bool(rows_of(name))
         elif is_silent:
             fits = kind in GOOD or (kind is VerdictKind.UNKNOWN and (name in moved or is_for_other_device(name)))
         else:

@@ -12,6 +12,7 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.support.conditions import TensorFacts
 
 DTYPES = {
     f"torch.{spelling}": name
@@ -62,12 +63,44 @@ _NUMPY_FLOAT64 = frozenset(
         "random.normal",
     )
 )
+# Functions that take the sizes of what they make, and methods that keep them.
+_SHAPED = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "rand", "randn", "full"))
+_SAME_SHAPE = _MOVING | frozenset({"clone", "detach", "contiguous", "requires_grad_", *_CONVERTING, "bool"})
 _DEPTH = 6
 
 
 def dtype_of(node: ast.expr, scope: Scope, code: Code) -> str | None:
     """The dtype of a tensor ("float64"), where its expression or the only value of its variable says it."""
     return _dtype(node, scope, code, _DEPTH, moved=False)
+
+
+def tensor_facts(node: ast.expr, scope: Scope, code: Code) -> TensorFacts:
+    """The facts that a text shows of a tensor: nothing where it does not say them, or the value is not a tensor.
+
+    The one place where conditions of the table of behaviour get to know a value of a program.
+    """
+    return TensorFacts(dtype_of(node, scope, code), _shape(node, scope, code, _DEPTH))
+
+
+def _shape(node: ast.expr, scope: Scope, code: Code, depth: int) -> tuple[int | None, ...] | None:
+    """The shape of a tensor that one of torch's functions makes of numbers that are written out; None for a dimension
+    that is not."""
+    value = _only_value(node, scope)
+    if value is not None and depth:
+        return _shape(value, scope, code, depth - 1)
+    if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+        return None
+    made = code.qualified(node.func, scope)
+    if made in _SHAPED and node.args:
+        sizes = node.args[0].elts if isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
+        if made == "torch.full" and sizes is node.args:
+            return None
+        known = tuple(each.value if isinstance(each, ast.Constant) else None for each in sizes)
+        whole = len(sizes) > 1 or isinstance(node.args[0], (ast.Tuple, ast.List, ast.Constant))
+        return known if whole and all(each is None or type(each) is int for each in known) else None  # type: ignore[return-value]
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_SHAPE and depth:
+        return _shape(node.func.value, scope, code, depth - 1)
+    return None
 
 
 def stays_on_cpu(node: ast.expr, scope: Scope, code: Code) -> bool:

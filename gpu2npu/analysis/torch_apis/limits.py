@@ -8,59 +8,54 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.calls import message
-from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, is_of_numpy, stated_dtype, stays_on_cpu
+from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, is_of_numpy, stated_dtype, stays_on_cpu, tensor_facts
 from gpu2npu.python.meaning.types import OTHER
 from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import defaults, string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
-from gpu2npu.support.limits import (
-    DEFAULT_CHIP,
+from gpu2npu.support.behaviour import (
     DIFFERS,
+    HANGS,
     IGNORED,
-    NOT_LISTED,
-    CallFacts,
-    Limit,
+    NEEDS,
+    OTHER_DTYPE,
+    RAISES,
+    Row,
+    behaviour,
     lifted,
-    limit,
-    limited_names,
-    limits_of,
+    names,
+    parameters,
+    rows_of,
 )
+from gpu2npu.support.chips import DEFAULT_CHIP
+from gpu2npu.support.conditions import CallFacts, TensorFacts
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
-# Where positions stand for arguments that limits name.
-_POSITIONS = {
-    **{f"torch.nn.MaxPool{n}d": {3: "dilation"} for n in (1, 2, 3)},
-    **{f"torch.nn.functional.max_pool{n}d": {4: "dilation"} for n in (1, 2, 3)},
-    **{f"torch.max_pool{n}d": {4: "dilation"} for n in (1, 2, 3)},
-    "torch.set_default_dtype": {0: "dtype"},
-    "torch.set_default_tensor_type": {0: "dtype"},
-    "torch.autocast": {0: "device_type", 1: "dtype"},
-    "torch.amp.autocast": {0: "device_type", 1: "dtype"},
-    "torch.distributed.all_reduce": {1: "op"},
-    **{f"torch.distributed.{name}": {2: "op"} for name in ("reduce", "reduce_scatter", "reduce_scatter_tensor")},
-}
 # A device that the text does not say is taken for the NPU.
 _TAKEN_AS_WRITTEN = frozenset({"device_type"})
-# Nothing follows from these: PyTorch allows the result, or the documentation is silent.
-_UNREPORTED = (IGNORED, NOT_LISTED)
+# Nothing follows from it: PyTorch allows the result.
+_UNREPORTED = (IGNORED,)
+_KINDS = {
+    RAISES: FindingKind.UNSUPPORTED,
+    HANGS: FindingKind.UNSUPPORTED,
+    DIFFERS: FindingKind.REVIEW,
+    OTHER_DTYPE: FindingKind.REVIEW,
+    NEEDS: FindingKind.REVIEW,
+}
 _MODULE = "torch.nn.Module"
+_TENSOR = "torch.Tensor"
 _PRODUCT = "torch.Tensor.__matmul__"
 _EINSUM = "torch.einsum"
-# Methods that meet a limit whatever the dtype of their tensor.
-_OF_ANY_DTYPE = frozenset(
-    name.rpartition(".")[2]
-    for name in limited_names()
-    if name.startswith("torch.Tensor.") and not any(each.dtypes or each.arguments for each in limits_of(name))
-)
 
 
 def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
-    """The findings of one module for families of chips (of limits.CHIPS), in the order of their places."""
+    """The findings of one module for families of chips (of CHIPS), in the order of their places."""
     found = []
     for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
@@ -76,69 +71,67 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
 def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
     for call, scope in code.calls:
-        for api in _apis(call, scope, code):
-            yield call, api, _given(api, call, scope, code)
+        yield from ((call, api, given) for api, given in _apis(call, scope, code))
     for product, scope in code.products:
         operands = (product.left, product.right)
         if isinstance(product.op, ast.MatMult) and not any(stays_on_cpu(each, scope, code) for each in operands):
-            dtypes = (dtype_of(each, scope, code) for each in operands)
-            yield product, _PRODUCT, CallFacts(tuple(each for each in dtypes if each), devices=("npu",))
+            yield product, _PRODUCT, CallFacts(others=tuple(tensor_facts(each, scope, code) for each in operands))
 
 
-def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list[tuple[Limit, list[str]]]:
-    """The limits that a call meets, each with the chips on which it does."""
-    found: dict[str, tuple[Limit, list[str]]] = {}
+def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list[tuple[Row, list[str]]]:
+    """The rows that a call meets, each with the chips on which it does."""
+    found: dict[str, tuple[Row, list[str]]] = {}
     for chip in chips:
-        met = limit(api, given, version, chip)
+        met = behaviour(api, given, version, chip)
         if met is not None and met.outcome not in _UNREPORTED:
             found.setdefault(met.id, (met, []))[1].append(chip)
     return list(found.values())
 
 
-def _kind(met: Limit) -> FindingKind:
+def _kind(met: Row) -> FindingKind:
     """Leave what the text does not show, such as the device, for a person to look at."""
-    return FindingKind.REVIEW if met.outcome == DIFFERS or met.devices else FindingKind.UNSUPPORTED
+    return FindingKind.REVIEW if met.depends_on_device else _KINDS.get(met.outcome, FindingKind.FALLBACK)
 
 
-def _text(api: str, met: Limit, chips: Sequence[str]) -> str:
+def _text(api: str, met: Row, chips: Sequence[str]) -> str:
     """The evidence and advice; `chips` are those it is for, none where it is for all that were named."""
     on = f"On {' and '.join(chips)}: " if chips else ""
-    return on + message(ApiVerdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
+    sentences = message(ApiVerdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
+    return f"{on}{sentences} [{met.id}]"
 
 
-def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
-    """The limited API that a call is of, if one: a function or class, or a method of a tensor or a module."""
+def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[tuple[str, CallFacts]]:
+    """The limited API that a call is of, if one, with its facts: a function or class, or a method of a tensor or a
+    module, of which the receiver is looked at last, since that takes longest."""
     function = call.func
     qualified = code.qualified(function, scope)
     if qualified is not None:
-        if qualified in limited_names() and not _is_on_cpu(call):
-            yield qualified
-    elif isinstance(function, ast.Attribute) and function.attr in _limited_methods():
-        if _is_on_cpu(call):
-            return
+        if qualified in names() and not _is_on_cpu(call):
+            yield qualified, _given(qualified, call, scope, code)
+    elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not _is_on_cpu(call):
         method, owner = function.attr, function.value
-        if f"torch.Tensor.{method}" in limited_names() and (
-            dtype_of(owner, scope, code) or (method in _OF_ANY_DTYPE and code.types.is_tensor(owner, scope))
-        ):
-            yield f"torch.Tensor.{method}"
-        elif _may_be_limited(f"{_MODULE}.{method}", call, scope, code):
-            owners = code.types.owners(code.types.of(owner, scope), method)
-            if owners and all(each.startswith("torch.nn.") for each in owners):
-                yield f"{_MODULE}.{method}"
+        for api in (f"{_TENSOR}.{method}", f"{_MODULE}.{method}"):
+            if api not in names():
+                continue
+            given = _given(api, call, scope, code)
+            if any(each.applies_to(given) for each in rows_of(api)) and _is_of(api, owner, scope, code):
+                yield api, given
+                return
 
 
-def _may_be_limited(api: str, call: ast.Call, scope: Scope, code: Code) -> bool:
-    """Return whether a limit is for the arguments of a call; tested before the receiver, which takes longer."""
-    limits = limits_of(api)
-    given = _given(api, call, scope, code) if limits else CallFacts()
-    return any(each.applies_to(given) for each in limits)
+def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code) -> bool:
+    """Return whether what a method is called on is certainly a tensor, or a module of torch's."""
+    if api.startswith(_TENSOR):
+        return dtype_of(owner, scope, code) is not None or code.types.is_tensor(owner, scope)
+    owners = code.types.owners(code.types.of(owner, scope), api.rpartition(".")[2])
+    return bool(owners) and all(each.startswith("torch.nn.") for each in owners)
 
 
 @cache
 def _limited_methods() -> frozenset[str]:
     """The last names of limited methods of tensors and modules."""
-    named = (api.rpartition(".") for api in limited_names())
-    return frozenset(name for owner, _, name in named if owner in ("torch.Tensor", _MODULE))
+    named = (api.rpartition(".") for api in names())
+    return frozenset(name for owner, _, name in named if owner in (_TENSOR, _MODULE))
 
 
 def _is_on_cpu(call: ast.Call) -> bool:
@@ -149,28 +142,42 @@ def _is_on_cpu(call: ast.Call) -> bool:
 
 
 def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> CallFacts:
+    """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
     named = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    positions = _POSITIONS.get(api, {})
-    named |= {name: call.args[index] for index, name in positions.items() if index < len(call.args)}
-    stated = [DTYPES.get(code.qualified(named["dtype"], scope) or "")] if "dtype" in named else []
-    if api.endswith(".to"):
-        stated.append(stated_dtype(call, scope, code))
-    operands = [each for index, each in enumerate(call.args) if index not in positions]
-    if isinstance(call.func, ast.Attribute):
-        operands.append(call.func.value)
-    if api == _EINSUM and not _contracts(operands.pop(0) if operands else None):
+    positional = list(call.args)
+    known = parameters(api)
+    if isinstance(call.func, ast.Attribute) and api.startswith((f"{_TENSOR}.", f"{_MODULE}.")):
+        positional.insert(0, call.func.value)
+    if api == _EINSUM and not _contracts(positional.pop(0) if positional else None):
         return CallFacts()
-    dtypes = [*stated, *(dtype_of(each, scope, code) for each in operands)]
-    depends_on_device = any(each.devices for each in limits_of(api))
-    is_other = (
-        depends_on_device
-        and len(operands) > 0
-        and all(code.types.of(each, scope) == {OTHER} or is_of_numpy(each, scope, code) for each in operands)
+    if any(isinstance(each, ast.Starred) for each in positional):
+        positional = []
+    if "input" in named and known[:1] == ("self",):
+        named["self"] = named.pop("input")
+    others = []
+    for position, value in enumerate(positional):
+        if position < len(known) and not (api.endswith(".to") and position):
+            named.setdefault(known[position], value)
+        else:
+            others.append(value)
+    facts = {name: _value(name, value, scope, code) for name, value in named.items()}
+    given = {name: value for name, value in facts.items() if value is not None}
+    if api.endswith(".to") and (dtype := stated_dtype(call, scope, code)) is not None:
+        given["dtype"] = dtype
+    tensors = [tensor_facts(each, scope, code) for each in others]
+    if any(each.depends_on_device for each in rows_of(api)):
+        on = [] if _are_of_numpy(positional, scope, code) else [TensorFacts(device="npu")]
+        tensors = [*tensors, *on]  # a device that the text does not say is taken for the NPU
+    if (made := given.get("dtype")) is not None and api.startswith("torch.nn."):
+        tensors.append(TensorFacts(made))  # the parameters of a layer
+    return CallFacts(given, tuple(tensors))
+
+
+def _are_of_numpy(operands: list[ast.expr], scope: Scope, code: Code) -> bool:
+    """Return whether what is given is an array of NumPy or of no tensor's type, which is on no NPU."""
+    return bool(operands) and all(
+        code.types.of(each, scope) == {OTHER} or is_of_numpy(each, scope, code) for each in operands
     )
-    texts = {name: _written(name, value, scope, code) for name, value in named.items()}
-    known = {name: text for name, text in texts.items() if text is not None}
-    devices = () if is_other else ("npu",)  # an array of NumPy is on no NPU
-    return CallFacts(tuple(each for each in dtypes if each), devices=devices, arguments=known)
 
 
 def _contracts(equation: ast.expr | None) -> bool:
@@ -180,13 +187,22 @@ def _contracts(equation: ast.expr | None) -> bool:
     return bool(text) and "," in before and (not arrow or bool(set(before) - set(after) - {",", "."}))
 
 
-def _written(name: str, value: ast.expr, scope: Scope, code: Code) -> str | None:
-    """The text of an argument; for a parameter that of its default, and None where the text does not say the value."""
+def _value(name: str, value: ast.expr, scope: Scope, code: Code) -> Any:
+    """The value that conditions see of an argument: a parameter's default, None where it is not shown."""
     qualified = code.qualified(value, scope)
-    if qualified is not None or name in _TAKEN_AS_WRITTEN or not isinstance(value, ast.Name | ast.Attribute):
-        return qualified or ast.unparse(value)
+    if qualified is not None:
+        return DTYPES.get(qualified, qualified)
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        pass
+    facts = tensor_facts(value, scope, code)
+    if facts != TensorFacts():
+        return facts
+    if name in _TAKEN_AS_WRITTEN or not isinstance(value, ast.Name | ast.Attribute):
+        return ast.unparse(value) if name in _TAKEN_AS_WRITTEN else None
     stated = _stated(value.id, scope) if isinstance(value, ast.Name) else None
-    return ast.unparse(stated) if stated is not None else None
+    return _value(name, stated, scope, code) if stated is not None and stated is not value else None
 
 
 def _stated(name: str, scope: Scope) -> ast.expr | None:

@@ -13,7 +13,7 @@ import torch
 import torch.utils.dlpack
 
 from gpu2npu.emulator.device.dispatch.limits import refused
-from gpu2npu.support.limits import CallFacts
+from gpu2npu.support.conditions import CallFacts, TensorFacts
 
 _to_dlpack = torch._C._to_dlpack
 _from_dlpack = torch._C._from_dlpack
@@ -51,6 +51,6 @@ def _taken(original: Callable[..., torch.Tensor], ext_tensor: Any, **kwargs: Any
 def _check(tensor: Any) -> None:
     """Raise ValueError where the release does not exchange what is on the NPU."""
     if isinstance(tensor, torch.Tensor) and tensor.device.type == "npu":
-        met = refused("torch.from_dlpack", CallFacts(devices=("npu",)))
+        met = refused("torch.from_dlpack", CallFacts(others=(TensorFacts(device="npu"),)))
         if met is not None:
             raise ValueError(f"Unknown device type npu for Dlpack: {met.evidence}. {met.advice}")

@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
 from gpu2npu.emulator.registration import implement
+from gpu2npu.support.conditions import CallFacts
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -92,7 +93,7 @@ class _Route:
         """
         from torch.distributed.tensor import DTensor
 
-        refuse(_API, ())
+        refuse(_API, CallFacts())
         if self.library is not None:
             return
         dispatcher: Any = DTensor._op_dispatcher

@@ -1,7 +1,7 @@
 """The dtypes that HCCL moves and those that it reduces, by chip.
 
 What it moves is torch_npu's map from dtype to HcclDataType (`HCCLUtils.cpp`); what it does not reduce is among the
-limits of `gpu2npu.support.limits`, with the sources.
+rows of `gpu2npu.support.behaviour`, with the sources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 from gpu2npu.emulator.device.dispatch.limits import refused
 from gpu2npu.emulator.soc import current_soc
-from gpu2npu.support.limits import CallFacts
+from gpu2npu.support.conditions import CallFacts, TensorFacts
 
 # Of a tensor that is moved as it is; the names are those of torch_npu's messages.
 _NAMES = {
@@ -58,12 +58,14 @@ def check_reduced(dtype: torch.dtype, op: Any, collective: str) -> None:
 def _check_kind_reduced(dtype: torch.dtype, kind: Any, collective: str, chip: str) -> None:
     check_moved(dtype)
     function = next((name for method, name in _FUNCTIONS.items() if collective.startswith(method)), "all_reduce")
-    given = CallFacts((str(dtype).removeprefix("torch."),), arguments={"op": f"torch.distributed.ReduceOp.{kind.name}"})
+    sent = TensorFacts(str(dtype).removeprefix("torch."))
+    given = CallFacts({"op": f"torch.distributed.ReduceOp.{kind.name}"}, (sent,))
     met = refused(f"torch.distributed.{function}", given)
     if met is not None:
-        if not met.dtypes:
+        uses = {name for name, _ in met.holds.uses}
+        if "tensors" not in uses:
             raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with HCCL: {met.evidence}")
-        if not met.arguments:
+        if "op" not in uses:
             raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype}): {met.evidence}")
         what = f"{chip} does not reduce {dtype} with ReduceOp.{kind.name}"
         raise RuntimeError(f"HCCL {collective}: {what}: {met.evidence}")

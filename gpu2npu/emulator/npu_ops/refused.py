@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.support.conditions import CallFacts
 
 
 def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """`torch.kl_div`, of a target that is not a logarithm. Raises LimitError for one that is."""
-    refuse("torch.nn.functional.kl_div", (("log_target", str(log_target)),))
+    refuse("torch.nn.functional.kl_div", CallFacts({"log_target": log_target}))
     composed = torch.ops.aten.kl_div.default._op_dk
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     found: Tensor = composed(key, self, target, reduction, log_target=log_target)

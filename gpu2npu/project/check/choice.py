@@ -11,7 +11,7 @@ from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.location import Location, locate
 from gpu2npu.project.settings import Settings
-from gpu2npu.support.limits import DEFAULT_CHIP, chip_families
+from gpu2npu.support.chips import DEFAULT_CHIP, chip_families
 from gpu2npu.support.releases import RELEASES
 
 

@@ -14,7 +14,7 @@ from gpu2npu.emulator.device.dispatch import uniform
 from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
 from gpu2npu.emulator.device.dispatch.cube import preparation
-from gpu2npu.emulator.device.dispatch.limits import argument_check
+from gpu2npu.emulator.device.dispatch.limits import refusing
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
@@ -44,7 +44,7 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         otherwise: Computes the operator when the kernel declines.
     """
     whole = restrained(signature.name, kernel, signature.writes)
-    run = _any_arguments(signature, whole, direct, otherwise)
+    run = refusing(signature, _any_arguments(signature, whole, direct, otherwise))
     if whole is kernel and not signature.fallback:
         run = uniform.operator(
             signature, UFUNCS.get(signature.functional), tally(signature.functional, _kind(signature)), run
@@ -110,7 +110,7 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
     gather = gatherer(signature)
     keep_strides = signature.pointwise
     entry = tally(signature.functional, _kind(signature))
-    prepare = preparation(signature.op._schema.name) or argument_check(signature)
+    prepare = preparation(signature.op._schema.name)
     check = late_check = checker(signature)
     if signature.only_tensors and signature.pointwise:
         check = None
@@ -155,7 +155,7 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
     gather = gatherer(signature)
     entry = tally(signature.functional, _kind(signature))
     random = signature.random
-    prepare = preparation(signature.op._schema.name) or argument_check(signature)
+    prepare = preparation(signature.op._schema.name)
 
     def compute(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
         start = perf_counter()

@@ -1,75 +1,198 @@
-"""The limits of the NPU that raise, as `gpu2npu.support.limits` states them, for the chip and release in use."""
+"""The rows of `gpu2npu.support.behaviour` on the chip and release in use: calls are refused by them, or counted."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import torch
 
 from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.soc import current_soc
-from gpu2npu.support.limits import RAISES, CallFacts, Limit, chip_family, limit, limits_of
+from gpu2npu.support.behaviour import HANGS, RAISES, Row, behaviour, rows_of
+from gpu2npu.support.chips import chip_family
+from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts
 from gpu2npu.support.releases import RELEASES
+
+Operator = Callable[..., Any]
 
 # A chip that the facts do not name, the Ascend310B, is like this one.
 _OTHER_CHIP = "310P"
+_MOST = 1 << 12  # combinations of arguments that one operator remembers
+# What CANN calls dtypes, where it is not "DT_" and the name.
+_DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BFLOAT16"}
+# What CANN calls operators, where it is not PyTorch's name in other letters.
+_ACLNN = {"bmm": "BatchMatMul", "bmmV2": "BatchMatMul", "linear": "Matmul", "vdot": "Dot", "addmm_activation": "Addmm"}
+# The rows with other outcomes than an error that this process has met, and how often.
+met: dict[str, int] = {}
 
 
 class LimitError(RuntimeError):
     """A call that the NPU refuses and the CPU takes."""
 
 
-def refused(name: str, given: CallFacts) -> Limit | None:
-    """The limit with which a call of an API or operator raises; None where it does not."""
-    met = limit(name, given, support_table.version() or RELEASES[-1], _family(current_soc().name))
-    return met if met is not None and met.outcome == RAISES else None
+def refused(name: str, given: CallFacts) -> Row | None:
+    """The row with which a call of an API or operator raises; None where it does not."""
+    found = behaviour(name, given, _version(), _family(current_soc().name))
+    return found if found is not None and found.outcome in (RAISES, HANGS) else None
+
+
+def note(name: str, given: CallFacts) -> Row | None:
+    """The row that a call meets without an error, which is counted in `met`; None where there is none."""
+    found = behaviour(name, given, _version(), _family(current_soc().name))
+    if found is None or found.outcome in (RAISES, HANGS):
+        return None
+    met[found.id] = met.get(found.id, 0) + 1
+    return found
+
+
+def refuse(name: str, given: CallFacts) -> None:
+    """Raise LimitError where the NPU does not take a call of an API or operator."""
+    found = refused(name, given)
+    if found is not None:
+        raise LimitError(message(name, found, given))
+
+
+def message(name: str, found: Row, given: CallFacts) -> str:
+    """The words of a real NPU where the row has them, and then what is known of it."""
+    text = f"{name}: "
+    if found.words:
+        text = f"{found.words.format_map(_Spelled(name, found, given))} "
+    if found.lacks or found.releases:
+        text += f"torch_npu {support_table.release()}: "
+    opening = f"On the NPU, {found.evidence}" if found.words else found.evidence
+    return f"{text}{opening}. {found.advice[:1].upper()}{found.advice[1:]}. (gpu2npu rules explain {found.id})"
+
+
+class _Spelled(dict[str, str]):
+    """The fields of the words of a row: `{aclnn}`, CANN's function for the operator; `{tensors}`, the dtype that is
+    refused; and the dtype of the argument of any other name."""
+
+    def __init__(self, name: str, found: Row, given: CallFacts) -> None:
+        self._name, self._row, self._given = name, found, given
+
+    def __missing__(self, key: str) -> str:
+        if key == "aclnn":
+            bare = self._name.partition("::")[2].removeprefix("npu_").replace("_overrideable", "").strip("_")
+            return "aclnn" + _ACLNN.get(bare, "".join(word.capitalize() for word in bare.split("_")))
+        if key == "tensors":
+            refused = (each for each in self._given.tensors if self._row.applies_to(CallFacts(others=(each,))))
+            return dt(next(refused, TensorFacts("unknown")).dtype or "")
+        value = self._given.arguments.get(key)
+        return dt(value.dtype) if isinstance(value, TensorFacts) and value.dtype else str(value)
+
+
+def dt(dtype: str) -> str:
+    """The name of a dtype in CANN's messages: "DT_DOUBLE" for "float64"."""
+    return _DT.get(dtype, f"DT_{dtype.upper()}")
 
 
 @functools.cache
-def refused_dtypes(operator: str) -> Mapping[str, Limit]:
+def refused_dtypes(operator: str) -> Mapping[str, Row]:
     """The dtypes ("float64") with which an operator ("aten::mm") raises, whatever else it is given."""
-    named = {dtype for each in limits_of(operator) for dtype in each.dtypes}
-    met = {dtype: refused(operator, CallFacts((dtype,))) for dtype in named}
-    return {dtype: each for dtype, each in met.items() if each is not None}
+    found = {dtype: refused(operator, CallFacts(others=(TensorFacts(dtype),))) for dtype in ALL_DTYPES}
+    return {dtype: each for dtype, each in found.items() if each is not None}
 
 
-def argument_check(signature: Signature) -> Callable[[list[Any]], None] | None:
-    """A function that raises for an argument that the NPU does not take; None for operators without such a limit.
+def refusing(signature: Signature, run: Operator) -> Operator:
+    """A function that raises for arguments that the NPU does not take, and otherwise calls `run`: `run` itself for an
+    operator without rows on this chip and release.
 
-    It is called with the values of the arguments, in the order of the schema.
+    A call whose tensors have none of the dtypes that a row could be about pays for their comparison alone.
     """
+    about = _rows(signature.op._schema.name)
+    if not about:
+        return run
     name = signature.op._schema.name
-    wanted = {argument for each in limits_of(name) for argument in (*(each.arguments or ()), *(each.unless or ()))}
-    positions = {
-        position: argument.name
-        for position, argument in enumerate(signature.op._schema.arguments)
-        if argument.name in wanted
-    }
-    if not positions:
-        return None
+    arguments = signature.op._schema.arguments
+    labels = tuple(argument.name for argument in arguments)
+    defaults = {each.name: facts(each.default_value) for each in arguments if each.has_default_value()}
+    guards = _guards(about, signature, labels)
+    seen: set[Any] = set()
 
-    def check(values: list[Any]) -> None:
-        given = tuple((argument, str(values[at])) for at, argument in positions.items() if at < len(values))
-        refuse(name, given)
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        values = dict(defaults)
+        values.update((labels[position], facts(value)) for position, value in enumerate(args))
+        values.update((label, facts(value)) for label, value in kwargs.items())
+        try:
+            key = tuple(values.items())
+            if key in seen:
+                return
+        except TypeError:  # a value that has no hash
+            key = None
+        given = CallFacts(values)
+        for each in about:
+            if each.applies_to(given):
+                if each.outcome in (RAISES, HANGS):
+                    raise LimitError(message(name, each, given))
+                met[each.id] = met.get(each.id, 0) + 1
+        if key is not None and len(seen) < _MOST:
+            seen.add(key)
 
-    return check
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if guards is None:
+            check(args, kwargs)
+        else:
+            for position, dtypes in guards:
+                if position < len(args) and getattr(args[position], "dtype", None) in dtypes:
+                    check(args, kwargs)
+                    break
+        return run(*args, **kwargs)
+
+    return checked
 
 
-def refuse(name: str, given: tuple[tuple[str, str], ...]) -> None:
-    """Raise LimitError where the NPU does not take arguments of an API or operator, as they are written."""
-    message = _refusal(name, given)
-    if message is not None:
-        raise LimitError(message)
+def _rows(name: str) -> tuple[Row, ...]:
+    functional = name.removesuffix("_") if not name.endswith("__") else name
+    version, chip = _version(), _family(current_soc().name)
+    found = dict.fromkeys((*rows_of(name), *rows_of(functional)))
+    return tuple(each for each in found if each.is_for(version, chip))
 
 
-@functools.lru_cache(1024)
-def _refusal(name: str, given: tuple[tuple[str, str], ...]) -> str | None:
-    met = refused(name, CallFacts(arguments=dict(given)))
-    if met is None:
-        return None
-    release = f"torch_npu {support_table.release()}: " if met.lacks else ""
-    return f"{name}: {release}{met.evidence}. {met.advice[:1].upper()}{met.advice[1:]}."
+def _guards(
+    about: Iterable[Row], signature: Signature, labels: tuple[str, ...]
+) -> tuple[tuple[int, frozenset[torch.dtype]], ...] | None:
+    """The positions and the dtypes there without which no row holds; None where other facts than dtypes decide."""
+    found: dict[int, set[torch.dtype]] = {}
+    by_dtype = {name: getattr(torch, name) for name in ALL_DTYPES if hasattr(torch, name)}
+    for each in about:
+        used = {argument for argument, _ in each.holds.uses}
+        positions = [at for at in signature.tensors if labels[at] in used or "tensors" in used]
+        for position in positions if "tensors" in used else positions[:1]:
+            suspects = {
+                dtype
+                for name, dtype in by_dtype.items()
+                if each.holds.holds(CallFacts({labels[position]: TensorFacts(name)})) is not False
+            }
+            found.setdefault(position, set()).update(suspects)
+        is_listed = "tensors" in used and bool(signature.lists)
+        if not positions or is_listed or torch.float32 in found[positions[0]]:
+            return None
+    return tuple((position, frozenset(dtypes)) for position, dtypes in found.items())
+
+
+def facts(value: Any) -> Any:
+    """The value that conditions see: the facts of a tensor, the name of a dtype, the text of what torch names."""
+    if isinstance(value, torch.Tensor):
+        return TensorFacts(_short(value.dtype), tuple(value.shape), _short(value.layout), value.device.type)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(facts, value))
+    if isinstance(value, torch.dtype):
+        return _short(value)
+    if value is None or isinstance(value, (bool, int, float, str, complex)):
+        return value
+    return str(value)
+
+
+@functools.cache
+def _short(named: torch.dtype | torch.layout) -> str:
+    return str(named).removeprefix("torch.")
+
+
+def _version() -> str:
+    return support_table.version() or RELEASES[-1]
 
 
 def _family(soc: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device.dispatch.limits import argument_check
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import Tally
@@ -37,7 +36,7 @@ def operator(signature: Signature, ufunc: np.ufunc | None, entry: Tally, otherwi
     """
     if ufunc is None or signature.outs or not signature.only_tensors or len(signature.tensors) != ufunc.nin:
         return otherwise
-    if "f" * ufunc.nin + "->f" not in ufunc.types or argument_check(signature) is not None:
+    if "f" * ufunc.nin + "->f" not in ufunc.types:
         return otherwise
     make = _binary if ufunc.nin == 2 else _unary
     return make(signature, ufunc, entry, otherwise)

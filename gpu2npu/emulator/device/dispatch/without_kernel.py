@@ -14,7 +14,7 @@ import torch
 
 from gpu2npu.emulator.device import chip_family, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
-from gpu2npu.emulator.device.dispatch.cube import dtype_check
+from gpu2npu.emulator.device.dispatch.limits import refusing
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
@@ -39,7 +39,6 @@ def operator(signature: Signature) -> Operator:
     kind = ComputedBy.FALLBACK if signature.fallback else ComputedBy.BORROWED
     entry = tally(name, kind)
     gather = gatherer(signature, host)
-    check = dtype_check(signature.op._schema.name)
     draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
     strict = is_strict()
 
@@ -68,8 +67,6 @@ def operator(signature: Signature) -> Operator:
             kwargs["device"] = "cpu"
         if draws:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
-        if check is not None:
-            check(values)
         written = _with_own_memory(signature, values)
         result = _run(signature, values, kwargs, outs)
         for position in written:
@@ -83,7 +80,7 @@ def operator(signature: Signature) -> Operator:
         entry[1] += perf_counter() - start
         return result if signature.returns else None
 
-    return run
+    return refusing(signature, run)
 
 
 def _with_own_memory(signature: Signature, values: list[Any]) -> list[int]:

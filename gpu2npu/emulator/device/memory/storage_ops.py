@@ -20,7 +20,7 @@ from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
 from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.soc import saturates
-from gpu2npu.support.limits import CallFacts
+from gpu2npu.support.conditions import CallFacts
 
 aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
@@ -285,7 +285,7 @@ def resize_(
         RuntimeError: The NPU has no such memory format.
     """
     if memory_format is not None:
-        met = refused("torch.Tensor.resize_", CallFacts(arguments={"memory_format": str(memory_format)}))
+        met = refused("torch.Tensor.resize_", CallFacts({"memory_format": str(memory_format)}))
         if met is not None:
             raise RuntimeError(f"resize_: {met.evidence}; {met.advice}")
     needed = (tensor.storage_offset() + math.prod(size)) * tensor.dtype.itemsize

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.support.conditions import CallFacts
 
 npu = torch.ops.npu
 
@@ -58,7 +59,7 @@ def lstm_of_packed(data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], *opt
 def _refuse_projection(hx: Sequence[Tensor]) -> None:
     """Raise LimitError for a layer whose hidden state is smaller than its cell's: it is a projection of it."""
     if len(hx) == 2 and hx[0].shape[-1] != hx[1].shape[-1]:
-        refuse("torch.nn.LSTM", (("proj_size", str(hx[0].shape[-1])),))
+        refuse("torch.nn.LSTM", CallFacts({"proj_size": hx[0].shape[-1]}))
 
 
 def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:  # noqa: A002

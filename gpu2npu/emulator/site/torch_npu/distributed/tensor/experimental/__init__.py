@@ -4,9 +4,9 @@ import functools
 from typing import Any
 
 from gpu2npu.emulator.device.dispatch import limits
-from gpu2npu.support.limits import CallFacts
+from gpu2npu.support.conditions import CallFacts
 
-_lacking = limits.refused("torch.distributed.tensor.experimental.context_parallel", CallFacts(()))
+_lacking = limits.refused("torch.distributed.tensor.experimental.context_parallel", CallFacts())
 if _lacking is not None:
     raise ModuleNotFoundError(f"No module named {__name__!r}: {_lacking.evidence}", name=__name__)
 

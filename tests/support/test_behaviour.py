@@ -2,24 +2,21 @@
 
 import pytest
 
+from gpu2npu.support.behaviour import OUTCOMES, RAISES, behaviour, lifted, names, rows
+from gpu2npu.support.chips import CHIPS, chip_families, chip_family
+from gpu2npu.support.conditions import CallFacts, TensorFacts
 from gpu2npu.support.documented import documented, documented_names
-from gpu2npu.support.limits import (
-    CHIPS,
-    NOT_LISTED,
-    RAISES,
-    CallFacts,
-    chip_families,
-    chip_family,
-    known_limits,
-    lifted,
-    limit,
-    limited_names,
-)
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
 
+def call(dtypes=(), devices=(), arguments=None):
+    """The facts of a call, its tensors by dtypes and devices."""
+    made = [TensorFacts(dtype) for dtype in dtypes] + [TensorFacts(device=device) for device in devices]
+    return CallFacts(arguments or {}, tuple(made))
+
+
 def met(name, version="2.7.1", chip="910B", **given):
-    found = limit(name, CallFacts(**given), version, chip)
+    found = behaviour(name, call(**given), version, chip)
     return found.id if found is not None else None
 
 
@@ -28,21 +25,21 @@ def met(name, version="2.7.1", chip="910B", **given):
     [
         ("torch.nn.Linear", {"dtypes": ("float64",)}, "float64-cube"),
         ("aten::mm", {"dtypes": ("float64", "float64")}, "float64-cube"),
-        ("torch.set_default_dtype", {"dtypes": ("float64",)}, "float64-default"),
-        ("torch.set_default_dtype", {"dtypes": ("float32",)}, None),
+        ("torch.set_default_dtype", {"arguments": {"dtype": "float64"}}, "float64-default"),
+        ("torch.set_default_dtype", {"arguments": {"dtype": "float32"}}, None),
         ("torch.nn.Module.double", {}, "float64-module"),
         ("torch.matmul", {"dtypes": ("complex64",)}, "complex-cube"),
         ("torch.matmul", {"dtypes": ("int64",)}, "integer-cube"),
         ("torch.matmul", {"dtypes": ("float32",)}, None),
         ("torch.matmul", {}, None),
         ("torch.distributed.all_reduce", {"dtypes": ("float64",)}, "float64-hccl-reduce"),
-        ("torch.nn.Module.to", {"dtypes": ("float64",)}, "float64-module-to"),
+        ("torch.nn.Module.to", {"arguments": {"dtype": "float64"}}, "float64-module-to"),
         ("torch.einsum", {"dtypes": ("int64",)}, "integer-cube"),
         ("torch.distributed.gather", {"dtypes": ("complex64",)}, "complex-hccl"),
-        ("torch.nn.MaxPool2d", {"arguments": {"dilation": "2"}}, "max-pool-dilation"),
-        ("torch.nn.MaxPool2d", {"arguments": {"dilation": "(1, 1)"}}, None),
+        ("torch.nn.MaxPool2d", {"arguments": {"dilation": 2}}, "max-pool-dilation"),
+        ("torch.nn.MaxPool2d", {"arguments": {"dilation": (1, 1)}}, None),
         ("torch.nn.MaxPool2d", {}, None),
-        ("torch.nn.Embedding", {"arguments": {"sparse": "True"}}, None),
+        ("torch.nn.Embedding", {"arguments": {"sparse": True}}, None),
         ("torch.Tensor.to_sparse_csr", {}, "sparse-layout"),
         ("torch.Tensor.to", {"arguments": {"memory_format": "torch.channels_last"}}, "channels-last"),
     ],
@@ -55,13 +52,13 @@ def test_limits_differ_between_releases_and_chips():
     assert met("torch.from_dlpack", "2.7.1.post0", devices=("npu",)) == "dlpack"
     assert met("torch.from_dlpack", "2.7.1.post2", devices=("npu",)) is None
     assert met("torch.from_dlpack", "2.7.1.post0", devices=("cpu",)) is None
-    assert met("torch.nn.Embedding", "2.1.0.post0", arguments={"sparse": "True"}) == "sparse-embedding"
-    assert met("torch.nn.Embedding", "2.1.0.post3", arguments={"sparse": "True"}) is None
+    assert met("torch.nn.Embedding", "2.1.0.post0", arguments={"sparse": True}) == "sparse-embedding"
+    assert met("torch.nn.Embedding", "2.1.0.post3", arguments={"sparse": True}) is None
     assert met("torch.distributed.all_reduce", chip="950", dtypes=("float64",)) != "float64-hccl-reduce"
     assert met("torch.nn.Linear", chip="910A", dtypes=("bfloat16",)) == "bfloat16-first-generation"
     assert met("torch.nn.Linear", chip="910B", dtypes=("bfloat16",)) != "bfloat16-first-generation"
     with pytest.raises(ValueError, match="no chip family 'H100'"):
-        limit("torch.mm", CallFacts(), "2.7.1", "H100")
+        behaviour("torch.mm", CallFacts(), "2.7.1", "H100")
 
 
 @pytest.mark.parametrize(
@@ -79,20 +76,20 @@ def test_limits_differ_between_releases_and_chips():
     ],
 )
 def test_what_hccl_reduces_on_each_chip(dtype, op, chips):
-    given = CallFacts((dtype,), arguments={"op": f"torch.distributed.ReduceOp.{op}"})
-    found = {chip: limit("torch.distributed.all_reduce", given, "2.7.1", chip) for chip in CHIPS}
+    given = call((dtype,), arguments={"op": f"torch.distributed.ReduceOp.{op}"})
+    found = {chip: behaviour("torch.distributed.all_reduce", given, "2.7.1", chip) for chip in CHIPS}
     assert {chip for chip, each in found.items() if each is not None and each.outcome == RAISES} == chips
 
 
 def test_every_chip_differs_from_every_other():
     """A family of chips is named because a limit distinguishes it from the others."""
-    by_chip = {chip: {each.id for each in known_limits() if chip in each.chips} for chip in CHIPS}
+    by_chip = {chip: {each.id for each in rows() if chip in each.chips} for chip in CHIPS}
     same = [{one, other} for one in CHIPS for other in CHIPS if one < other and by_chip[one] == by_chip[other]]
     assert same == [{"910B", "910_93"}]  # two dies of the same generation in one package
 
 
 def test_a_post_release_lifts_a_limit():
-    given = CallFacts(devices=("npu",))
+    given = call(devices=("npu",))
     limit_lifted = lifted("torch.from_dlpack", given, "2.7.1")
     assert limit_lifted is not None and limit_lifted[1] == "2.7.1.post2"
     assert lifted("torch.from_dlpack", given, "2.7.1.post0") is None  # it meets the limit
@@ -139,29 +136,20 @@ def test_names_of_no_family(name):
 
 def test_bfloat16_on_the_first_generation():
     for name in ("torch.autocast", "torch.cuda.amp.autocast", "torch.set_default_dtype", "torch.nn.Module.bfloat16"):
-        given = {"dtypes": ("bfloat16",), "arguments": {"device_type": "'cuda'"}}
+        given = {"arguments": {"device_type": "cuda", "dtype": "bfloat16"}}
         assert (met(name, chip="310P", **given) or "").endswith("first-generation")
         assert met(name, chip="910B", **given) is None
-    assert met("torch.autocast", chip="910A", dtypes=("bfloat16",), arguments={"device_type": "'cpu'"}) is None
-
-
-def test_the_documentation_answers_where_no_limit_does():
-    found = limit("torch.nn.GELU", CallFacts(dtypes=("float64",)), "2.7.1")
-    assert found is not None and found.outcome == NOT_LISTED and "float64" in found.evidence
-    assert limit("torch.nn.GELU", CallFacts(dtypes=("float32",)), "2.7.1") is None
-    assert limit("torch.no_such_name", CallFacts(dtypes=("float64",)), "2.7.1") is None
+    assert met("torch.autocast", chip="910A", arguments={"device_type": "cpu", "dtype": "bfloat16"}) is None
 
 
 def test_every_limit_has_its_source_and_names_that_exist():
-    for each in known_limits():
+    for each in rows():
         assert each.source and each.evidence and each.advice, each.id
         assert each.chips <= set(CHIPS) and (each.apis or each.operators)
-        assert each.outcome in ("raises", "differs", "ignored")
-    unknown = [
-        name for name in limited_names() if name.startswith("torch.") and "no public" in verdict(name, "2.7.1").evidence
-    ]
+        assert each.outcome in OUTCOMES
+    unknown = [name for name in names() if name.startswith("torch.") and "no public" in verdict(name, "2.7.1").evidence]
     assert unknown == []
-    assert len({each.id for each in known_limits()}) == len(known_limits())
+    assert len({each.id for each in rows()}) == len(rows())
 
 
 def test_what_the_documentation_says():
