@@ -61,6 +61,18 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     help="Write a CSV of the operators that ran: calls, seconds, and whether NumPy computed them.",
 )
 @click.option("--strict", is_flag=True, help="Make an operator without a NumPy kernel an error.")
+@click.option(
+    "--shapes-only",
+    is_flag=True,
+    help="Leave the arithmetic out: all checks, shapes and accounting of memory, in little memory and time.",
+)
+@click.option(
+    "--value",
+    "values",
+    multiple=True,
+    metavar="WHERE=NUMBER",
+    help="With --shapes-only: the number that is read, instead of 0, on lines with this word, or on FILE:LINE.",
+)
 @click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
 @program_argument
 def run(
@@ -69,6 +81,8 @@ def run(
     torch_npu: str | None,
     op_report: Path | None,
     strict: bool,
+    shapes_only: bool,
+    values: tuple[str, ...],
     hide_real: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -83,6 +97,7 @@ def run(
     requested = None if torch_npu is None else known_torch_npu(torch_npu)
     if torch_npu is not None and requested is None:
         raise click.UsageError(f"--torch-npu: {unknown_torch_npu(torch_npu)}.")
+    _check_values(shapes_only, values)
     _check_installation(hide_real)
     if op_report is not None:
         _make_room(op_report)
@@ -94,6 +109,8 @@ def run(
         strict=strict,
         op_report=op_report,
         torch_npu=requested or newest_release(),
+        shapes_only=shapes_only,
+        values=values,
     )
     try:
         launch = prepare(command, environment, python=sys.executable)
@@ -107,6 +124,20 @@ def newest_release() -> str:
     """The newest release of torch_npu for the installed torch; for an unknown torch the newest there is."""
     newest = RELEASES[-1]
     return known_version(version("torch").partition("+")[0]) or known_version(newest) or newest
+
+
+def _check_values(shapes_only: bool, values: tuple[str, ...]) -> None:
+    """Refuse what no shapes-only run understands."""
+    if values and not shapes_only:
+        raise click.UsageError("--value is for runs with --shapes-only.")
+    for each in values:
+        where, _, number = each.rpartition("=")
+        try:
+            float(number)
+        except ValueError:
+            where = ""
+        if not where or ";" in each:
+            raise click.UsageError(f"--value {each}: give it as WORD=NUMBER or FILE:LINE=NUMBER, such as loss=1.0.")
 
 
 def _check_installation(hide_real: bool) -> None:

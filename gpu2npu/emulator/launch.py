@@ -21,6 +21,7 @@ REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproj
 NPUS = 8  # cards of one Atlas 800 server
 
 _OURS = frozenset({"GPU2NPU_NPUS", "GPU2NPU_STRICT", "GPU2NPU_OP_REPORT", "GPU2NPU_TORCH_NPU"})
+_OF_SHAPES = frozenset({"GPU2NPU_SHAPES_ONLY", "GPU2NPU_VALUES", "GPU2NPU_PLAN", "GPU2NPU_PLAN_STEPS"})
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as a shell gives them
 
@@ -51,6 +52,8 @@ def emulating(
     strict: bool = False,
     op_report: Path | None = None,
     torch_npu: str | None = None,
+    shapes_only: bool = False,
+    values: Sequence[str] = (),
 ) -> dict[str, str]:
     """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
 
@@ -58,13 +61,14 @@ def emulating(
     whether a virtual environment is activated or not; then that of the emulated machine's `npu-smi`. The ASCEND
     variables of the toolkit's set_env.sh name the emulated machine's files unless they are set. `soc` names the chip,
     which GPU2NPU_SOC does otherwise. `torch_npu` is the version of the
-    torch_npu release to imitate. With GPU2NPU_APEX=1 programs find Ascend's apex.
+    torch_npu release to imitate. `shapes_only` leaves the arithmetic out, and `values` says what the host then reads,
+    `loss=1.0` (see `shapes.values`). With GPU2NPU_APEX=1 programs find Ascend's apex.
     ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does. What an outer
     run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
     unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
     OMP_WAIT_POLICY has torch's idle CPU threads sleep: spinning, they take the core that the next one needs.
     """
-    result = {name: value for name, value in environment.items() if name not in _OURS}
+    result = {name: value for name, value in environment.items() if name not in _OURS | _OF_SHAPES}
     result.setdefault("OPENBLAS_NUM_THREADS", "1")
     result.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     folders = environment.get("PYTHONPATH")
@@ -85,6 +89,9 @@ def emulating(
         result["GPU2NPU_OP_REPORT"] = str(op_report.absolute())
     if torch_npu is not None:
         result["GPU2NPU_TORCH_NPU"] = torch_npu
+    if shapes_only:
+        result["GPU2NPU_SHAPES_ONLY"] = "1"
+        result["GPU2NPU_VALUES"] = ";".join(values)
     return result
 
 

@@ -6,6 +6,8 @@ from types import ModuleType
 
 import torch
 
+from gpu2npu.emulator import shapes
+
 _installed = False
 
 
@@ -44,6 +46,10 @@ def install(module: ModuleType) -> None:
     autocast.install()
     backward.install()
     frontend.install()
+    if shapes.is_on():
+        from gpu2npu.emulator.shapes import host
+
+        host.install()
     compiling.install()
     storages.install()
     tally.report_at_exit()

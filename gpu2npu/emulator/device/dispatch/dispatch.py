@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from gpu2npu.emulator import kernels, npu_ops
+from gpu2npu.emulator import kernels, npu_ops, shapes
 from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
+from gpu2npu.emulator.device.dispatch.tally import ComputedBy
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.sparse import dispatch as sparse
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
@@ -47,7 +48,7 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
-    for name, function in storage_ops.OWN.items():
+    for name, function in _storage_operators().items():
         implement(
             _aten,
             name,
@@ -59,6 +60,14 @@ def install() -> None:
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
     _every.fallback(untraced(_fallback), _KEY)
     _every.fallback(untraced(_sparse_fallback), "SparsePrivateUse1")
+
+
+def _storage_operators() -> dict[str, Callable[..., Any]]:
+    if not shapes.is_on():
+        return storage_ops.OWN
+    from gpu2npu.emulator.shapes import storage
+
+    return {**storage_ops.OWN, **storage.OWN}
 
 
 def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,14 +149,24 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
 
 def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:
     read = signature.read(op)
-    return computed.operator(read, kernel, direct, _at_first_call(functools.partial(_elsewhere, read)))
+    run = computed.operator(read, kernel, direct, _at_first_call(functools.partial(_elsewhere, read)))
+    return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.NUMPY)
 
 
 def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
     """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
     if read.op.namespace == definition.NAMESPACE:
         return definition.refusing(read.op)
-    return without_kernel.operator(read)
+    run = without_kernel.operator(read)
+    return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.BORROWED)
+
+
+def _without_arithmetic(read: signature.Signature, compute: Callable[..., Any], kind: ComputedBy) -> Callable[..., Any]:
+    if not shapes.is_on() or (kind is not ComputedBy.NUMPY and without_kernel.is_strict()):
+        return compute
+    from gpu2npu.emulator.shapes import operators
+
+    return operators.operator(read, compute, kind)
 
 
 def _at_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:

@@ -87,13 +87,14 @@ class _Pool:
 class Block(weakref.ref):  # type: ignore[type-arg]
     """A live block: forgets itself when its array dies."""
 
-    __slots__ = ("dtype", "key", "pool", "shape", "size")
+    __slots__ = ("dtype", "key", "known", "pool", "shape", "size")
     pool: _Pool
     size: int
     key: int
     # Of a C-contiguous array that is counted whole; None for others.
     shape: tuple[int, ...] | None
     dtype: torch.dtype
+    known: bool  # whether it holds values, in a shapes-only run; unset until something says so
 
 
 class Listener(Protocol):
