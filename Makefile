@@ -126,6 +126,10 @@ stress: $(INSTALLED)
 coverage-emulator: $(INSTALLED)
 	$(BIN)/python -m tools.emulator_coverage
 
+# The messages of the code and the rules into gpu2npu/locale, and its catalogues compiled.
+translations: $(INSTALLED)
+	$(BIN)/python -m tools.messages
+
 docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules schema > rules/.schema && mv rules/.schema rules/rule.schema.json
 	$(BIN)/gpu2npu rules docs -o docs/rules

@@ -1,4 +1,4 @@
-"""No test depends on a clock, nor on the tests before it.
+"""No test depends on a clock, on the tests before it, nor on the language of the machine.
 
 Properties have no deadline, and what is said to be linear is counted. pytest-randomly shuffles the tests; the seed at
 the end of a run, given as `--randomly-seed`, brings back its order and the examples of its properties.
@@ -29,6 +29,7 @@ settings.load_profile("untimed")
 
 # Where PYTHONDONTWRITEBYTECODE is set, each worker of each run would rewrite the asserts of all tests anew.
 sys.dont_write_bytecode = False
+os.environ["LC_ALL"] = "C.UTF-8"  # messages in English, in the commands that tests start too
 PACKAGE = Path(__file__).parents[1] / "gpu2npu"
 
 

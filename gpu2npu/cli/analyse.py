@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option, version_option
+from gpu2npu.cli.language import say
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _show(tables: Mapping[str, Table], notes: list[PathNote], folder: Path, quie
 
     for note in notes:
         if note.failed or not quiet:
-            print(f"{'Error' if note.failed else 'Note'}: {one_line(f'{note.path}: {note.reason}')}", file=sys.stderr)
+            say(f"{'Error' if note.failed else 'Note'}: {one_line(f'{note.path}: {note.reason}')}", err=True)
     if quiet:
         return
     print(one_line(f"-> {folder}"))

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from gpu2npu.cli.language import say
+from gpu2npu.language import message, shown
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.records import Outcome
-from gpu2npu.report.summary import problem_lines, summary_rows
+from gpu2npu.report.summary import largest_causes, problem_lines, summary_rows
 from gpu2npu.report.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
 _PLAIN_LINES = 10  # how many progress lines a pipe gets at most
 _FEW_FILES = 5
 _SECONDS_BETWEEN_DRAWINGS = 0.1
-_PLANNING = "Planning"
+_PLANNING = message("Planning")
 
 
 @contextmanager
-def progress_shown(quiet: bool, work: str = "Migrating") -> Iterator[Progress]:
+def progress_shown(quiet: bool, work: str = message("Migrating")) -> Iterator[Progress]:
     """Yields what to call with the number of files done and of all files. Shows on stderr; `work` labels the bar."""
     if quiet:
         yield no_progress
@@ -47,7 +49,7 @@ def _show_plainly(done: int, total: int, verb: str = "done") -> None:
     if verb == "planned" and total <= _FEW_FILES:  # which takes no time, and may end in one sentence
         return
     if done == total or (total > _PLAIN_LINES and done % step == 0):
-        print(f"{done} of {counted(total, 'file')} {verb}", file=sys.stderr, flush=True)
+        say(f"{done} of {counted(total, 'file')} {verb}", err=True)
 
 
 class _Bar:
@@ -67,7 +69,7 @@ class _Bar:
             self._bar = ProgressBar(console=Console(stderr=True), transient=True, auto_refresh=False)
             self._bar.start()
         if verb not in self._tasks:
-            self._tasks[verb] = self._bar.add_task(_PLANNING if verb == "planned" else self._work, total=total)
+            self._tasks[verb] = self._bar.add_task(shown(_PLANNING if verb == "planned" else self._work), total=total)
         now = time.monotonic()
         is_due = done == total or now - self._drawn >= _SECONDS_BETWEEN_DRAWINGS
         self._bar.update(self._tasks[verb], completed=done, refresh=is_due)
@@ -79,21 +81,24 @@ class _Bar:
             self._bar.stop()
 
 
-def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool) -> None:
-    """Show what could not be done, on stderr; then, unless `quiet`, what was left out and the summary, on `stream`."""
+def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool, steps: Iterable[str] = ()) -> None:
+    """Show what could not be done, on stderr; then, unless `quiet`, what was left out, the summary and the next
+    `steps`, on `stream`."""
     for line, failed in problem_lines(outcome):
         if failed:
-            print(f"Error: {line}", file=sys.stderr)
+            say(f"Error: {line}", err=True)
         elif not quiet:
-            print(f"Note: {line}", file=sys.stderr)
+            say(f"Note: {line}", err=True)
     if quiet:
         return
-    print(one_line(f"{outcome.name} -> {place}"), file=stream)
+    print(one_line(f"{outcome.name} -> {shown(place)}"), file=stream)
     if stream.isatty():
         _show_table(outcome, stream)
     else:
         for label, value in summary_rows(outcome):
-            print(f"{label}: {value}", file=stream)
+            print(f"{shown(label)}: {value}", file=stream)
+    for line in (*largest_causes(outcome), *steps):
+        print(one_line(shown(line)), file=stream)
 
 
 def _show_table(outcome: Outcome, stream: TextIO) -> None:
@@ -104,7 +109,7 @@ def _show_table(outcome: Outcome, stream: TextIO) -> None:
     table.add_column("what")
     table.add_column("number", justify="right")
     for label, value in summary_rows(outcome):
-        table.add_row(label, value)
+        table.add_row(shown(label), value)
     Console(file=stream).print(table)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from gpu2npu.cli.language import language_option
 from gpu2npu.near_names import did_you_mean
 
 
@@ -50,6 +51,8 @@ class LazyGroup(click.Group):
         if lazy is None:
             return None
         command: click.Command = getattr(import_module(lazy.module), lazy.attribute)
+        if language_option not in command.params:
+            command.params.append(language_option)
         return command
 
     def resolve_command(

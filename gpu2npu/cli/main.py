@@ -17,9 +17,11 @@ import click
 from gpu2npu import __version__
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import OWN_PROCESS, EndedBySignal
+from gpu2npu.language import of_locale, prefer
 from gpu2npu.project.errors import OutputError, UsageError
 
 EXIT_USAGE = 2
@@ -157,6 +159,7 @@ Exit codes:
     "what docs/affinity.md says, or some kinds such as rms-norm.",
 )
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
+@click.option("--findings", is_flag=True, help="With --diff: list the findings too, each at its place.")
 @click.option(
     "--watch",
     type=click.Path(path_type=Path),
@@ -196,13 +199,17 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(carry_out(options, tuple(ctx.args)))
 
 
+cli.params.append(language_option)
+click.Context.formatter_class = Help
+
+
 def _given_options(ctx: click.Context) -> list[str]:
     """The names of the options that are on the command line."""
     by_user = click.core.ParameterSource.COMMANDLINE
     return [
         option.opts[0]
         for option in ctx.command.params
-        if option.name is not None and ctx.get_parameter_source(option.name) is by_user
+        if option.name not in (None, language_option.name) and ctx.get_parameter_source(option.name) is by_user
     ]
 
 
@@ -219,6 +226,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        prefer(of_locale())
         result = cli.main(prog_name="gpu2npu", standalone_mode=False, obj=OWN_PROCESS)
         sys.stdout.flush()
     except click.ClickException as error:
@@ -247,5 +255,5 @@ def _leave_stdout() -> None:
 
 
 def _exit(message: str, code: int) -> NoReturn:
-    print(f"Error: {message}", file=sys.stderr)
+    say(f"Error: {message}", err=True)
     sys.exit(code)

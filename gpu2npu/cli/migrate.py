@@ -15,6 +15,7 @@ from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
 from gpu2npu.cli.rules.options import split_ids
 from gpu2npu.cli.signals import end_cleanly_on_signals
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+from gpu2npu.language import message, shown
 from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.location import Output
@@ -22,6 +23,7 @@ from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.report.diff import unified_diff
+from gpu2npu.report.summary import finding_lines, next_steps
 from gpu2npu.support.releases import RELEASES
 
 EXIT_COMPLETE = 0
@@ -47,13 +49,14 @@ def carry_out(
 
             return watch(source, settings, quiet)
         if folder is None:
-            return show_diff(source, settings, quiet)
+            return show_diff(source, settings, quiet, options["findings"])
         started = command or (("python", main) if main is not None else ())
         output = Output(folder, options["force"], options["log_level"].lower(), started)
         end_cleanly_on_signals()
         with progress_shown(quiet) as progress:
             outcome, destination = migrate_project(source, settings, output, progress)
-        show_outcome(outcome, str(destination), sys.stdout, quiet)
+        steps = next_steps(outcome, str(source), str(destination))
+        show_outcome(outcome, str(destination), sys.stdout, quiet, steps)
     except (UsageError, OutputError, BrokenPipeError):
         raise
     except Exception as error:
@@ -63,8 +66,8 @@ def carry_out(
     return EXIT_COMPLETE if outcome.complete else EXIT_INCOMPLETE
 
 
-def show_diff(source: Path, settings: Settings, quiet: bool) -> int:
-    """Prints the diff of the migration, writes nothing; returns the exit code."""
+def show_diff(source: Path, settings: Settings, quiet: bool, findings: bool = False) -> int:
+    """Print the diff of the migration, and its findings if asked for; write nothing. Returns the exit code."""
     end_cleanly_on_signals()
     with progress_shown(quiet) as progress:
         preview = preview_project(source, settings, progress)
@@ -73,7 +76,10 @@ def show_diff(source: Path, settings: Settings, quiet: bool) -> int:
             before = preview.before[file.path]
             diff = unified_diff(file.path, before, file.content, _sections(file.path, before))
             write_diff(diff, declared_encoding(before))
-    show_outcome(preview.outcome, "(nothing written)", sys.stderr, quiet)
+    if findings:
+        for place, words in finding_lines(preview.outcome):
+            click.echo(f"{place}: {shown(words)}", err=True)
+    show_outcome(preview.outcome, message("(nothing written)"), sys.stderr, quiet)
     return EXIT_COMPLETE if preview.outcome.complete else EXIT_INCOMPLETE
 
 
@@ -99,6 +105,8 @@ def _places(options: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Path,
         raise click.UsageError(
             "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
         )
+    if options["findings"] and not options["diff"]:
+        raise click.UsageError("--findings is for --diff: a migration writes its findings to files.")
     if command and diff:
         option = "--diff" if watched is None else "--watch"
         raise click.UsageError(f"The command after -- is for run_distributed_npu.sh, and {option} writes nothing.")

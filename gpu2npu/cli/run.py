@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.program_options import (
     PROGRAM_SETTINGS,
     check_program,
@@ -116,7 +117,7 @@ def run(
         launch = prepare(command, environment, python=sys.executable)
         _start(launch)
     except LaunchError as error:
-        click.echo(f"Error: {error}.", err=True)
+        say(f"Error: {error}.", err=True)
         sys.exit(error.exit_code)
 
 
@@ -167,7 +168,7 @@ def _show_ascend_files(launch: Launch) -> None:
     expected = str(EXPECTED)
     for script in scripts:
         if script.stat().st_size < MOST_SCRIPT and expected in script.read_text(encoding="utf-8", errors="replace"):
-            click.echo(
+            say(
                 f"Note: {script} names {expected}, which cannot be shown to CMD alone on this machine. Make it "
                 f"once for all programs: `sudo ln -s {ASCEND} {expected}`.",
                 err=True,

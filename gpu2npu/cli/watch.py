@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.migrate import show_diff
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.config import CONFIG_NAME
@@ -50,9 +51,9 @@ def show_if_saved(source: Path, settings: Settings, quiet: bool, seen: Stamps) -
     try:
         show_diff(source, settings, quiet)
     except UsageError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        say(f"Error: {error}", err=True)
     if not quiet:
-        print("Waiting for a file to be saved; Ctrl-C ends.", file=sys.stderr, flush=True)
+        say("Waiting for a file to be saved; Ctrl-C ends.", err=True)
     return stamps
 
 

@@ -9,6 +9,7 @@ from pygls.workspace import PositionCodec
 
 from gpu2npu.editor.fixes import LineEdit, edits_for, line_edits, lines_of
 from gpu2npu.editor.session import Checked
+from gpu2npu.language import shown
 from gpu2npu.records import Change, MigratedFile, Operation, Severity, Span
 
 _SOURCE = "gpu2npu"
@@ -53,14 +54,14 @@ def diagnostics(checked: Checked, codec: PositionCodec) -> Iterator[types.Diagno
     if migrated.failure is not None:
         yield types.Diagnostic(
             types.Range(types.Position(0, 0), types.Position(0, 0)),
-            f"Not checked: {migrated.failure}",
+            shown(f"Not checked: {migrated.failure}"),
             severity=types.DiagnosticSeverity.Error,
             source=_SOURCE,
         )
     for finding in migrated.findings:
         yield types.Diagnostic(
             places.range(finding.span),
-            finding.message,
+            shown(finding.message),
             severity=_SEVERITIES[finding.severity],
             code=finding.rule,
             source=_SOURCE,
@@ -76,7 +77,7 @@ def _edits(migrated: MigratedFile) -> Iterator[Change]:
 def _edit_diagnostic(change: Change, places: Places) -> types.Diagnostic:
     return types.Diagnostic(
         places.range(change.span),
-        f"{_title(change)}. {change.message}",
+        f"{_title(change)}. {shown(change.message)}",
         severity=types.DiagnosticSeverity.Information,
         code=change.rule,
         source=_SOURCE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpu2npu.language import shown
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.records import MigratedFile, Span
 from gpu2npu.support.verdicts import is_torch_api, verdict
@@ -21,10 +22,10 @@ def hover_text(migrated: MigratedFile, names: Names | None, release: str, at: Po
 def _migration(migrated: MigratedFile, at: Position) -> Iterator[str]:
     for change in migrated.changes:
         if change.before and _covers(change.span, at):
-            yield f"`{change.before}` becomes `{change.after}` ({change.rule})\n\n{change.message}"
+            yield f"`{change.before}` becomes `{change.after}` ({change.rule})\n\n{shown(change.message)}"
     for finding in migrated.findings:
         if _covers(finding.span, at):
-            yield f"**{finding.severity.value}**: {finding.message} ({finding.rule})"
+            yield f"**{finding.severity.value}**: {shown(finding.message)} ({finding.rule})"
 
 
 def _verdict(names: Names | None, release: str, at: Position) -> Iterator[str]:
@@ -34,7 +35,7 @@ def _verdict(names: Names | None, release: str, at: Position) -> Iterator[str]:
     judged = verdict(api, release)
     yield f"`{judged.api}`: {judged.kind.value} with torch_npu {release}. {judged.evidence}."
     if judged.advice:
-        yield judged.advice
+        yield shown(judged.advice)
 
 
 def _api(names: Names, at: Position) -> str | None:

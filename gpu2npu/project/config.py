@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.formats.kinds import OTHER_KINDS
+from gpu2npu.language import LANGUAGES, prefer
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
 from gpu2npu.support.chips import chip_families
@@ -85,6 +86,7 @@ _KEYS = {
     "exclude": _TEXTS,
     "skip-kinds": _TEXTS,
     "soc": _TEXTS,
+    "lang": _TEXT,
 }
 
 
@@ -116,6 +118,13 @@ def _checked(table: object, path: Path, prefix: str) -> Settings:
             place = f"{prefix}.{key}".lstrip(".")
             unknown = unknown_version if key == "version" else unknown_torch_npu
             raise UsageError(f"{path}: {place}: {unknown(table[key])}.")
+    if "lang" in table:
+        if table["lang"] not in LANGUAGES:
+            place = f"{prefix}.lang".lstrip(".")
+            raise UsageError(
+                f"{path}: {place}: there is no language {table['lang']!r}; there are {', '.join(LANGUAGES)}."
+            )
+        prefer(table["lang"])
     for kind in table.get("skip-kinds", ()):
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from gpu2npu.language import shown
 from gpu2npu.records import MigratedFile, Outcome
 from gpu2npu.report.text import counted, file_and_cell, one_line
 
@@ -32,7 +33,7 @@ def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
     logger.addHandler(handler)
     try:
         # Whatever the level: a log without a line could not be distinguished from a file of the project.
-        handler.handle(logger.makeRecord("gpu2npu", logging.INFO, "", 0, one_line(opening), (), None))
+        handler.handle(logger.makeRecord("gpu2npu", logging.INFO, "", 0, one_line(shown(opening)), (), None))
         for severity, message in _entries(outcome):
             logger.log(severity, "%s", one_line(message))
     finally:
@@ -41,36 +42,36 @@ def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
 
 def _entries(outcome: Outcome) -> Iterator[_Entry]:
     for path in outcome.skipped:
-        yield logging.INFO, f"{path}: left out (version control, caches and virtual environments are not copied)"
+        yield logging.INFO, shown(f"{path}: left out (version control, caches and virtual environments are not copied)")
     for note in outcome.notes:
-        yield logging.ERROR if note.failed else logging.WARNING, f"{note.path}: {note.reason}"
+        yield logging.ERROR if note.failed else logging.WARNING, f"{note.path}: {shown(note.reason)}"
     for file in outcome.files:
         yield from _file_entries(file)
     for path in outcome.copied:
-        yield logging.INFO, f"{path}: copied"
+        yield logging.INFO, f"{path}: {shown('copied')}"
     for native in outcome.native:
-        message = f"CUDA {native.kind.value} {native.api}, which needs an NPU version"
+        message = shown(f"CUDA {native.kind.value} {native.api}, which needs an NPU version")
         yield logging.WARNING, f"{native.path}:{native.line}: {message}"
     python = sum(file.path.endswith(".py") for file in outcome.files)
     changes = sum(len(file.changes) for file in outcome.files)
     findings = sum(len(file.findings) for file in outcome.files)
     sums = (counted(python, "Python file"), counted(changes, "change"), counted(findings, "finding"))
-    yield logging.INFO, f"{', '.join(sums)} in {outcome.seconds:.2f} s"
+    yield logging.INFO, shown(f"{', '.join(sums)} in {outcome.seconds:.2f} s")
 
 
 def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
     if file.failure is not None:
-        yield logging.ERROR, f"{file.path}: copied as it is, because it could not be migrated: {file.failure}"
+        yield logging.ERROR, shown(f"{file.path}: copied as it is, because it could not be migrated: {file.failure}")
     elif file.content is not None:
-        yield logging.INFO, f"{file.path}: migrated with {counted(len(file.changes), 'change')}"
+        yield logging.INFO, shown(f"{file.path}: migrated with {counted(len(file.changes), 'change')}")
     else:
-        yield logging.INFO, f"{file.path}: unchanged"
+        yield logging.INFO, f"{file.path}: {shown('unchanged')}"
     for change in file.changes:
         place = f"{file_and_cell(file.path, change.span)}:{change.span.start_line}"
-        yield logging.DEBUG, f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {change.message}"
+        yield logging.DEBUG, f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {shown(change.message)}"
     for finding in sorted(file.findings, key=lambda finding: (finding.span, finding.rule)):
         place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}"
-        yield logging.WARNING, f"{place}: {finding.api}: {finding.message}"
+        yield logging.WARNING, f"{place}: {finding.api}: {shown(finding.message)}"
     for advice in sorted(file.advice, key=lambda advice: (advice.span, advice.rule)):
         place = f"{file_and_cell(file.path, advice.span)}:{advice.span.start_line}"
-        yield logging.INFO, f"{place}: {advice.api}: {advice.message}"
+        yield logging.INFO, f"{place}: {advice.api}: {shown(advice.message)}"

@@ -1,18 +1,25 @@
-"""The numbers that sum a migration up."""
+"""Sums a migration up: its numbers, its largest causes, and what to open and to do next."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
+from gpu2npu.language import message
 from gpu2npu.records import FindingKind, Outcome
-from gpu2npu.report.text import one_line
+from gpu2npu.report.check.causes import causes_of, shown_names
+from gpu2npu.report.check.result import Part
+from gpu2npu.report.tables import CHANGE_LIST, FINDING_GROUPS
+from gpu2npu.report.text import counted, one_line
 
 _FINDING_LABELS = {
-    FindingKind.UNSUPPORTED: "Findings: unsupported on the NPU",
-    FindingKind.FALLBACK: "Findings: slow, run on the CPU",
-    FindingKind.UNKNOWN: "Findings: not known to be supported",
-    FindingKind.REVIEW: "Findings: to be reviewed by a person",
+    FindingKind.UNSUPPORTED: message("  unsupported on the NPU"),
+    FindingKind.FALLBACK: message("  slow, run on the CPU"),
+    FindingKind.UNKNOWN: message("  not known to be supported"),
+    FindingKind.REVIEW: message("  may mean CUDA, left unchanged"),
 }
+_LARGEST = 3  # causes that the summary names
+_ENTRIES = ("train.py", "main.py", "run.py")  # what a script that trains is mostly called
 
 
 def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
@@ -23,17 +30,48 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
     unchanged = sum(file.content is None and file.failure is None for file in python)
     kinds = Counter(finding.kind for file in outcome.files for finding in file.findings)
     rows = [
-        ("Python files", len(python)),
-        ("  migrated", sum(file.content is not None for file in python)),
-        ("  unchanged", unchanged),
-        ("Other files", len(outcome.copied) + len(others)),
-        ("  migrated", sum(file.content is not None for file in others)),
-        ("Could not be migrated or copied", failed),
-        ("Changes", sum(len(file.changes) for file in outcome.files)),
+        (message("Python files"), len(python)),
+        (message("  migrated"), sum(file.content is not None for file in python)),
+        (message("  unchanged"), unchanged),
+        (message("Other files"), len(outcome.copied) + len(others)),
+        (message("  migrated"), sum(file.content is not None for file in others)),
+        (message("Could not be migrated or copied"), failed),
+        (message("Changes"), sum(len(file.changes) for file in outcome.files)),
+        (message("Findings"), sum(kinds.values())),
         *((label, kinds[kind]) for kind, label in _FINDING_LABELS.items()),
-        ("Advice: could be faster or more precise", sum(len(file.advice) for file in outcome.files)),
+        (message("Advice: could be faster or more precise"), sum(len(file.advice) for file in outcome.files)),
     ]
-    return [*((label, str(value)) for label, value in rows), ("Seconds", f"{outcome.seconds:.2f}")]
+    return [*((label, str(value)) for label, value in rows), (message("Seconds"), f"{outcome.seconds:.2f}")]
+
+
+def largest_causes(outcome: Outcome) -> Iterator[str]:
+    """A sentence about all findings, and a line for each of the largest causes, the worst first."""
+    causes = causes_of((file.path, finding, Part.PROGRAM) for file in outcome.files for finding in file.findings)
+    if not causes:
+        return
+    places = counted(sum(cause.places for cause in causes), "finding")
+    files = counted(sum(bool(file.findings) for file in outcome.files), "file")
+    looked_at = len(outcome.files)
+    yield f"{places} of {counted(len(causes), 'cause')} in {files} ({looked_at} looked at). The largest causes:"
+    for cause in causes[:_LARGEST]:
+        yield f"  {cause.places} x {shown_names(cause)}, first at {cause.first[0]}"
+
+
+def next_steps(outcome: Outcome, source: str, destination: str) -> Iterator[str]:
+    """The two files to open first, and the command to run next, for what was written to `destination`."""
+    if any(file.findings for file in outcome.files):
+        yield f"Open first: {FINDING_GROUPS} (what is left to do, each cause once) and {CHANGE_LIST}, in {destination}"
+    script = next((entry for entry in _ENTRIES if any(file.path == entry for file in outcome.files)), "SCRIPT.py")
+    yield f"Next: gpu2npu verify -i {source} --migrated {destination} -- {script}"
+
+
+def finding_lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """The place and the words of each finding, for `--diff --findings`."""
+    for file in outcome.files:
+        for finding in sorted(file.findings, key=lambda each: (each.span, each.rule)):
+            cell = f"cell_{finding.span.cell}:" if finding.span.cell else ""
+            place = f"{file.path}:{cell}{finding.span.start_line}: {finding.severity.value} [{finding.rule}]"
+            yield one_line(f"{place} {finding.api}"), finding.message
 
 
 def problem_lines(outcome: Outcome) -> list[tuple[str, bool]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from gpu2npu.language import shown
 from gpu2npu.records import (
     Advice,
     AdviceKind,
@@ -129,7 +130,7 @@ def _change_row(path: str, change: Change) -> _Row:
         change.span.start_line,
         change.span.end_line,
         change.operation.value,
-        change.message,
+        shown(change.message),
         change.rule,
         change.before,
         change.after,
@@ -147,7 +148,7 @@ def _finding_row(path: str, finding: Finding) -> _Row:
         finding.span.start_line,
         finding.span.end_line,
         finding.api,
-        finding.message,
+        shown(finding.message),
         finding.severity.value,
         group_of(finding),
     )
@@ -169,7 +170,7 @@ def group_rows(files: Iterable[MigratedFile]) -> list[_Row]:
             cause.severity.value,
             cause.kind.value,
             "\n".join(f"{name} ({count})" for name, count in cause.names),
-            cause.advice,
+            shown(cause.advice),
             "\n".join(cause.rules),
             cause.places,
             cause.files,
@@ -189,7 +190,7 @@ def _advice_row(path: str, advice: Advice, message: str) -> _Row:
         advice.span.start_line,
         advice.span.end_line,
         advice.api,
-        message,
+        shown(message),
         Severity.ADVICE.value,
         group_of(advice),
     )
@@ -225,7 +226,7 @@ def affinity_rows(
             advice.form,
             advice.api,
             advice.replacement,
-            f"{advice.message} Written by --affinity {kind}." if kind else advice.message,
+            shown(f"{advice.message} Written by --affinity {kind}." if kind else advice.message),
             advice.rule,
             group_of(advice),
         )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpu2npu.language import shown
 from gpu2npu.report.webpage import embedded_json, render
 
 
 def verify_page(document: Mapping[str, Any], name: str) -> str:
     """The page of a document as `gpu2npu verify --format json` prints it."""
-    return render("verify.html", title=f"{name} on an NPU", name=name, result=document, data=embedded_json(document))
+    return render(
+        "verify.html", title=shown(f"{name} on an NPU"), name=name, result=document, data=embedded_json(document)
+    )

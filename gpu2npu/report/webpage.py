@@ -1,23 +1,49 @@
-"""The parts that all pages share: their templates, and data for their scripts."""
+"""The parts that all pages share: their templates, their language, and data for their scripts."""
 
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
+from gpu2npu.language import language, shown
+
+# A message in a template or script: _("..."), and sentence("...") with its values.
+MESSAGE = re.compile(r'\b(?:_|sentence)\("([^"\\]+)"')
+
 
 def render(template: str, **values: Any) -> str:
-    """The page that a template of `templates/` makes of the values."""
+    """The page that a template of `templates/` makes of the values, in the language in use."""
     environment = Environment(loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template(template).render(**values)
+    environment.globals |= {"_": _shown, "sentence": _sentence, "hours": _hours, "words_of": _words_of}
+    return environment.get_template(template).render(lang="zh-CN" if language() == "zh" else "en", **values)
 
 
 def _template(name: str) -> str:
     return (files("gpu2npu.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _shown(text: object) -> str:
+    return shown(str(text))
+
+
+def _sentence(template: str, *values: object) -> str:
+    """A message with a value for each pair of braces."""
+    return shown(template.format(*values))
+
+
+def _hours(low: float, high: float) -> str:
+    """A range of person-hours."""
+    return f"{low:.1f} to {high:.1f}" if high < 10 else f"{low:.0f} to {high:.0f}"
+
+
+def _words_of(script: str) -> Markup:
+    """The messages of a script in the language in use, for its function `_`."""
+    return embedded_json({text: shown(text) for text in MESSAGE.findall(_template(script))})
 
 
 def embedded_json(value: Any) -> Markup:

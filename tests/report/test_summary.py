@@ -10,7 +10,7 @@ from gpu2npu.records import (
     PathNote,
     Span,
 )
-from gpu2npu.report.summary import problem_lines, summary_rows
+from gpu2npu.report.summary import largest_causes, next_steps, problem_lines, summary_rows
 
 SPAN = Span(1, 0, 1, 1)
 CHANGE = Change(SPAN, "r", Operation.MODIFY, "m", "a", "b")
@@ -32,9 +32,22 @@ OUTCOME = Outcome(
 def test_the_numbers() -> None:
     assert [value for _, value in summary_rows(OUTCOME)] == [
         *("3", "1", "1", "2", "0", "2", "2"),
-        *("1", "0", "0", "1", "1"),
+        *("2", "1", "0", "0", "1", "1"),
         "0.46",
     ]
+
+
+def test_the_largest_causes_and_what_to_do_next() -> None:
+    assert list(largest_causes(OUTCOME)) == [
+        "2 findings of 2 causes in 1 file (3 looked at). The largest causes:",
+        "  1 x x, first at a.py:1",
+        "  1 x x, first at a.py:1",
+    ]
+    assert list(next_steps(OUTCOME, "p", "out/p_msft")) == [
+        "Open first: finding_groups.csv (what is left to do, each cause once) and change_list.csv, in out/p_msft",
+        "Next: gpu2npu verify -i p --migrated out/p_msft -- SCRIPT.py",
+    ]
+    assert not list(largest_causes(Outcome("p", (MigratedFile("a.py"),))))
 
 
 def test_problems_are_sorted_and_say_which_are_failures() -> None:

@@ -6,7 +6,6 @@ PYTORCH is a checkout of Ascend/pytorch, OP_PLUGIN one of Ascend/op-plugin. A li
 its number among the statements of that API; its wording stays there.
 """
 
-# ruff: noqa: RUF001 (the pages are Chinese)
 from __future__ import annotations
 
 import csv

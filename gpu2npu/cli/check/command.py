@@ -13,8 +13,10 @@ from gpu2npu.cli.check import repositories as check_repos
 from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.language import say
 from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files, split_ids
+from gpu2npu.language import message
 
 if TYPE_CHECKING:
     from gpu2npu.project.check.choice import CheckChoice
@@ -260,17 +262,17 @@ def _check_one(
     from gpu2npu.report.check.exit_code import exit_code
     from gpu2npu.report.text import one_line
 
-    with progress_shown(shown.quiet or not sys.stderr.isatty(), "Checking") as progress:
+    with progress_shown(shown.quiet or not sys.stderr.isatty(), message("Checking")) as progress:
         if sources == (_STDIN,):
             result, chosen = check_text(sys.stdin.buffer.read(), stdin_name, settings, choice, progress)
         else:
             result, chosen = check_project(sources, settings, choice, progress)
     if not shown.quiet:
         if chosen:
-            print(f"Note: no version is given; checked for the latest, {result.version} (-v).", file=sys.stderr)
+            say(f"Note: no version is given; checked for the latest, {result.version} (-v).", err=True)
         for note in result.notes:
             if not note.failed:
-                print(one_line(f"Note: {note.path}: {note.reason}"), file=sys.stderr)
+                say(one_line(f"Note: {note.path}: {note.reason}"), err=True)
     show(result, shown)
     return exit_code(_counted(result), bool(result.failures), shown.bar)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gpu2npu.cli.file_options import jobs_option
+from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.options import rule_files_argument, usage_errors
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_apart
@@ -42,11 +43,11 @@ def validate(files: tuple[Path, ...]) -> None:
         examples = sum(len(rule.examples) for rule in rules)
         gaps = [(rule, words) for rule in rules if (words := [*unshown_acts(rule)])]
         end = ", all good." if not gaps else ", which do not show all:"
-        click.echo(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}{end}")
+        say(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}{end}")
         _show_gaps(gaps)
         unshown = unshown or bool(gaps)
     for conflict in conflicts:
-        click.echo(
+        say(
             f"Note: where '{conflict.first.id}' and '{conflict.second.id}' both match, '{conflict.first.id}' counts: "
             f"{conflict.reason}."
         )
@@ -82,7 +83,7 @@ def test(files: tuple[Path, ...], jobs: int | None) -> None:
         _show_file(path, [(index, run) for index, rule in enumerate(found) for run in runs[rule.id]])
     proven = [_with_what_holds(rule, runs[rule.id]) for rule in rules]
     gaps = [(rule, words) for rule in proven if (words := [*unshown_acts(rule), *unshown_limits(rule)])]
-    click.echo(f"Examples show all of {len(rules) - len(gaps)} of {counted(len(rules), 'rule')}.")
+    say(f"Examples show all of {len(rules) - len(gaps)} of {counted(len(rules), 'rule')}.")
     _show_gaps(gaps)
     if any(run.problem is not None for found in runs.values() for run in found) or any(map(_is_unshown, proven)):
         raise SystemExit(EXIT_FAILED)
@@ -102,17 +103,17 @@ def _show_file(path: Path, runs: list[tuple[int, ExampleRun]]) -> None:
     for index, run in failures:
         _show(run, f"{path}: $.rules[{index}].examples[{run.index}]")
     good = len(runs) - len(failures)
-    click.secho(f"{path}: {good} of {counted(len(runs), 'example')} as shown", fg="red" if failures else "green")
+    say(f"{path}: {good} of {counted(len(runs), 'example')} as shown", fg="red" if failures else "green")
 
 
 def _show_gaps(gaps: list[tuple[Rule, list[str]]]) -> None:
     for rule, words in gaps:
-        click.echo(f"  {rule.id}: no example shows {' or '.join(words)}.")
+        say(f"  {rule.id}: no example shows {' or '.join(words)}.")
 
 
 def _show(run: ExampleRun, place: str) -> None:
-    click.secho(f"FAILED {run.rule.id}, example {run.index + 1}: {run.problem}", fg="red", bold=True)
-    click.echo(f"  at {place}")
+    say(f"FAILED {run.rule.id}, example {run.index + 1}: {run.problem}", fg="red", bold=True)
+    say(f"  at {place}")
     if not run.is_migrated:
         return
     expected, got = (text.splitlines() for text in (run.example.after, run.after))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.options import usage_errors
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.reference import reference
@@ -34,4 +35,4 @@ def docs(output: Path) -> None:
                 old.unlink()
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"'{output}' cannot be written: {error}.") from error
-    click.echo(f"Wrote {len(pages)} pages to {output}.")
+    say(f"Wrote {len(pages)} pages to {output}.")

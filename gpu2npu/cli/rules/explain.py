@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.engine import ProjectContext, scan_project
 from gpu2npu.project.config import CONFIG_NAME, read_config
@@ -61,7 +62,7 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
         found = explain_line(resolved.read_bytes(), name, line, rulebook, context, cell)
     except (ValueError, OSError, ExpressionTimeError) as error:
         raise UsageError(f"'{path}' cannot be explained: {error}.") from error
-    click.secho(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
+    say(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
     _show(found)
 
 
@@ -91,19 +92,19 @@ def _root(path: Path) -> Path:
 def _show(found: Explanation) -> None:
     click.echo(f"    {found.text.strip()}")
     if found.failure is not None:
-        click.secho(f"The file cannot be migrated: {found.failure}", fg="red")
+        say(f"The file cannot be migrated: {found.failure}", fg="red")
     for change in found.changes:
-        click.echo(f"Changed by {click.style(change.rule, fg='green', bold=True)}: {change.message}")
+        say(f"Changed by {click.style(change.rule, fg='green', bold=True)}: {change.message}")
         if change.before:
             click.secho(f"  - {change.before}", fg="red")
         click.secho(f"  + {change.after}", fg="green")
     for finding in found.findings:
         rule = click.style(finding.rule, fg="yellow", bold=True)
-        click.echo(f"Reported by {rule} ({finding.kind.value}): {finding.message}")
+        say(f"Reported by {rule} ({finding.kind.value}): {finding.message}")
     by_reason: dict[str, list[str]] = {}
     for rule_, reason in found.others:
         by_reason.setdefault(reason, []).append(click.style(rule_.id, bold=True))
     for reason, rules in by_reason.items():
-        click.echo(f"Nothing by {', '.join(rules)}: {reason}.")
+        say(f"Nothing by {', '.join(rules)}: {reason}.")
     if not (found.changes or found.findings or found.others or found.failure):
-        click.echo("No rule has its words on this line.")
+        say("No rule has its words on this line.")

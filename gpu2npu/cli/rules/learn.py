@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.new import write_rules
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.project.learn.learning import Learned, learn_rules
@@ -55,15 +56,15 @@ def learn(before: Path, after: Path, output: Path | None, files: tuple[Path, ...
 def _show(learned: Learned, *, to_stderr: bool) -> None:
     """The report: on stderr where stdout has the rules."""
     for proposal in learned.proposals:
-        click.secho(_proposal(proposal), bold=True, err=to_stderr)
+        say(_proposal(proposal), bold=True, err=to_stderr)
     for line in _numbers(learned):
-        click.echo(line, err=to_stderr)
+        say(line, err=to_stderr)
     if learned.left:
-        click.echo("Not explained (- the result of the rules, + what was written by hand):", err=to_stderr)
+        say("Not explained (- the result of the rules, + what was written by hand):", err=to_stderr)
     for difference in learned.left:
         for line in _difference(difference):
             colour = {"-": "red", "+": "green"}.get(line[:1])
-            click.secho(line, fg=colour, err=to_stderr)
+            say(line, fg=colour, err=to_stderr)
 
 
 def _proposal(proposal: Proposal) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
+from gpu2npu.language import shown
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
 from gpu2npu.rulebook.encode import encode_rule
@@ -43,14 +45,12 @@ def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> N
     width = max((len(rule.id) for rule in rules), default=0)
     for _, found in groupby(rules, key=lambda rule: rule.file):
         group = list(found)
-        click.secho(f"# {origin(group[0], packs)}", dim=True)
+        say(f"# {origin(group[0], packs)}", dim=True)
         for rule in group:
-            click.echo(f"{click.style(rule.id.ljust(width), bold=True)}  {one_line(rule)}")
+            say(f"{click.style(rule.id.ljust(width), bold=True)}  {shown(one_line(rule))}")
     for pack in packs:
         if not set(map(str, pack.files)) & {rule.file for rule in rules}:
-            click.secho(
-                f"# {PREFIX}{pack.name} of {pack.distribution} is not applied: -r {PREFIX}{pack.name}", dim=True
-            )
+            say(f"# {PREFIX}{pack.name} of {pack.distribution} is not applied: -r {PREFIX}{pack.name}", dim=True)
 
 
 def origin(rule: Rule, packs: Iterable[Pack]) -> str:
@@ -70,14 +70,14 @@ def show(rule_id: str, files: tuple[Path, ...]) -> None:
     """Show the rule ID: what it matches, what it does and why, and its examples."""
     with usage_errors():
         rule = select_rules(load_rulebook(files), [rule_id]).rules[0]
-    click.secho(rule.id, bold=True)
-    click.echo(rule.why)
-    click.echo("")
+    say(rule.id, bold=True)
+    say(rule.why)
+    say("")
     for sentence in (f"Matches {rule.match.text}.", *then_texts(rule.then), *limit_texts(rule)):
-        click.echo(f"  {sentence}")
-    click.echo(f"  It is {origin(rule, installed_packs())}.")
+        click.echo(f"  {shown(sentence)}")
+    say(f"  It is {origin(rule, installed_packs())}.")
     for example in rule.examples:
-        click.echo("")
+        say("")
         for line in _example_lines(example):
             click.echo(line)
 

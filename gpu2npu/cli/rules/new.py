@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.rulebook.builtin import SCHEMA_NAME, schema_path
 from gpu2npu.rulebook.match import kinds
 from gpu2npu.rulebook.schema import schema_text, starter
@@ -45,11 +46,11 @@ def new(rule_id: str, output: Path | None, kind: str) -> None:
 def write_rules(output: Path, text: str) -> None:
     """Write a new rule file, and the schema beside it unless it is there. Raises UsageError if the file exists."""
     _write(output, text)
-    click.echo(f"Wrote {output}.")
+    say(f"Wrote {output}.")
     schema_copy = output.parent / SCHEMA_NAME
     if not schema_copy.exists():
         _write(schema_copy, schema_text())
-        click.echo(f"Wrote {schema_copy}, which your editor completes the file with.")
+        say(f"Wrote {schema_copy}, which your editor completes the file with.")
 
 
 def _write(path: Path, text: str) -> None:

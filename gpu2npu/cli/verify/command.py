@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.file_options import version_option
+from gpu2npu.cli.language import say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.program_options import (
     ReportOptions,
@@ -203,7 +204,7 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     settings = Settings(version or "").or_else(read_config(source))
     outcome, destination = migrate_project(source, settings, Output(folder / "migration"))
     if not outcome.complete:
-        click.echo("Note: some files could not be migrated; see msFmkTranspltlog.txt in the copy.", err=True)
+        say("Note: some files could not be migrated; see msFmkTranspltlog.txt in the copy.", err=True)
     return destination
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import torch
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.program_options import ReportOptions
 from gpu2npu.cli.run import newest_release
 from gpu2npu.cli.verify.text import Losses, show_against, show_changes_near, show_failure, show_verdict
@@ -71,7 +72,7 @@ def missing_of(project: Path, cards: int) -> tuple[Unplayed, ...]:
     sources, _ = read_files(project, listed(project).python)
     found = unplayed(project, sources, cards)
     for each in found:
-        click.echo(f"Note: {each.sentence}.", err=True)
+        say(f"Note: {each.sentence}.", err=True)
     return found
 
 
@@ -111,10 +112,10 @@ def shown(
 
 def _update(file: Path, baseline: StoredRuns | None) -> None:
     if baseline is None:
-        click.echo(f"Note: {file} is not written, since the programs diverge.", err=True)
+        say(f"Note: {file} is not written, since the programs diverge.", err=True)
         return
     _write("--baseline", file, lambda file: write_baseline(file, baseline))
-    click.echo(f"Baseline of {len(baseline.runs)} runs: {file}.", err=True)
+    say(f"Baseline of {len(baseline.runs)} runs: {file}.", err=True)
 
 
 @contextmanager
@@ -133,7 +134,7 @@ def failures_shown(project: Path, missing: tuple[Unplayed, ...] = ()) -> Iterato
     except LaunchError as error:
         raise click.UsageError(f"{error}.") from None
     except RecordingError as error:
-        click.echo(f"Error: {error}.", err=True)
+        say(f"Error: {error}.", err=True)
         sys.exit(EXIT_FAILED)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
@@ -92,22 +93,22 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
     event = first.event
     module = explanation.module or "the training loop"
     rank = f" of rank {comparison.migrated.rank}" if comparison.migrated.world > 1 else ""
-    click.echo(f"Diverged at step {event.step + 1}{rank} in {module}: {explanation.cause.value}.")
+    say(f"Diverged at step {event.step + 1}{rank} in {module}: {explanation.cause.value}.")
     message = f"{event.kind.capitalize()} of {event.name}: {first.message}; {explanation.sentence}."
     largest = next((each.sentence for each in comparison.elements if each.event.key == event.key), "")
-    click.echo(f"{message} The element that differs most: {largest}." if largest else message)
+    say(f"{message} The element that differs most: {largest}." if largest else message)
     places = [_place(side, of) for side, of in (("original", first.original), ("migrated", first.migrated))]
-    click.echo("; ".join(filter(None, places)) or "No line of the project is being executed there.")
+    say("; ".join(filter(None, places)) or "No line of the project is being executed there.")
     operators = comparison.migrated.operators.get(explanation.module or "", ())
     if operators:
         listed = ", ".join(f"{name} ({_COMPUTED[kind]})" for name, kind in operators)
-        click.echo(f"Operators of {explanation.module} on the NPU: {listed}.")
+        say(f"Operators of {explanation.module} on the NPU: {listed}.")
     rows = touching(read_changes(copy), event.stack)
     if rows:
         nearest = rows[0]
         numbers = ", ".join(str(row.number) for row in rows[:_ROWS])
         row = "row" if len(rows) == 1 else "rows"
-        click.echo(f"{CHANGE_LIST}, {row} {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
+        say(f"{CHANGE_LIST}, {row} {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
     if {*comparison.migrated.reduced} != {*comparison.coarse}:
         _show_hf32(comparison)
     _show_releases(comparison)
@@ -118,12 +119,12 @@ def _show_releases(comparison: Comparison) -> None:
     """Say where the original was recorded with another release of PyTorch: operators may compute otherwise there."""
     there, here = (each.torch.partition("+")[0] for each in (comparison.original, comparison.migrated))
     if there != here:
-        click.echo(f"The original ran with PyTorch {there}, and the migrated program with {here}.")
+        say(f"The original ran with PyTorch {there}, and the migrated program with {here}.")
 
 
 def _show_compile(comparison: Comparison) -> None:
     if comparison.compile_switched_off:
-        click.echo("torch.compile is refused here, as neither device has a compiler: both ran without it.")
+        say("torch.compile is refused here, as neither device has a compiler: both ran without it.")
 
 
 def show_against(held: Against | None) -> None:
@@ -131,17 +132,17 @@ def show_against(held: Against | None) -> None:
     if held is None:
         return
     for sentence in (*held.notes, *(change.sentence for change in held.changes)):
-        click.echo(f"Baseline: {sentence}")
+        say(f"Baseline: {sentence}")
     if not held.changes:
-        click.echo(f"Baseline: nothing is slower, larger or different than in {held.runs} runs before.")
+        say(f"Baseline: nothing is slower, larger or different than in {held.runs} runs before.")
 
 
 def _show_same(comparison: Comparison) -> None:
     worst = max(comparison.measured, key=lambda each: each.units, default=None)
-    click.echo(f"The same: {comparison.steps} steps, {len(comparison.measured)} places compared.")
+    say(f"The same: {comparison.steps} steps, {len(comparison.measured)} places compared.")
     if worst is not None:
         place = f"{worst.original.kind} of {worst.original.name}, step {worst.original.step + 1}"
-        click.echo(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
+        say(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
     _show_hf32(comparison)
     _show_releases(comparison)
     _show_compile(comparison)
@@ -151,13 +152,11 @@ def _show_hf32(comparison: Comparison) -> None:
     """Say for which operators the NPU takes HF32, and where the tolerance is for something else."""
     taken, included = {*comparison.migrated.reduced}, {*comparison.coarse}
     if taken & included:
-        click.echo(f"The NPU takes HF32 for {' and '.join(sorted(taken & included))}: the tolerance includes it.")
+        say(f"The NPU takes HF32 for {' and '.join(sorted(taken & included))}: the tolerance includes it.")
     for family in sorted(taken - included):
-        click.echo(
-            f"The NPU takes HF32 for {family}, which the tolerance does not include: record with --hf32 {family}."
-        )
+        say(f"The NPU takes HF32 for {family}, which the tolerance does not include: record with --hf32 {family}.")
     for family in sorted(included - taken):
-        click.echo(f"The tolerance includes HF32 for {family}, which the NPU does not take: record without it.")
+        say(f"The tolerance includes HF32 for {family}, which the NPU does not take: record without it.")
 
 
 def _place(side: str, event: RecordedEvent | None) -> str:
@@ -170,14 +169,14 @@ def _place(side: str, event: RecordedEvent | None) -> str:
 def show_failure(error: FailedError) -> None:
     """The traceback of the program that failed."""
     click.echo(error.stderr, err=True)
-    click.echo(f"Error: {error}.", err=True)
+    say(f"Error: {error}.", err=True)
 
 
 def show_changes_near(error: FailedError, copy: Path) -> None:
     """The changes near the lines of a traceback."""
     changes = touching(read_changes(copy), _stack(error))
     for row in changes[:_ROWS]:
-        click.echo(f"{CHANGE_LIST}, row {row.number}: {row.path}, line {row.start}: {row.message}", err=True)
+        say(f"{CHANGE_LIST}, row {row.number}: {row.path}, line {row.start}: {row.message}", err=True)
 
 
 def _stack(error: FailedError) -> Stack:

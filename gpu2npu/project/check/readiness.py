@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpu2npu.records import FindingKind, Operation, Severity
 from gpu2npu.report.check.causes import causes_of, is_open
@@ -30,14 +31,22 @@ _OPERATOR = (0.5, 2.0)  # connect what the extension exports to it
 _NAMED = 3  # names of a cause that a reason shows
 
 
-def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode(), plugin: str = "") -> Readiness:  # noqa: B008 - it is frozen
-    """The verdict over all files of a check. With a `plugin` that takes the place of what blocks, nothing does."""
+def readiness(
+    files: Iterable[CheckedFile],
+    native: NativeCode = NativeCode(),  # noqa: B008 - it is frozen
+    plugin: str = "",
+    unread: int = 0,
+) -> Readiness:
+    """The verdict over all files of a check. With a `plugin` that takes the place of what blocks, nothing does.
+
+    `unread` is how many paths besides these files could not be looked at: a verdict without them is not "ready".
+    """
     checked = list(files)
     found = [(file.path, each.finding, each.part) for file in checked for each in file.findings]
     blockers = Counter(part for _, finding, part in found if finding.severity is Severity.BLOCKER)
     automatic = sum(_automatic(file) for file in checked)
     blocking = blockers.pop(Part.PROGRAM, 0)
-    failures = sum(file.failure is not None for file in checked)
+    failures = sum(file.failure is not None for file in checked) + unread
     causes = causes_of(found)
     kernels = native.kernels - native.apart
     stops, unsettled = (0, blocking + kernels) if plugin else (blocking + kernels, 0)
@@ -83,7 +92,7 @@ def _reasons(causes: Sequence[Cause], automatic: int, failures: int, native: Nat
     reasons.append(_times("files that could not be read", failures, _FAILURE))
     reasons.append(_times("automatic changes to look over", automatic, _READING))
     if causes or native.kernels or any(reason.count for reason in reasons):
-        reasons.append(_times("migrated project to try and compare", 1, _TRYING))
+        reasons.append(replace(_times("migrated project to try and compare", 1, _TRYING), constant=True))
     return _largest_first(reasons)
 
 
@@ -118,13 +127,13 @@ def _of_cause(cause: Cause, places: int) -> Reason:
     if hours is None:
         return Reason(about, places, 0.0, 0.0, "a note", cause.group)
     one, further = hours
-    low, high = (first + (places - 1) * each for first, each in zip(one, further, strict=True))
+    low, high = (round(first + (places - 1) * each, 2) for first, each in zip(one, further, strict=True))
     basis = f"{_span(one)} h for the first place, {_span(further)} h for each further one"
     return Reason(about, places, low, high, basis, cause.group)
 
 
 def _times(about: str, count: int, hours: _Hours) -> Reason:
-    return Reason(about, count, count * hours[0], count * hours[1], f"{_span(hours)} h each")
+    return Reason(about, count, round(count * hours[0], 2), round(count * hours[1], 2), f"{_span(hours)} h each")
 
 
 def _span(hours: _Hours) -> str:

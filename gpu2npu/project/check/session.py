@@ -83,6 +83,7 @@ def check_project(
     native = _sum(each.native for each in checked)
     met = {found.finding.rule for file in files for found in file.findings}
     release = trees[0].settings.release
+    problems = tuple(sorted({note for each in checked for note in each.notes}))
     result = CheckResult(
         name=", ".join(dict.fromkeys(tree.location.name for tree in trees)),
         version=pytorch_of(trees[0].settings.version),
@@ -93,10 +94,13 @@ def check_project(
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
         files=files,
         readiness=readiness(
-            files, native, own_plugin(trees[0].location.root, notes.plugins) if len(trees) == 1 else ""
+            files,
+            native,
+            own_plugin(trees[0].location.root, notes.plugins) if len(trees) == 1 else "",
+            sum(note.failed for note in problems),
         ),
         rules=tuple(notes.rules[rule] for rule in sorted(met)),
-        notes=tuple(sorted({note for each in checked for note in each.notes})),
+        notes=problems,
         native=native,
         expired=sum(len(entries) for entries in left.findings.values()),
         seconds=time.perf_counter() - started,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu2npu.language import shown
 from gpu2npu.records import FindingKind
 from gpu2npu.report.check.result import KINDS, CheckedFile, CheckedFinding, CheckResult
 from gpu2npu.report.text import one_line
@@ -31,12 +32,12 @@ def _annotation(file: CheckedFile, found: CheckedFinding) -> str:
         end = found.line + finding.span.end_line - finding.span.start_line
         where |= {"endLine": end, "col": finding.span.start_column + 1, "endColumn": finding.span.end_column + 1}
     where["title"] = f"gpu2npu {finding.rule}"
-    return _command(_COMMANDS[finding.kind], where, f"{finding.api}: {finding.message}")
+    return _command(_COMMANDS[finding.kind], where, f"{finding.api}: {shown(finding.message)}")
 
 
 def _failures(result: CheckResult) -> Iterator[str]:
     for path, reason in result.failures:
-        yield _command("error", {"file": path, "title": "gpu2npu"}, f"not checked: {reason}")
+        yield _command("error", {"file": path, "title": "gpu2npu"}, shown(f"not checked: {reason}"))
 
 
 def _command(name: str, properties: dict[str, object], message: str) -> str:

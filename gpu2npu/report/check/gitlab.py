@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import Any
 
+from gpu2npu.language import shown
 from gpu2npu.records import Severity
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult
 from gpu2npu.report.text import one_line
@@ -31,7 +32,7 @@ def gitlab_report(result: CheckResult) -> str:
 def _issue(file: CheckedFile, found: CheckedFinding) -> dict[str, Any]:
     finding = found.finding
     return {
-        "description": one_line(f"{finding.api}: {finding.message}"),
+        "description": one_line(f"{finding.api}: {shown(finding.message)}"),
         "check_name": finding.rule,
         "fingerprint": _fingerprint(file.path, found.fingerprint),
         "severity": _SEVERITIES[finding.severity],

@@ -5,32 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpu2npu.language import message, shown
 from gpu2npu.records import FindingKind
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import KINDS, CheckedFile, CheckResult, Readiness, Verdict
-from gpu2npu.report.check.text import LABELS, SEVERITY_LABELS, VERDICTS, apart
+from gpu2npu.report.check.text import LABELS, SEVERITY_LABELS, VERDICTS, apart, hours_range
 from gpu2npu.report.text import counted, file_and_cell
 from gpu2npu.report.webpage import embedded_json, render
 
 SHARES = (
-    ("automatic", "migrated automatically"),
-    ("review", "to be reviewed"),
-    ("blocking", "blocking"),
+    ("automatic", message("migrated automatically")),
+    ("review", "to be looked at"),
+    ("blocking", message("blocking")),
 )
 VERDICT_WORDS = {
-    Verdict.READY: "ready",
-    Verdict.REVIEW: "needs a look",
-    Verdict.BLOCKED: "blocked",
+    Verdict.READY: message("ready"),
+    Verdict.REVIEW: message("needs a look"),
+    Verdict.BLOCKED: message("blocked"),
     Verdict.NO_CUDA: "no CUDA",
 }
 
 
 def page(result: CheckResult) -> str:
     """The page of one project. Findings that a baseline has are only counted."""
-    shown = [file for file in result.files if file.changes or file.reported or file.failure is not None]
+    listed = [file for file in result.files if file.changes or file.reported or file.failure is not None]
+    evidence = ", ".join((result.evidence, *(f"Ascend{chip}" for chip in result.chips)))
+    quiet = len(result.files) - len(listed)
     return render(
         "check.html",
-        title=f"{result.name} on an NPU",
+        title=shown(f"{result.name} on an NPU"),
         result=result,
         verdict=VERDICT_WORDS[result.readiness.verdict],
         sentence=VERDICTS[result.readiness.verdict].removeprefix("blocked: "),
@@ -40,10 +43,17 @@ def page(result: CheckResult) -> str:
         severities=[(each.value, SEVERITY_LABELS[each], count) for each, count in result.severities.items()],
         causes=[(cause, shown_names(cause)) for cause in causes_of(result.places())],
         kinds=[(kind.value, LABELS[kind], result.counts[kind]) for kind in KINDS],
-        rows=[_row(file) for file in shown],
-        checked=counted(len(result.files), "file"),
-        quiet=counted(len(result.files) - len(shown), "other file") if len(shown) < len(result.files) else "",
-        data=embedded_json([_details(file) for file in shown]),
+        rows=[_row(file) for file in listed],
+        facts=shown(
+            f"For PyTorch {result.version}, by {evidence}."
+            f" Checked {counted(len(result.files), 'file')} with gpu2npu {result.tool_version}."
+        ),
+        unread=shown(f"The verdict is without what could not be read: {counted(len(result.failures), 'path')}.")
+        if result.failures
+        else "",
+        effort=hours_range(result.readiness.effort),
+        quiet=shown(f"{counted(quiet, 'other file')} with nothing to change and no findings.") if quiet else "",
+        data=embedded_json([_details(file) for file in listed]),
     )
 
 
@@ -82,7 +92,7 @@ def _details(file: CheckedFile) -> dict[str, Any]:
             "severity": found.finding.severity.value,
             "rule": found.finding.rule,
             "api": found.finding.api,
-            "message": found.finding.message,
+            "message": shown(found.finding.message),
             "first": found.context_start,
             "line": found.finding.span.start_line,
             "code": found.context,

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from enum import Enum
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from gpu2npu.language import shown
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult
 from gpu2npu.report.text import file_and_cell, one_line
 
@@ -38,7 +39,7 @@ def junit_report(result: CheckResult, failing: Collection[Enum]) -> str:
 def _add_finding(suite: Element, file: CheckedFile, found: CheckedFinding, failing: Collection[Enum]) -> None:
     finding = found.finding
     case = _case(suite, file.path, f"{finding.rule}: {finding.api}", found.line)
-    message = one_line(f"{finding.api}: {finding.message}")
+    message = one_line(f"{finding.api}: {shown(finding.message)}")
     if finding.kind in failing or finding.severity in failing:
         failure = SubElement(case, "failure", message=message, type=finding.severity.value)
         place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}:{finding.span.start_column + 1}"

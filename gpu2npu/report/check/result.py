@@ -105,7 +105,7 @@ class NativeCode:
 @dataclass(frozen=True)
 class Reason:
     """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together, by `basis`.
-    `group` is that of the cause that it is for, "" for none."""
+    `group` is that of the cause that it is for, "" for none. `constant` says that every project takes these hours."""
 
     about: str
     count: int
@@ -113,6 +113,7 @@ class Reason:
     high: float
     basis: str
     group: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,16 @@ class Effort:
 
     @property
     def low(self) -> float:
-        return sum(reason.low for reason in self.reasons)
+        return round(sum(reason.low for reason in self.reasons), 2)
 
     @property
     def high(self) -> float:
-        return sum(reason.high for reason in self.reasons)
+        return round(sum(reason.high for reason in self.reasons), 2)
+
+    @property
+    def of_code(self) -> Effort:
+        """The part that depends on the code."""
+        return Effort(tuple(reason for reason in self.reasons if not reason.constant))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gpu2npu.language import shown
 from gpu2npu.records import Finding, FindingKind
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, RuleNote
@@ -48,17 +49,17 @@ def _driver(result: CheckResult, docs_url: str) -> dict[str, Any]:
 
 
 def _rule(rule: RuleNote, docs_url: str) -> dict[str, Any]:
-    why = encodable(rule.why)
+    why = encodable(shown(rule.why))
     described: dict[str, Any] = {
         "id": rule.id,
         "shortDescription": {"text": why},
         "fullDescription": {"text": why},
-        "help": {"text": f"{why} `gpu2npu rules list` shows all rules."},
+        "help": {"text": f"{why} {shown('`gpu2npu rules list` shows all rules.')}"},
     }
     section = encodable(rule.section)
     if docs_url and rule.page:
         described["helpUri"] = _address(docs_url, rule.page)
-        section = f"{section or why} [About this rule]({described['helpUri']})"
+        section = f"{section or why} [{shown('About this rule')}]({described['helpUri']})"
     if section:  # which services show in place of the text
         described["help"]["markdown"] = section
     return described
@@ -76,7 +77,7 @@ def _invocation(result: CheckResult) -> dict[str, Any]:
     notifications = [
         {
             "level": "error",
-            "message": {"text": f"not checked: {encodable(reason)}"},
+            "message": {"text": encodable(shown(f"not checked: {reason}"))},
             "locations": [{"physicalLocation": {"artifactLocation": _artifact(path)}}],
         }
         for path, reason in result.failures
@@ -97,7 +98,7 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.kind],
-        "message": {"text": encodable(f"{finding.api}: {finding.message}")},
+        "message": {"text": encodable(f"{finding.api}: {shown(finding.message)}")},
         "locations": [location],
         "partialFingerprints": {FINGERPRINT: found.fingerprint},
         "properties": _properties(finding),

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from gpu2npu.language import shown
 from gpu2npu.records import Severity
 from gpu2npu.report.check.causes import causes_of, group_of, shown_names
 from gpu2npu.report.check.result import Cause, CheckedFile, CheckedFinding, CheckResult, Verdict
@@ -62,12 +63,12 @@ def _cause(result: CheckResult, cause: Cause, file: CheckedFile, found: CheckedF
     yield Text.assemble((" " * margin + "--> ", _MARGIN), one_line(f"{result.shown_root}{place}"))
     yield from _code(found, margin)
     advice = cause.message if len(cause.names) == 1 else cause.advice
-    yield Text.assemble((" " * margin + " = ", _MARGIN), one_line(advice))
+    yield Text.assemble((" " * margin + " = ", _MARGIN), one_line(shown(advice)))
     if cause.places > 1:
         further = ", ".join(cause.first[1:])
         more = ", ..." if cause.places > len(cause.first) else ""
-        counts = f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}"
-        counts += f", also {further}{more}" if further else ""
+        counts = shown(f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}")
+        counts += f", {shown('also')} {further}{more}" if further else ""
         yield Text.assemble((" " * margin + " = ", _MARGIN), (one_line(counts), "dim"))
 
 

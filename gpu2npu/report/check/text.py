@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu2npu.language import shown
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Cause, CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
@@ -14,7 +15,7 @@ LABELS = {
     FindingKind.UNSUPPORTED: "unsupported on the NPU",
     FindingKind.UNKNOWN: "not known to be supported",
     FindingKind.FALLBACK: "run on the CPU, slowly",
-    FindingKind.REVIEW: "to be reviewed by a person",
+    FindingKind.REVIEW: "that may mean CUDA, left unchanged",
 }
 SEVERITY_LABELS = {
     Severity.BLOCKER: "without a replacement",
@@ -31,6 +32,7 @@ VERDICTS = {
 }
 _MOST_BLOCKERS = 10
 _HOURS_A_DAY = 8
+_HALF_AN_HOUR = 0.5
 
 
 def text_report(result: CheckResult) -> str:
@@ -52,10 +54,11 @@ def line_report(result: CheckResult) -> str:
 def _cause_lines(result: CheckResult, cause: Cause) -> Iterator[str]:
     advice = cause.message if len(cause.names) == 1 else cause.advice
     yield one_line(f"{cause.severity.value}: {shown_names(cause)} [{cause.kind.value}, {', '.join(cause.rules)}]")
-    yield one_line(f"  {advice}")
+    yield one_line(f"  {shown(advice)}")
     where = ", ".join(f"{result.shown_root}{place}" for place in cause.first)
     more = ", ..." if cause.places > len(cause.first) else ""
-    yield one_line(f"  {counted(cause.places, 'place')} in {counted(cause.files, 'file')}: {where}{more}")
+    counts = shown(f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}")
+    yield one_line(f"  {counts}: {where}{more}")
 
 
 def _finding_line(result: CheckResult, file: CheckedFile, found: CheckedFinding) -> str:
@@ -63,19 +66,25 @@ def _finding_line(result: CheckResult, file: CheckedFile, found: CheckedFinding)
     finding = found.finding
     place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}:{finding.span.start_column + 1}"
     words = f"{finding.severity.value}, {finding.kind.value}"
-    return one_line(f"{result.shown_root}{place} {finding.rule} [{words}] {finding.api}: {finding.message}")
+    return one_line(f"{result.shown_root}{place} {finding.rule} [{words}] {finding.api}: {shown(finding.message)}")
 
 
 def failure_lines(result: CheckResult) -> list[str]:
     """A line for each file that could not be read or parsed."""
-    return [one_line(f"{result.shown_root}{path}: not checked: {reason}") for path, reason in result.failures]
+    return [one_line(shown(f"{result.shown_root}{path}: not checked: {reason}")) for path, reason in result.failures]
 
 
 def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
     """The verdict, with what blocks first, and the numbers; `causes` is how many causes were reported."""
+    yield from (one_line(shown(line)) for line in _summary(result, causes))
+
+
+def _summary(result: CheckResult, causes: int) -> Iterator[str]:
     readiness = result.readiness
     facts = ", ".join((f"PyTorch {result.version}", result.evidence, *(f"Ascend{chip}" for chip in result.chips)))
-    yield one_line(f"{result.name}: {VERDICTS[readiness.verdict]} ({facts})")
+    yield f"{result.name}: {shown(VERDICTS[readiness.verdict])} ({shown(facts)})"
+    if result.failures:
+        yield f"The verdict is without what could not be read: {counted(len(result.failures), 'path')}."
     if readiness.plugin:
         yield readiness.plugin
     if readiness.apart:
@@ -83,7 +92,7 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
     if readiness.blockers:
         yield "Blockers, the most used first:"
         for blocker in readiness.blockers[:_MOST_BLOCKERS]:
-            yield one_line(f"  {blocker.places} x {shown_names(blocker)}, first at {blocker.first[0]}")
+            yield f"  {blocker.places} x {shown_names(blocker)}, first at {blocker.first[0]}"
         if len(readiness.blockers) > _MOST_BLOCKERS:
             yield f"  and {counted(len(readiness.blockers) - _MOST_BLOCKERS, 'other')}"
     kernels = result.native.kernels - result.native.apart
@@ -96,22 +105,38 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
         shares = f"{automatic} are migrated automatically, {review} need a look, {blocking} block"
         yield f"Uses of CUDA: {readiness.uses}, of which {shares}"
     if readiness.effort.reasons:
-        yield f"Effort: {hours_range(readiness.effort)}, a rule of thumb; the largest parts:"
-        for reason in readiness.effort.reasons[:3]:
-            yield one_line(f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}")
+        yield from _effort_lines(readiness.effort)
     if readiness.effort.apart:
         yield f"Apart from the program, and not included: {hours_range(Effort(readiness.effort.apart))}"
     by_severity = ", ".join(
-        f"{count} {SEVERITY_LABELS[severity]}" for severity, count in result.severities.items() if count
+        f"{count} {shown(SEVERITY_LABELS[severity])}" for severity, count in result.severities.items() if count
     )
     total, files = counted(sum(result.counts.values()), "finding"), counted(len(result.files), "file")
-    of_causes = f" of {counted(causes, 'cause')}" if causes else ""
-    yield f"{total}{of_causes} in {files}" + (f": {by_severity}" if by_severity else "")
+    if causes:
+        having = counted(sum(bool(file.reported) for file in result.files), "file")
+        yield f"{total} of {counted(causes, 'cause')} in {having} ({len(result.files)} looked at): {by_severity}"
+    else:
+        yield f"No findings in {files}"
     if result.known:
         yield f"Not listed: {counted(result.known, 'finding')} of the baseline"
     if result.expired:
         entries = counted(result.expired, "entry", "entries")
         yield f"{entries} of the baseline matched no finding (--update-baseline removes what matches none)"
+
+
+def _effort_lines(effort: Effort) -> Iterator[str]:
+    """The hours that the code adds, with their largest parts, and apart from them those that every project takes."""
+    own = effort.of_code
+    if own.high >= _HALF_AN_HOUR:
+        yield f"Effort: {hours_range(effort)}, a rule of thumb; the largest parts:"
+        for reason in own.reasons[:3]:
+            if reason.high >= _HALF_AN_HOUR:
+                yield f"  {reason.low:.0f} to {reason.high:.0f} h for {shown(reason.about)}: {reason.count}"
+    else:
+        yield f"Effort: {hours_range(effort)}, a rule of thumb; the code itself adds next to nothing"
+    for reason in effort.reasons:
+        if reason.constant:
+            yield f"  {reason.low:.0f} to {reason.high:.0f} h to try and compare the result, as for every project"
 
 
 def apart(readiness: Readiness) -> str:

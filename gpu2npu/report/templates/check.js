@@ -1,5 +1,6 @@
 "use strict";
 (() => {
+  const _ = (text, ...values) => (words[text] ?? text).replace(/\{(\d+)\}/g, (_whole, index) => values[index]);
   const details = JSON.parse(document.getElementById("data").textContent);
   const rows = [...document.querySelectorAll("#files tbody tr")];
   const search = document.getElementById("search");
@@ -23,7 +24,7 @@
       if (row.nextElementSibling?.classList.contains("details")) row.nextElementSibling.hidden = !fits;
       shown += fits;
     }
-    document.getElementById("shown").textContent = `files shown: ${shown} of ${rows.length}`;
+    document.getElementById("shown").textContent = _("files shown: {0} of {1}", shown, rows.length);
   };
 
   const finding = (found) => {
@@ -99,7 +100,7 @@
     const below = make("tr", "details");
     const cell = Object.assign(make("td"), { colSpan: row.cells.length });
     cell.append(...file.findings.map(finding));
-    if (file.diff) cell.append(make("h3", "", "What a migration changes"), sideBySide(file.diff));
+    if (file.diff) cell.append(make("h3", "", _("What a migration changes")), sideBySide(file.diff));
     below.append(cell);
     row.after(below);
   };

@@ -1,5 +1,6 @@
 "use strict";
 (() => {
+  const _ = (text, ...values) => (words[text] ?? text).replace(/\{(\d+)\}/g, (_whole, index) => values[index]);
   const body = document.querySelector("#repositories tbody");
   const rows = [...body.rows];
   const search = document.getElementById("search");
@@ -11,7 +12,7 @@
       row.hidden = !row.dataset.path.includes(word) || (only.value !== "" && row.dataset.verdict !== only.value);
     });
     document.getElementById("shown").textContent =
-      `repositories shown: ${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+      _("repositories shown: {0} of {1}", rows.filter((row) => !row.hidden).length, rows.length);
   };
 
   const value = (row, column) => {

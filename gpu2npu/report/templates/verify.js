@@ -1,5 +1,6 @@
 "use strict";
 (() => {
+  const _ = (text, ...values) => (words[text] ?? text).replace(/\{(\d+)\}/g, (_whole, index) => values[index]);
   const data = JSON.parse(document.getElementById("data").textContent);
   const make = (name, text) => {
     const element = document.createElement(name);
@@ -37,7 +38,7 @@
       draw("text", { x: left - 8, y: y(loss) + 4, "text-anchor": "end" }, loss);
     }
     for (const step of ticks(1, data.losses.length, 1)) draw("text", { x: x(step), y: bottom + 17, "text-anchor": "middle" }, step);
-    draw("text", { x: right, y: bottom + 32, "text-anchor": "end" }, "step");
+    draw("text", { x: right, y: bottom + 32, "text-anchor": "end" }, _("step"));
     for (const [side, colour, dash] of [["original", "automatic", ""], ["migrated", "blocking", "6 4"]]) {
       const points = data.losses.filter((each) => Number.isFinite(each[side])).map((each) => `${x(each.step)},${y(each[side])}`);
       const line = { points: points.join(" "), fill: "none", stroke: `var(--${colour})`, "stroke-width": 2, "stroke-dasharray": dash };
@@ -63,15 +64,15 @@
     return box;
   };
   const show = (place, cell) => {
-    const heading = `${place.kind} of ${place.name}, step ${cell.step}: error ${cell.error} of the norm, tolerance ${cell.tolerance}`;
+    const heading = _("{0} of {1}, step {2}: error {3} of the norm, tolerance {4}", place.kind, place.name, cell.step, cell.error, cell.tolerance);
     chosen.replaceChildren(make("h3", heading));
     for (const side of ["original", "migrated"]) {
       const tensor = cell[side];
       const stack = tensor.stack || [];
-      chosen.append(make("p", `${side}: ${tensor.dtype} [${tensor.shape}], norm ${tensor.norm}, largest ${tensor.largest}, ` +
-        `not finite ${tensor.unfinite}, first ${tensor.first.join(", ")}`));
+      chosen.append(make("p", _("{0}: {1} [{2}], norm {3}, largest {4}, not finite {5}, first {6}", _(side), tensor.dtype, tensor.shape, tensor.norm,
+        tensor.largest, tensor.unfinite, tensor.first.join(", "))));
       if (!stack.length) continue;
-      const where = make("p", stack.join(", called at "));
+      const where = make("p", stack.join(`, ${_("called at")} `));
       where.className = "soft";
       chosen.append(where, code(side, stack));
     }
@@ -88,8 +89,8 @@
         const button = make("button", "\u00a0");
         button.type = "button";
         button.style.background = colour(cell.units);
-        button.title = `step ${step}: ${cell.units}`;
-        button.setAttribute("aria-label", `${place.kind} ${place.name}, step ${step}: ${cell.units}`);
+        button.title = _("step {0}: {1}", step, cell.units);
+        button.setAttribute("aria-label", `${place.kind} ${place.name}, ${_("step {0}: {1}", step, cell.units)}`);
         button.addEventListener("click", () => show(place, cell));
         box.append(button);
       }

@@ -1,0 +1,105 @@
+"""The language of the command line: the option --lang, what is printed, and the help, whose wide characters take two
+columns of a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+from unicodedata import east_asian_width
+
+import click
+
+from gpu2npu.language import LANGUAGES, choose, language, shown
+
+# Characters of two columns, and those of them that must not begin a line: closing marks and brackets.
+_WIDE = r"\u2e80-\u9fff\uff00-\uffee"
+_CLOSING = r"[\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f\u201d]*"
+# A word of a language with spaces, or one wide character.
+_UNIT = re.compile(rf"[{_WIDE}]{_CLOSING}|[^\s{_WIDE}]+{_CLOSING}|\s+")
+_COLUMNS = re.compile(r"(\s{2,})")
+
+
+def say(text: str, err: bool = False, **style: Any) -> None:
+    """Print a message in the language in use, on stderr if `err`; `style` is that of click.style."""
+    click.secho(shown(text), file=sys.stderr if err else sys.stdout, **style)
+
+
+def _chosen(_ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        choose(name)
+
+
+language_option = click.Option(
+    ["--lang"],
+    type=click.Choice(LANGUAGES),
+    is_eager=True,
+    expose_value=False,
+    callback=_chosen,
+    help="The language of what is printed and reported.  [default: that of the locale]",
+)
+
+
+class Help(click.HelpFormatter):
+    """As click's, in the language in use."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, f"{shown(prefix or 'Usage:').strip()} ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(shown(heading))
+
+    def write_text(self, text: str) -> None:
+        if language() == "en":
+            super().write_text(text)
+            return
+        self.write("\n\n".join(self._paragraph(part) for part in text.strip().split("\n\n")) + "\n")
+
+    def _paragraph(self, part: str) -> str:
+        margin = " " * self.current_indent
+        lines = part.strip("\n").split("\n")
+        if lines[0].strip() != "\b":
+            return "\n".join(margin + line for line in wrapped(shown(" ".join(part.split())), self._room()))
+        return "\n".join(margin + "".join(map(shown, _COLUMNS.split(line))) for line in lines[1:])
+
+    def _room(self) -> int:
+        return max(self.width - self.current_indent, 11)
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        if language() == "en":
+            super().write_dl(rows, col_max, col_spacing)
+            return
+        rows = list(rows)
+        first = min(max((cells(name) for name, _ in rows), default=0), col_max) + col_spacing
+        margin = " " * self.current_indent
+        for name, text in rows:
+            lines = wrapped(shown(text), max(self._room() - first - 2, 10))
+            fits = cells(name) <= first - col_spacing
+            self.write(f"{margin}{name}")
+            self.write(" " * (first - cells(name)) if fits else f"\n{margin}{' ' * first}")
+            self.write(f"\n{margin}{' ' * first}".join(lines) + "\n")
+
+
+def cells(text: str) -> int:
+    """The columns that a text takes on a terminal, without its escape sequences."""
+    return sum(2 if east_asian_width(each) in "WF" else 1 for each in click.unstyle(text))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns; a wide character may end any of them."""
+    lines, line, used = [], "", 0
+    for unit in _units(text):
+        size = cells(unit)
+        if used + size > width and line.strip():
+            lines.append(line.rstrip())
+            line, used = "", 0
+            if unit.isspace():
+                continue
+        line += unit
+        used += size
+    return [*lines, line.rstrip()]
+
+
+def _units(text: str) -> Iterator[str]:
+    return (match.group() for match in _UNIT.finditer(text))

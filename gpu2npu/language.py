@@ -1,0 +1,228 @@
+"""The language that people are addressed in: English, or Chinese by the locale, `--lang` or a project's settings.
+
+Records, caches and JSON hold English. A text is translated where it is written for a person, by `shown`: the catalogue
+has the templates of all messages ("torch_npu {release} does not have {name}."), by which the values in a text are found
+and put into the translation. So a message is an ordinary f-string, and whoever writes one has nothing to mark;
+`make translations` collects them.
+"""
+
+from __future__ import annotations
+
+import gettext
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+
+LANGUAGES = ("en", "zh")
+DOMAIN = "gpu2npu"
+LOCALE = Path(__file__).parent / "locale"
+# One placeholder of a template: a value of an f-string by its number, or the name that str.format gives a value.
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
+_Reading = tuple[int, str]
+_SENTENCE_END = re.compile(r"(?<=[.!?:;,)\]])\s+")
+_GAP = re.compile(r"(\s*\n\s*)")
+# Letters up to which the fixed text of a template is found everywhere ("{0} of {1}"): it is for numbers, "3 places".
+_SHORT = 4
+_VERBS = ("is", "are")
+_REMEMBERED = 20_000  # texts whose translation is remembered
+
+
+@dataclass(frozen=True)
+class _Template:
+    """A message with placeholders: what it looks like, its longest fixed text and all of it, and its translation."""
+
+    pattern: str
+    names: tuple[str, ...]
+    fixed: int
+    longest: str
+    translation: str
+
+
+@dataclass
+class _Catalogue:
+    exact: dict[str, str] = field(default_factory=dict)
+    templates: list[_Template] = field(default_factory=list)
+
+    def add(self, messages: Mapping[str, str]) -> None:
+        """Add messages with their translations; the templates with the most fixed text are tried first."""
+        for message, translation in messages.items():
+            if message and translation:
+                if PLACEHOLDER.search(message):
+                    self.templates.append(_template(message, translation))
+                else:
+                    self.exact[message] = translation
+        self.templates.sort(key=lambda template: -template.fixed)
+
+
+_current = "en"
+_is_chosen = False
+_catalogue: _Catalogue | None = None
+_added: dict[str, dict[str, str]] = defaultdict(dict)
+
+
+def language() -> str:
+    """The language in use, one of LANGUAGES."""
+    return _current
+
+
+def use(name: str) -> None:
+    """Write for people in this language, one of LANGUAGES, from now on."""
+    global _current, _catalogue
+    if name not in LANGUAGES:
+        raise ValueError(f"There is no language {name!r}; there are {' and '.join(LANGUAGES)}.")
+    if name != _current:
+        _current, _catalogue = name, None
+        _forget()
+
+
+def choose(name: str) -> None:
+    """As `use`, for good: what the user asks for has precedence over the settings of a project."""
+    global _is_chosen
+    use(name)
+    _is_chosen = True
+
+
+def prefer(name: str) -> None:
+    """As `use`, unless the user has chosen."""
+    if not _is_chosen:
+        use(name)
+
+
+def of_locale(environment: Mapping[str, str] = os.environ) -> str:
+    """The language of the locale: the first of LC_ALL, LC_MESSAGES and LANG that is set decides."""
+    stated = next((value for name in _LOCALE_VARIABLES if (value := environment.get(name))), "")
+    return next((each for each in LANGUAGES if stated.lower().startswith(each)), "en")
+
+
+def add_translation(message: str, translations: Mapping[str, str]) -> None:
+    """Add what a user's own rule says in other languages."""
+    for name, translation in translations.items():
+        if _added[name].get(message) != translation:
+            _added[name][message] = translation
+            if _catalogue is not None and name == _current:
+                _catalogue.exact[message] = translation
+                _forget()
+
+
+def message(text: str) -> str:
+    """The text itself, which is a message though it is a single word: it is translated where it is shown."""
+    return text
+
+
+def shown(text: str) -> str:
+    """The text in the language in use; a text that the catalogue does not have stays English."""
+    if _current == "en" or not text.strip():
+        return text
+    return _translated(text)
+
+
+def translations(name: str) -> Mapping[str, str]:
+    """All messages of the catalogue of a language, with their translations."""
+    catalogue = gettext.translation(DOMAIN, LOCALE, [name], fallback=True)
+    return dict(getattr(catalogue, "_catalog", {}))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _translated(text: str) -> str:
+    return _best(text)[1]
+
+
+def _forget() -> None:
+    _translated.cache_clear()
+    _remembered.cache_clear()
+
+
+def _best(text: str) -> _Reading:
+    """Count the characters of a text that the catalogue has, and translate by it: the text as one message, with
+    those in its values, or the messages that it joins. The reading that explains the most of the text counts."""
+    readings = [*_as_one(text), *_as_several(text)]
+    return max(readings, key=lambda reading: reading[0], default=(0, text))
+
+
+def _as_one(text: str) -> Iterator[_Reading]:
+    catalogue = _loaded()
+    lowered = f"{text[:1].lower()}{text[1:]}"  # a part of a message may begin a sentence
+    for spelled in dict.fromkeys((text, f" {text}", lowered)):
+        exact = catalogue.exact.get(spelled)
+        if exact is not None:
+            yield len(text) + 1, exact.lstrip() if spelled.startswith(" ") and not text.startswith(" ") else exact
+            return
+    for spelled in dict.fromkeys((text, f" {text}", lowered)):
+        for template in catalogue.templates:
+            if template.longest in spelled and (match := _compiled(template.pattern).fullmatch(spelled)):
+                values = {name: _value(found) for name, found in zip(template.names, match.groups(), strict=True)}
+                known = template.fixed + sum(score for score, _ in values.values())
+                filled = _filled(template.translation, values)
+                yield known, filled.lstrip() if spelled.startswith(" ") and not text.startswith(" ") else filled
+
+
+def _as_several(text: str) -> Iterator[_Reading]:
+    """By lines, or else by sentences: a first message of its own, and the rest."""
+    for gap in (_GAP, _SENTENCE_END):
+        for cut in gap.finditer(text):
+            heads = list(_as_one(text[: cut.start()]))
+            if heads:
+                score, head = max(heads)
+                further, rest = _remembered(text[cut.end() :])
+                yield score + further, f"{head}{cut.group() if gap is _GAP or not _is_wide(head[-1:]) else ''}{rest}"
+
+
+def _is_wide(character: str) -> bool:
+    return character > "\u2e7f"
+
+
+def _value(text: str) -> _Reading:
+    """A value within a message: words such as "tests" are names of the user's, and only phrases are translated, if most
+    of them is known. Verbs are for sentences in English."""
+    if text.strip() in _VERBS:
+        return len(text), ""
+    reading = _remembered(text) if " " in text.strip() else (0, text)
+    return reading if reading[0] * 3 >= len(text) else (0, text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered(text: str) -> _Reading:
+    return _best(text)
+
+
+def _filled(translation: str, values: Mapping[str, _Reading]) -> str:
+    return PLACEHOLDER.sub(lambda each: values[each[1]][1] if each[1] in values else each[0], translation)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL)
+
+
+def _loaded() -> _Catalogue:
+    global _catalogue
+    if _catalogue is None:
+        _catalogue = _Catalogue()
+        _catalogue.add(translations(_current))
+        _catalogue.add(_added[_current])
+    return _catalogue
+
+
+def _template(message: str, translation: str) -> _Template:
+    parts = PLACEHOLDER.split(message)
+    fixed = parts[::2]
+    length = sum(map(len, fixed))
+    letters = sum(each.isalpha() for part in fixed for each in part)
+    value = "(.*?)" if letters > _SHORT else r"(\d[\d.,%]*(?: [A-Za-z]+)?|)"
+    pattern = "".join(re.escape(part) if index % 2 == 0 else value for index, part in enumerate(parts))
+    return _Template(pattern, tuple(parts[1::2]), length, max(fixed, key=len), translation)
+
+
+def in_language(name: str, texts: Iterable[str]) -> list[str]:
+    """The texts in a language, whatever is in use."""
+    before = _current
+    use(name)
+    try:
+        return [shown(text) for text in texts]
+    finally:
+        use(before)

@@ -1,0 +1,118 @@
+"""Every message has a translation with the same values, and a text is translated where it is shown."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu2npu import language
+from gpu2npu.cli.language import cells, wrapped
+from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
+from tools.messages import all_messages, is_prose, messages_of_python
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    language.use("zh")
+    yield
+    language.use("en")
+
+
+def test_every_message_has_a_translation() -> None:
+    """Mended by `make translations`, which names those without one, and a line in gpu2npu/locale for each."""
+    have = translations("zh")
+    missing = {text: places[0] for text, places in all_messages().items() if not have.get(text)}
+    assert missing == {}
+
+
+def test_a_translation_has_the_values_of_its_message() -> None:
+    for text, translation in translations("zh").items():
+        assert set(PLACEHOLDER.findall(translation)) == set(PLACEHOLDER.findall(text)), text
+
+
+def test_what_is_collected() -> None:
+    source = '''
+def f(name, place):
+    """A docstring is no message."""
+    pattern = re.compile("the end of it")
+    raise ValueError(f"The file '{name}' is not in {place}.")
+x = shown("ready"), counted(3, "file"), "from torch import nn", "x is not None"
+'''
+    found = [text for _, text in messages_of_python(source)]
+    assert found == ["ready", "{0} file", "{0} files", "The file '{0}' is not in {1}."]
+    assert not is_prose("train.py")
+
+
+@pytest.mark.usefixtures("chinese")
+def test_values_are_found_in_a_text_and_put_into_its_translation() -> None:
+    assert shown("The input 'src dir' does not exist or is neither a folder nor a file.") == (
+        "输入 'src dir' 不存在，或既不是文件夹也不是文件。"
+    )
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_message_in_a_message_and_one_after_another_are_translated_too() -> None:
+    inner = "Error: gpu2npu itself failed (KeyError: 'x'); the traceback is in '/tmp/a.log', and please report this."
+    assert shown(inner) == "错误：gpu2npu 自身出错（KeyError: 'x'）；调用栈在 '/tmp/a.log' 中，并请报告此问题。"
+    assert shown("There is no NPU version. Leave this part on the CPU.") == "没有 NPU 版本。请把这部分留在 CPU 上。"
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize(
+    "text", ["", "tests", "src/docs of mine/ready", "print('a file of the user')", "not a message"]
+)
+def test_what_is_no_message_stays(text: str) -> None:
+    assert shown(text) == text
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_rule_of_the_user_s_own_brings_its_translation() -> None:
+    add_translation("Our cards are called otherwise.", {"zh": "我们的卡名字不同。"})
+    assert shown("Our cards are called otherwise.") == "我们的卡名字不同。"
+
+
+def test_english_is_left_alone() -> None:
+    assert shown("There is no NPU version.") == "There is no NPU version."
+    assert in_language("zh", ["There is no NPU version."]) == ["没有 NPU 版本。"]
+    assert language.language() == "en"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C.UTF-8"}, "en"),
+        ({"LC_MESSAGES": "zh_CN", "LANG": "de_DE"}, "zh"),
+        ({"LC_ALL": "", "LANG": "zh"}, "zh"),
+        ({}, "en"),
+    ],
+)
+def test_the_locale_decides(variables: dict[str, str], expected: str) -> None:
+    assert of_locale(variables) == expected
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert cells("ab核") == 4
+    assert wrapped("把项目迁移到 NPU 上，然后运行", 10) == ["把项目迁移", "到 NPU", "上，然后运", "行"]
+
+
+@pytest.mark.parametrize("command", [[], ["check"], ["verify"], ["run"], ["rules"], ["analyse"], ["distributed"]])
+def test_a_page_of_help_fits_into_80_columns_in_chinese(command: list[str]) -> None:
+    """But for what has no place to be cut: a name, and the lines of examples."""
+    page = subprocess.run(
+        [sys.executable, "-m", "gpu2npu", *command, "--help"],
+        env={**os.environ, "LC_ALL": "zh_CN.UTF-8", "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    assert "用法" in page and "选项" in page
+    before_examples = page.partition("示例")[0]
+    wide = [line for line in before_examples.splitlines() if cells(line) > 80]
+    assert [line for line in wide if not re.fullmatch(r"\s*(?:--\S+ )?\S+", line)] == []

@@ -1,0 +1,262 @@
+"""The messages that gpu2npu writes for people: collected from the code and the rule files by babel, for translation.
+
+`python -m tools.messages` (`make translations`) brings the catalogues of gpu2npu/locale up to date and compiles them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.language import DOMAIN, LOCALE, PLACEHOLDER
+from gpu2npu.report.webpage import MESSAGE
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "gpu2npu"
+# Code for users' projects, the emulated NPU and the CPU in CUDA's place, which speak as the real ones do; and docs.
+_APART = (
+    "gpu2npu/emulator/",
+    "gpu2npu/codemods/templates/",
+    "gpu2npu/verify/site/",
+    "gpu2npu/rulebook/reference.py",
+    "gpu2npu/analysis/dynamic_shape_runtime/",
+    "gpu2npu/verify/recording/draws.py",
+    *(f"gpu2npu/verify/reference/{name}" for name in ("operators.py", "random.py", "tensors.py", "frontend.py")),
+)
+# Words that sentences have and that names, paths, code and patterns have not.
+_PROSE = re.compile(
+    r"\b(?:a|an|the|is|are|was|has|have|had|not|no|of|to|by|that|it|its|be|this|which|in|on|for|with|from|and|or|as|at|"
+    r"only|does|do|cannot|can|what|where|all|each|than|there|needs|than|without|into|unless|instead)\b|"
+    r"\.$|^(?:Error|Note|Next): "
+)
+_CODE = re.compile(
+    r"^\s*(?:from|import|if|with) [\w{'].*(?:import ?|:|else.*)(?:#.*)?$|^\s*(?:\{\w+\})? ?as \S+$|"
+    r"^\{.* for \w+, \w+ in |^\w+ = \w+\n|^-- |^from |^\.\w+\(|^if .* # |^Nearest |^Chain of "
+)
+_LETTERS = re.compile(r"[A-Za-z]{2}")
+_CALLED_WITH_CODE = {"compile", "sub", "search", "match", "fullmatch", "parse", "execute", "startswith", "endswith",
+    "split", "removeprefix", "removesuffix", "getLogger", "find", "index", "parse_expression",
+    "parse_statement", "parse_module", "namedtuple", "TypeVar"}  # fmt: skip
+_COMMANDS = ("gpu2npu ", "git ", "cd ")
+# What click says to users of a command.
+OF_CLICK = (
+    "deprecated",
+    "Missing command.",
+    "Options",
+    "Commands",
+    "Got unexpected extra argument ({args})",
+    "Got unexpected extra arguments ({args})",
+    "env var: {var}",
+    "default: {default}",
+    "[default: {default}]",
+    "Takes {nargs} values but 1 was given.",
+    "Takes {nargs} values but {len} were given.",
+    "Show this message and exit.",
+    "Did you mean {possibility}?",
+    "(Did you mean one of: {possibilities}?)",
+    "Missing argument",
+    "Missing option",
+    "Invalid value for {param_hint}: {message}",
+    "Invalid value: {message}",
+    "Try '{command} {option}' for help.",
+    "No such option {name}.",
+    "No such command {name}.",
+    "Usage:",
+    "Option {name} does not take a value.",
+    "Option {name} requires an argument.",
+    "Option {name} requires {nargs} arguments.",
+    "Argument {name} takes {nargs} values.",
+    "{value} is not {choice}.",
+    "{value} is not one of {choices}.",
+    "{value} is not in the range {range}.",
+    "{value} is not a valid boolean. Recognized values: {states}",
+    "{value} is not a valid {number_type}.",
+    "{name} {filename} is a file.",
+    "{name} {filename} is a directory.",
+    "{name} {filename} is not readable.",
+    "{name} {filename} is not writable.",
+    "{name} {filename} is not executable.",
+    "{name} {filename} does not exist.",
+)
+_MARKERS = {"shown", "message", "say"}
+
+
+def messages_of_python(source: str, path: str = "") -> Iterator[tuple[int, str]]:
+    """The messages in a module, each with its line: texts that are sentences or parts of them, the help of commands,
+    and whatever is given to `shown`. Values become placeholders: "{0} has no {1}"."""
+    tree = ast.parse(source)
+    skipped = set(_not_messages(tree))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Call) and _name(node.func) == "counted":
+            yield from _numbers(node)
+        elif isinstance(node, ast.Call) and _name(node.func) in _MARKERS and node.args:
+            argument = node.args[0]
+            text = template_of(argument) if isinstance(argument, (ast.Constant, ast.JoinedStr)) else None
+            if text and _LETTERS.search(PLACEHOLDER.sub("", text)):
+                yield node.lineno, text
+        elif isinstance(node, (ast.Constant, ast.JoinedStr)):
+            stated = template_of(node)
+            for part in paragraphs(stated) if stated is not None and "\b\n" in stated else [stated or ""]:
+                if is_prose(part) or re.fullmatch(r"[A-Z][a-z ]+:", part):
+                    yield node.lineno, part
+        elif isinstance(node, ast.FunctionDef) and any(_is_command(each) for each in node.decorator_list):
+            yield from ((node.lineno, paragraph) for paragraph in paragraphs(ast.get_docstring(node) or ""))
+
+
+def _numbers(node: ast.Call) -> Iterator[tuple[int, str]]:
+    words = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
+    for word in words if len(words) > 1 else [*words, *(f"{word}s" for word in words)]:
+        yield node.lineno, f"{{0}} {word}"
+
+
+def paragraphs(text: str) -> list[str]:
+    """The pieces of a help text that are translated one by one: each paragraph as one line, as click wraps it; in those
+    after \\b, which keep their lines, the columns of each line."""
+    found = []
+    for part in text.strip().split("\n\n"):
+        lines = part.strip("\n").split("\n")
+        if lines[0].strip() == "\b":
+            found += [column for line in lines[1:] for column in re.split(r"\s{2,}", line.strip())]
+        else:
+            found.append(" ".join(part.split()))
+    return [part for part in found if not part.startswith(_COMMANDS)]
+
+
+def template_of(node: ast.Constant | ast.JoinedStr) -> str | None:
+    """The text with a numbered placeholder for each value; None for what is not text."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    parts, number = [], 0
+    for value in node.values:
+        if isinstance(value, ast.Constant):
+            parts.append(str(value.value))
+        else:
+            parts.append(f"{{{number}}}")
+            number += 1
+    return "".join(parts)
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a text is for people: several words, one of them of those that only sentences have."""
+    fixed = re.sub(r"\{\w*\}", "", text)
+    if _CODE.search(text) or " " not in text.strip() or not _LETTERS.search(fixed) or not _PROSE.search(fixed):
+        return False
+    return not _is_code(text)
+
+
+def _is_code(text: str) -> bool:
+    try:
+        ast.parse(re.sub(r"\{\w*\}", "value", text))
+    except (SyntaxError, ValueError):
+        return "\n" in text and ("import " in text or "def " in text)
+    return True
+
+
+def _not_messages(tree: ast.Module) -> Iterator[int]:
+    """The ids of docstrings, of the pieces of f-strings, and of the texts that functions for code and patterns take."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            yield from (id(each.value) for each in node.body if isinstance(each, ast.Expr))
+        elif isinstance(node, ast.JoinedStr):
+            for value in node.values:
+                yield id(value)
+                if isinstance(value, ast.FormattedValue) and value.format_spec is not None:
+                    yield id(value.format_spec)
+                    yield from (id(each) for each in ast.walk(value.format_spec))
+        elif isinstance(node, ast.Call) and _name(node.func) in _CALLED_WITH_CODE:
+            yield from (id(each) for argument in node.args for each in ast.walk(argument))
+        elif isinstance(node, ast.Compare):
+            yield from (id(each) for each in ast.walk(node) if isinstance(each, ast.Constant))
+
+
+def _name(function: ast.expr) -> str:
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+
+
+def _is_command(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and _name(decorator.func) in ("command", "group")
+
+
+def messages_of_rules(document: Any) -> Iterator[str]:
+    """Collect what a rule file says to people: the why and the messages of its rules."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if key in ("why", "message", "advice", "instead") and isinstance(value, str):
+                yield value
+            elif key not in ("examples", "match"):
+                yield from messages_of_rules(value)
+    elif isinstance(document, list):
+        for each in document:
+            yield from messages_of_rules(each)
+
+
+def all_messages() -> dict[str, list[tuple[str, int]]]:
+    """Each message with the places that write it."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(_APART):
+            for line, text in messages_of_python(path.read_text(encoding="utf-8"), name):
+                found.setdefault(text, []).append((name, line))
+    for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
+        if path.suffix in (".html", ".js"):
+            for text in MESSAGE.findall(path.read_text(encoding="utf-8")):
+                numbers = count()
+                numbered = re.sub(r"\{\}", lambda _: f"{{{next(numbers)}}}", text)  # noqa: B023 - called at once
+                found.setdefault(numbered, []).append((path.name, 1))
+    for path in sorted((ROOT / "rules").glob("*.json")):
+        if path.name != "rule.schema.json":
+            for text in messages_of_rules(json.loads(path.read_text(encoding="utf-8"))):
+                found.setdefault(text, []).append((f"rules/{path.name}", 1))
+    for text in OF_CLICK:
+        found.setdefault(text, []).append(("click", 1))
+    return found
+
+
+def update(name: str = "zh") -> list[str]:
+    """Bring the catalogue of a language up to date and compile it. Returns the messages without a translation."""
+    from babel.messages.catalog import Catalog
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import read_po, write_po
+
+    folder = LOCALE / name / "LC_MESSAGES"
+    file = folder / f"{DOMAIN}.po"
+    with file.open("rb") as stream:
+        before = read_po(stream, locale=name)
+    dated = datetime(
+        2026, 11, 28, tzinfo=timezone.utc
+    )  # a date of its own for each update would be a change of nothing
+    catalogue = Catalog(
+        locale=name, domain=DOMAIN, project="gpu2npu", fuzzy=False, creation_date=dated, revision_date=dated
+    )
+    for text in all_messages():
+        found = before.get(text)
+        catalogue.add(text, found.string if found is not None and not found.fuzzy else "")
+    with file.open("wb") as stream:
+        write_po(stream, catalogue, width=0, sort_output=True, omit_header=True, ignore_obsolete=True)
+    with (folder / f"{DOMAIN}.mo").open("wb") as stream:
+        write_mo(stream, catalogue)
+    return [str(message.id) for message in catalogue if message.id and not message.string]
+
+
+def main() -> int:
+    """Update every catalogue; the exit code is 1 where a message has no translation yet."""
+    missing = update()
+    for text in missing:
+        print(f"no translation: {text!r}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
