@@ -10,7 +10,7 @@ VERIFY := .venv-verify
 MSPROBE := .venv-msprobe
 RELEASE := .venv-release
 
-.PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
+.PHONY: demo translations test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -133,6 +133,8 @@ translations: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules schema > rules/.schema && mv rules/.schema rules/rule.schema.json
 	$(BIN)/gpu2npu rules docs -o docs/rules
+	$(BIN)/python -m tools.cli_pages docs
+	$(BIN)/python -m tools.diff_picture docs/diff.svg
 
 # The documentation as a site in .site/html; a link or an anchor that leads nowhere fails.
 $(SITE)/.installed: docs/requirements.txt

@@ -12,6 +12,7 @@ import pytest
 from gpu2npu import language
 from gpu2npu.cli.language import cells, wrapped
 from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
+from tools import cli_pages
 from tools.messages import all_messages, is_prose, messages_of_python
 
 ROOT = Path(__file__).parents[1]
@@ -116,3 +117,15 @@ def test_a_page_of_help_fits_into_80_columns_in_chinese(command: list[str]) -> N
     before_examples = page.partition("示例")[0]
     wide = [line for line in before_examples.splitlines() if cells(line) > 80]
     assert [line for line in wide if not re.fullmatch(r"\s*(?:--\S+ )?\S+", line)] == []
+
+
+@pytest.mark.parametrize("name", ["en", "zh"])
+def test_the_page_of_the_command_line_is_that_of_the_commands(name: str) -> None:
+    """Renewed by `make docs`."""
+    assert (ROOT / "docs" / cli_pages.NAMES[name]).read_text(encoding="utf-8") == cli_pages.page(name)
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_the_front_page_can_be_read_in_five_minutes(readme: str) -> None:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 130 and len(text.split()) <= 1200

@@ -209,6 +209,13 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
         if not name.startswith(_APART):
             for line, text in messages_of_python(path.read_text(encoding="utf-8"), name):
                 found.setdefault(text, []).append((name, line))
+    cli_pages = ROOT / "tools" / "cli_pages.py"
+    for line, text in messages_of_python(cli_pages.read_text(encoding="utf-8")):
+        found.setdefault(text, []).append((cli_pages.name, line))
+    for path in sorted((PACKAGE / "support" / "data" / "behaviour").glob("*.json")):
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            for key in ("evidence", "advice"):
+                found.setdefault(row.get(key) or "is", []).append((path.name, 1))
     for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
         if path.suffix in (".html", ".js"):
             for text in MESSAGE.findall(path.read_text(encoding="utf-8")):

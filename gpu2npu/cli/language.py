@@ -61,7 +61,7 @@ class Help(click.HelpFormatter):
         lines = part.strip("\n").split("\n")
         if lines[0].strip() != "\b":
             return "\n".join(margin + line for line in wrapped(shown(" ".join(part.split())), self._room()))
-        return "\n".join(margin + "".join(map(shown, _COLUMNS.split(line))) for line in lines[1:])
+        return "\n".join(margin + columns_shown(line) for line in lines[1:])
 
     def _room(self) -> int:
         return max(self.width - self.current_indent, 11)
@@ -79,6 +79,11 @@ class Help(click.HelpFormatter):
             self.write(f"{margin}{name}")
             self.write(" " * (first - cells(name)) if fits else f"\n{margin}{' ' * first}")
             self.write(f"\n{margin}{' ' * first}".join(lines) + "\n")
+
+
+def columns_shown(line: str) -> str:
+    """A line of examples or exit codes, whose columns are translated one by one."""
+    return "".join(map(shown, _COLUMNS.split(line)))
 
 
 def cells(text: str) -> int:
