@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.distributed import agreement
+from gpu2npu.emulator.shapes import collectives
 
 Tensors = Sequence[torch.Tensor]
 
@@ -17,11 +18,13 @@ HEADERS = 0  # the tag of messages' headers; see `tag` for that of the messages
 
 @dataclass(frozen=True)
 class Call:
-    """One collective: its name, what the other ranks are sent, and whether the caller waits at once."""
+    """One collective: its name, what the other ranks are sent, whether the caller waits at once, and whether its bytes
+    move, which those of a shapes-only run may not."""
 
     collective: str
     header: torch.Tensor
     is_awaited: bool
+    moves: bool
 
 
 def describe(
@@ -42,8 +45,8 @@ def describe(
         tuple(part.nbytes for part in parts) if len(parts) == size else (everything,) * size
         for parts in (sent, received)
     ]
-    header = agreement.header(f"{what}{_dtype(tensors)}", _shapes(tensors), *counts)
-    return Call(what.split()[0], header, is_awaited)
+    header = agreement.header(f"{what}{_dtype(tensors)}", f"{_shapes(tensors)}{collectives.line()}", *counts)
+    return Call(what.split()[0], header, is_awaited, collectives.moves(tensors))
 
 
 def reduction(opts: Any) -> str:
@@ -70,7 +73,8 @@ def shares(tensors: Tensors, size: int) -> Tensors:
 def message(tensors: Tensors) -> torch.Tensor:
     """The header of a message."""
     (tensor,) = tensors
-    return agreement.header(f"message{_dtype(tensors)}", _shapes(tensors), *[(tensor.nbytes, tensor.nbytes)] * 2)
+    shapes = f"{_shapes(tensors)}{collectives.line()}"
+    return agreement.header(f"message{_dtype(tensors)}", shapes, *[(tensor.nbytes, tensor.nbytes)] * 2)
 
 
 def tag(moved: Tensors, number: int) -> int:

@@ -19,8 +19,13 @@ from gpu2npu.emulator.distributed.peers import Peers
 from gpu2npu.emulator.distributed.progress import Collective, PendingOperation
 from gpu2npu.emulator.distributed.transport import Transport
 from gpu2npu.emulator.distributed.work import Copies, HcclWork, Results, together
+from gpu2npu.emulator.shapes import collectives
 
 Tensors = Sequence[torch.Tensor]
+
+
+def _nothing() -> Sequence[dist.Work]:
+    return ()
 
 
 class Group(dist.ProcessGroup):
@@ -159,12 +164,16 @@ class Group(dist.ProcessGroup):
         return calls.describe(what, tensors, self.size(), is_awaited, sent, received)
 
     def _run(self, call: calls.Call, start: agreement.Start, results: Results, copies: Copies = ()) -> HcclWork | None:
+        if not call.moves:
+            start, copies = _nothing, ()
         try:
             agreed, number = self._transport.call(call.header, start)
         except RuntimeError as error:
             explained = self._transport.explain(PendingOperation(call.collective), str(error))
             raise dist.DistBackendError(explained) from error
         work = HcclWork(Collective(call.collective, number), agreed, self._transport, results, copies)
+        if call.moves:
+            collectives.moved(results)
         if not call.is_awaited:
             self._transport.in_flight.follow(work)
         return self._started(work)

@@ -20,6 +20,7 @@ from gpu2npu.emulator.distributed.agreement import Started
 from gpu2npu.emulator.distributed.progress import PendingOperation, Receiving, Sending
 from gpu2npu.emulator.distributed.transport import Transport
 from gpu2npu.emulator.distributed.work import HcclWork
+from gpu2npu.emulator.shapes import collectives
 
 Tensors = Sequence[torch.Tensor]
 
@@ -40,6 +41,7 @@ class Messages:
             moved: Its bytes.
             destination: The group's rank that receives it.
         """
+        moved = _moving(tensors, moved)
         operation = Sending("send", destination)
         with self._starting, self._failing(operation):
             gloo, number = self._transport.gloo, self._transport.sent[destination]
@@ -52,6 +54,7 @@ class Messages:
 
     def receive(self, tensors: Tensors, moved: Tensors, source: int) -> HcclWork:
         """Receive into a tensor; the arguments are those of `send`."""
+        moved = _moving(tensors, moved)
         expected = calls.message(tensors)
         header = torch.empty_like(expected)
         with self._starting:
@@ -80,6 +83,14 @@ class Messages:
             yield
         except RuntimeError as error:
             raise dist.DistBackendError(self._transport.explain(operation, str(error))) from error
+
+
+def _moving(tensors: Tensors, moved: Tensors) -> Tensors:
+    """The bytes of a message, or none of them in a shapes-only run."""
+    if not collectives.moves(tensors):
+        return [each[:0] for each in moved]
+    collectives.moved(tensors)
+    return moved
 
 
 class _Heading:

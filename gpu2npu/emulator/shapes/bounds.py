@@ -112,6 +112,23 @@ def repeat_interleave(op: Any, args: list[Any], kwargs: dict[str, Any], given: t
     return _new((size,), torch.int64) if size is not None else _bound(op, args[0].shape, torch.int64)
 
 
+@shapes("aten::one_hot", needs_values=True)
+def one_hot(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    """As many classes as it names, or as there are elements: no bound is known."""
+    count = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    if count >= 0:
+        return _new((*args[0].shape, count), args[0].dtype)
+    return _bound(op, (*args[0].shape, max(args[0].numel(), 1)), args[0].dtype)
+
+
+@shapes("aten::native_batch_norm", "aten::_native_batch_norm_legit")
+def batch_norm(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    """As PyTorch's, without statistics where none are made."""
+    found = infer_on_meta(op, args, kwargs)
+    is_training = next((each for each in args[3:] if isinstance(each, bool)), True)
+    return found if is_training else (found[0], _new((0,), torch.float32), _new((0,), torch.float32))
+
+
 @shapes("aten::equal", needs_values=True)
 def equal(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> bool:
     """A guess of the host."""

@@ -66,9 +66,14 @@ class Line:
     number: int
     caller: tuple[str, int] | None = None
 
+    @property
+    def name(self) -> str:
+        """The file's own name and the line, for where there is little room."""
+        return f"{Path(self.file).name}:{self.number}"
+
     def __str__(self) -> str:
-        place = f"{_short(self.file)}:{self.number}"
-        return place if self.caller is None else f"{place}, from {_short(self.caller[0])}:{self.caller[1]}"
+        inner = f"{_short(self.file)}:{self.number}"
+        return inner if self.caller is None else f"{inner}, from {_short(self.caller[0])}:{self.caller[1]}"
 
 
 def _short(file: str) -> str:
@@ -79,7 +84,7 @@ def _short(file: str) -> str:
     return file if relative.startswith("..") else relative
 
 
-def place() -> Line:
+def running_line() -> Line:
     """The line that runs."""
     frame: Any = sys._getframe(1)
     inner: tuple[str, int] | None = None
@@ -111,7 +116,7 @@ guesses: dict[tuple[str, str, Line], Guess] = {}
 
 def guess(kind: str, what: str) -> Guess:
     """List one more guess at the line that runs."""
-    here = place()
+    here = running_line()
     key = (kind, what, here)
     found = guesses.get(key)
     if found is None:
@@ -126,10 +131,10 @@ def _overrides() -> tuple[tuple[str, float], ...]:
     return tuple((where, float(value)) for where, _, value in pairs)
 
 
-def value_for(place: Line) -> float:
+def value_for(at: Line) -> float:
     """Return what the host reads at a line: 0, or the number given for a word of the line or for FILE:LINE."""
     for where, value in _overrides():
-        for file, line in ((place.file, place.number), *([place.caller] if place.caller else [])):
+        for file, line in ((at.file, at.number), *([at.caller] if at.caller else [])):
             name, colon, number = where.rpartition(":")
             if colon and number.isdecimal():
                 if int(number) == line and (file.endswith(f"/{name}") or file == name):
