@@ -40,6 +40,9 @@ _COMMANDS = {
     "verify": LazyCommand(
         "gpu2npu.cli.verify.command", "verify", "Compare a project with its migrated copy as both train."
     ),
+    "versions": LazyCommand(
+        "gpu2npu.cli.versions", "versions", "Show which torch, torch_npu, CANN and drivers go together."
+    ),
 }
 
 # Commands that are a migration with more to it, and take its options.

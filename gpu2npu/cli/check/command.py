@@ -34,6 +34,7 @@ Examples:
   gpu2npu check .                                  check the current folder for the latest torch_npu
   gpu2npu check src tools/train.py -v 2.7.1 --fail-on change --format lines
   gpu2npu check . --soc 910A --soc Ascend910B2     what fails on one of these chips, too
+  gpu2npu check . --cann 8.3.RC1                   for the torch_npu that belongs to the machine's CANN
   gpu2npu check . --format sarif -o gpu2npu.sarif  for code scanning; --format github annotates a pull request
   gpu2npu check . --format gitlab -o gl-code-quality-report.json
   git show HEAD:train.py | gpu2npu check -         a file from standard input
@@ -87,6 +88,11 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     help="The PyTorch version to check for, such as 2.7.1.  [default: that of the settings, or else the latest]",
 )
 @torch_npu_option
+@click.option(
+    "--cann",
+    metavar="VERSION",
+    help="The CANN that the machine has, such as 8.3.RC1: check for the torch_npu that belongs to it.",
+)
 @click.option(
     "--soc",
     "socs",
@@ -181,6 +187,7 @@ def check(
     stdin_name: str,
     version: str | None,
     torch_npu: str | None,
+    cann: str | None,
     socs: tuple[str, ...],
     form: str,
     fail_on: str,
@@ -212,6 +219,8 @@ def check(
     from gpu2npu.project.check.choice import CheckChoice, named_chips
     from gpu2npu.project.settings import Settings
 
+    if cann is not None:
+        torch_npu = _torch_npu_for(cann, version or "", torch_npu, quiet)
     settings = Settings(
         version=version or "",
         torch_npu=torch_npu or "",
@@ -251,6 +260,23 @@ def check(
     if form in check_repos.FILES and output is None:
         raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
     ctx.exit(check_repos.check_many(settings, choice, repos, Rollup(form, output, fail_on, rows, last), executor))
+
+
+def _torch_npu_for(cann: str, version: str, torch_npu: str | None, quiet: bool) -> str:
+    """Return the torch_npu for a CANN and a PyTorch, "" for any, and print how to install it. Raises UsageError."""
+    from gpu2npu.support.cann import known_cann, no_pairing, pairings_for, unknown_cann
+
+    if torch_npu is not None:
+        raise click.UsageError("--cann chooses the torch_npu: give it without --torch-npu.")
+    known = known_cann(cann)
+    if known is None:
+        raise click.UsageError(f"--cann: {unknown_cann(cann)}.")
+    fitting = pairings_for(known, version)
+    if not fitting:
+        raise click.UsageError(f"--cann {cann}: {no_pairing(known, version)}.")
+    if not quiet:
+        print(f"Note: torch_npu {fitting[0].torch_npu} belongs to CANN {known}: {fitting[0].install}", file=sys.stderr)
+    return fitting[0].torch_npu
 
 
 def _check_one(
