@@ -34,6 +34,7 @@ _COMMANDS = {
         "gpu2npu.cli.check.command", "check", "Check what will not work on an NPU, for people and CI."
     ),
     "distributed": LazyCommand("gpu2npu.cli.distributed", "distributed", "Migrate, and make one script train on many."),
+    "doctor": LazyCommand("gpu2npu.cli.doctor", "doctor", "Look at this machine: is it ready for NPUs, what mends it?"),
     "rules": LazyCommand("gpu2npu.cli.rules.group", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
     "server": LazyCommand("gpu2npu.cli.server", "server", "Show in an editor what `check` finds, as you type."),

@@ -13,6 +13,8 @@ SCRIPT = """\
 set -eu
 source /usr/local/Ascend/ascend-toolkit/set_env.sh
 . /usr/local/Ascend/nnae/set_env.sh
+. /usr/local/Ascend/cann/set_env.sh
+[ -f "$ASCEND_HOME_PATH/opp_kernel/version.info" ]
 [ -d "$ASCEND_HOME_PATH" ]; [ -d "$ASCEND_TOOLKIT_HOME" ]; [ -f /usr/local/Ascend/driver/version.info ]
 [ -d /usr/local/bin ]  # what was there still is
 msnpureport -g error -d 0
