@@ -8,6 +8,9 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
+from gpu2npu.language import shown
+
 EXIT_ERROR = 1
 
 _EPILOG = """\
@@ -49,8 +52,8 @@ def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> 
     else:
         width = max(len(line.check) for line in lines)
         for line in lines:
-            click.echo(f"{line.level:<7}  {line.check:<{width}}  {line.message}")
+            click.echo(f"{line.level:<7}  {line.check:<{width}}  {shown(line.message)}")
             if line.remedy:
-                click.echo(f"{'':<7}  {'':<{width}}  -> {line.remedy}")
-        click.echo(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} ok")
+                click.echo(f"{'':<7}  {'':<{width}}  -> {shown(line.remedy)}")
+        say(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} ok")
     ctx.exit(EXIT_ERROR if counts["error"] or (strict and counts["warning"]) else 0)

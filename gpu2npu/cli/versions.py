@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpu2npu.cli.language import say
+
 if TYPE_CHECKING:
     from gpu2npu.support.cann import Pairing
 
@@ -56,7 +58,7 @@ def versions(cann: str | None, torch: str | None, every: bool, form: str) -> Non
         click.echo(json.dumps([{**asdict(each), "install": each.install} for each in rows], indent=1))
         return
     if known and cann is not None and table.cann_key(known) != table.cann_key(cann.upper().removeprefix("CANN ")):
-        click.echo(f"CANN {cann} is listed as {known}.")
+        say(f"CANN {cann} is listed as {known}.")
     cells = [("CANN", "torch", "torch_npu", "Python", "driver (Ascend HDK)")]
     cells += [
         (

@@ -102,23 +102,29 @@ def _pair(machine: Machine) -> Iterator[CheckLine]:
     if machine.is_emulated:
         yield ok("versions", "not compared: the emulated machine's CANN stands for that of any torch_npu")
         return
-    cann = known_cann(toolkit.version)
-    wanted = cann_for(known)
-    listed = f"torch_npu {version} is {'' if wanted.is_listed else 'probably '}for CANN {wanted.version}"
+    cann, wanted = known_cann(toolkit.version), cann_for(known)
+    remedy = _install_for(pairings_for(cann, machine.version_of("torch")) if cann else (), wanted.version)
     if cann == wanted.version:
         yield ok("versions", f"torch_npu {version} goes with CANN {toolkit.version}")
-        return
-    try:
-        is_older = cann_key(toolkit.version) < cann_key(wanted.version)
-    except ValueError:
-        yield warning("versions", f"{listed}, and CANN's version reads {toolkit.version}", install_command(machine))
-        return
-    make = error if is_older else warning
-    yield make(
-        "versions",
-        f"{listed}, and this machine has the {'older' if is_older else 'newer'} {toolkit.version}",
-        _install_for(pairings_for(cann, machine.version_of("torch")) if cann else (), wanted.version),
-    )
+    elif not wanted.is_listed:
+        yield warning(
+            "versions",
+            f"no table names the CANN of torch_npu {version}; the one before it is for CANN {wanted.version},"
+            f" and this machine has {toolkit.version}",
+            remedy,
+        )
+    elif cann is None or cann_key(cann) > cann_key(wanted.version):
+        yield warning(
+            "versions",
+            f"torch_npu {version} is for CANN {wanted.version}, and this machine has {toolkit.version}",
+            remedy,
+        )
+    else:
+        yield error(
+            "versions",
+            f"torch_npu {version} is for CANN {wanted.version}, and this machine has the older {toolkit.version}",
+            remedy,
+        )
 
 
 def _install_for(fitting: tuple[Pairing, ...], cann: str) -> str:

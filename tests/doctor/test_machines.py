@@ -176,7 +176,12 @@ BROKEN = {
     ),
     "CANN is newer than torch_npu's": (
         lambda built: built.cann("8.5.0", CANN),
-        *("versions", "warning", "has the newer 8.5.0", "pip install torch-npu==2.7.1.post2 --no-deps"),
+        *(
+            "versions",
+            "warning",
+            "torch_npu 2.7.1 is for CANN 8.3.RC1, and this machine has 8.5.0",
+            "pip install torch-npu==2.7.1.post2 --no-deps",
+        ),
     ),
     "torch_npu of another torch": (
         lambda built: built.install("torch", "2.6.0"),

@@ -275,7 +275,7 @@ def _torch_npu_for(cann: str, version: str, torch_npu: str | None, quiet: bool) 
     if not fitting:
         raise click.UsageError(f"--cann {cann}: {no_pairing(known, version)}.")
     if not quiet:
-        print(f"Note: torch_npu {fitting[0].torch_npu} belongs to CANN {known}: {fitting[0].install}", file=sys.stderr)
+        say(f"Note: torch_npu {fitting[0].torch_npu} belongs to CANN {known}: {fitting[0].install}", err=True)
     return fitting[0].torch_npu
 
 

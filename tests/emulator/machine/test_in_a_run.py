@@ -88,7 +88,7 @@ def test_where_nothing_can_be_mounted_the_run_says_what_to_do(tmp_path, monkeypa
     script.write_text("source /usr/local/Ascend/ascend-toolkit/set_env.sh\n")
     monkeypatch.setattr(command, "show_ascend_files", lambda: False)
     messages = []
-    monkeypatch.setattr(command.click, "echo", lambda text, err: messages.append(text))
+    monkeypatch.setattr(command, "say", lambda text, err: messages.append(text))
     command._show_ascend_files(Launch("/bin/bash", ("bash", str(script)), {}))
     assert len(messages) == 1
     assert "sudo ln -s" in messages[0]
