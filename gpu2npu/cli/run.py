@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -32,6 +34,7 @@ Examples:
   gpu2npu run train.py --epochs 1
   gpu2npu run --npus 2 --strict -m torch.distributed.run --nproc_per_node 2 train.py
   gpu2npu run --soc Ascend910A --torch-npu 2.1.0 train.py
+  gpu2npu run --shapes-only --plan plan.html train.py --batch-size 32
   gpu2npu run --op-report operators.csv bash run_distributed_npu.sh
   gpu2npu run npu-smi info
 
@@ -74,6 +77,23 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     metavar="WHERE=NUMBER",
     help="With --shapes-only: the number that is read, instead of 0, on lines with this word, or on FILE:LINE.",
 )
+@click.option(
+    "--plan",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --shapes-only: write the forecast as JSON, or as a page if FILE ends in .html.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --shapes-only: end the program after N steps of an optimizer.",
+)
+@click.option(
+    "--what-fits",
+    is_flag=True,
+    help="With --shapes-only: run CMD again with other values of its own options, for the largest batch that fits.",
+)
 @click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
 @program_argument
 def run(
@@ -84,6 +104,9 @@ def run(
     strict: bool,
     shapes_only: bool,
     values: tuple[str, ...],
+    plan: Path | None,
+    steps: int | None,
+    what_fits: bool,
     hide_real: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -98,11 +121,15 @@ def run(
     requested = None if torch_npu is None else known_torch_npu(torch_npu)
     if torch_npu is not None and requested is None:
         raise click.UsageError(f"--torch-npu: {unknown_torch_npu(torch_npu)}.")
-    _check_values(shapes_only, values)
+    _check_shapes_only(shapes_only, {"--value": values, "--plan": plan, "--steps": steps, "--what-fits": what_fits})
+    _check_values(values)
+    if plan is not None and not plan.absolute().parent.is_dir():
+        raise click.UsageError(f"--plan {plan}: there is no folder {plan.absolute().parent}.")
     _check_installation(hide_real)
     if op_report is not None:
         _make_room(op_report)
-    environment = emulating(
+    settle = functools.partial(
+        emulating,
         os.environ,
         python=sys.executable,
         npus=npus,
@@ -110,11 +137,13 @@ def run(
         strict=strict,
         op_report=op_report,
         torch_npu=requested or newest_release(),
-        shapes_only=shapes_only,
-        values=values,
     )
     try:
-        launch = prepare(command, environment, python=sys.executable)
+        if shapes_only:
+            sys.exit(
+                _forecast(command, functools.partial(settle, shapes_only=True, values=values), plan, steps, what_fits)
+            )
+        launch = prepare(command, settle(), python=sys.executable)
         _start(launch)
     except LaunchError as error:
         say(f"Error: {error}.", err=True)
@@ -127,10 +156,38 @@ def newest_release() -> str:
     return known_version(version("torch").partition("+")[0]) or known_version(newest) or newest
 
 
-def _check_values(shapes_only: bool, values: tuple[str, ...]) -> None:
-    """Refuse what no shapes-only run understands."""
-    if values and not shapes_only:
-        raise click.UsageError("--value is for runs with --shapes-only.")
+def _forecast(
+    command: tuple[str, ...],
+    settle: Callable[..., dict[str, str]],
+    plan: Path | None,
+    steps: int | None,
+    what_fits: bool,
+) -> int:
+    """Run CMD without arithmetic, print and write the forecast, and return CMD's exit code."""
+    from gpu2npu.forecast import runs, text
+
+    def start(words: Sequence[str], folder: Path, most: int | None) -> Launch:
+        environment = settle(plan=folder, steps=most)
+        return prepare((*command, *words), environment, python=sys.executable)
+
+    found = runs.forecast(command, start, steps, what_fits)
+    for line in text.lines(found):
+        say(line, err=True)
+    if plan is not None:
+        runs.write(found, plan)
+        say(f"The forecast is in {plan}.", err=True)
+    return int(found["exit_code"])
+
+
+def _check_shapes_only(shapes_only: bool, given: Mapping[str, object]) -> None:
+    """Refuse an option that only a shapes-only run has."""
+    for option, value in given.items():
+        if value and not shapes_only:
+            raise click.UsageError(f"{option} is for runs with --shapes-only.")
+
+
+def _check_values(values: tuple[str, ...]) -> None:
+    """Refuse values that no shapes-only run understands."""
     for each in values:
         where, _, number = each.rpartition("=")
         try:

@@ -54,6 +54,8 @@ def emulating(
     torch_npu: str | None = None,
     shapes_only: bool = False,
     values: Sequence[str] = (),
+    plan: Path | None = None,
+    steps: int | None = None,
 ) -> dict[str, str]:
     """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
 
@@ -62,7 +64,8 @@ def emulating(
     variables of the toolkit's set_env.sh name the emulated machine's files unless they are set. `soc` names the chip,
     which GPU2NPU_SOC does otherwise. `torch_npu` is the version of the
     torch_npu release to imitate. `shapes_only` leaves the arithmetic out, and `values` says what the host then reads,
-    `loss=1.0` (see `shapes.values`). With GPU2NPU_APEX=1 programs find Ascend's apex.
+    `loss=1.0` (see `shapes.values`); records for the forecast come into the folder `plan`, and the program ends after
+    `steps` steps of an optimizer. With GPU2NPU_APEX=1 programs find Ascend's apex.
     ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does. What an outer
     run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
     unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
@@ -92,6 +95,9 @@ def emulating(
     if shapes_only:
         result["GPU2NPU_SHAPES_ONLY"] = "1"
         result["GPU2NPU_VALUES"] = ";".join(values)
+    if plan is not None:
+        result["GPU2NPU_PLAN"] = str(plan)
+        result["GPU2NPU_PLAN_STEPS"] = str(steps or 0)
     return result
 
 

@@ -47,9 +47,10 @@ def install(module: ModuleType) -> None:
     backward.install()
     frontend.install()
     if shapes.is_on():
-        from gpu2npu.emulator.shapes import host
+        from gpu2npu.emulator.shapes import host, records
 
         host.install()
+        records.begin()
     compiling.install()
     storages.install()
     tally.report_at_exit()

@@ -161,6 +161,7 @@ class Group(dist.ProcessGroup):
 
     def _call(self, what: str, tensors: Tensors, opts: Any, sent: Tensors = (), received: Tensors = ()) -> calls.Call:
         is_awaited = self._coalesced is None and not getattr(opts, "asyncOp", True)
+        collectives.note(what, tensors, self.size())
         return calls.describe(what, tensors, self.size(), is_awaited, sent, received)
 
     def _run(self, call: calls.Call, start: agreement.Start, results: Results, copies: Copies = ()) -> HcclWork | None:

@@ -28,3 +28,11 @@ def moved(tensors: object) -> None:
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor) and tensor.get_device() >= 0:
                 values.mark(tensor, values.is_knowable(tensor.shape, tensor.dtype))
+
+
+def note(what: str, tensors: Sequence[torch.Tensor], size: int) -> None:
+    """Record a collective for the forecast."""
+    if is_on():
+        from gpu2npu.emulator.shapes import records
+
+        records.collective(what.split()[0], tensors, size)

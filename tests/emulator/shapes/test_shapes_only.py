@@ -137,11 +137,23 @@ refused(lambda: x + torch.ones(3, device="npu"))
 refused(lambda: x + torch.ones(100, 200))
 refused(lambda: x.add_(torch.ones(3, 100, 200, device="npu")))
 refused(lambda: torch.nn.functional.cross_entropy(x, torch.zeros(3, dtype=torch.long, device="npu")))
-refused(lambda: torch.empty(1 << 40, device="npu"))
 """
     real, shapes = (output(torch_python, script, tmp_path, each) for each in (False, True))
     assert shapes == real
     assert "taken" not in real
+
+
+def test_memory_ends_where_the_driver_keeps_the_rest(torch_python, tmp_path):
+    script = """
+import torch, torch_npu
+held = torch.empty(60 << 30, dtype=torch.uint8, device="npu")
+try:
+    torch.empty(1 << 30, dtype=torch.uint8, device="npu")
+except torch.OutOfMemoryError as error:
+    print(str(error)[:92])
+"""
+    words = "NPU out of memory. Tried to allocate 1.00 GiB (NPU 0; 60.96 GiB total capacity; 60.00 GiB al"
+    assert output(torch_python, script, tmp_path) == f"{words}\n"
 
 
 def test_integers_that_the_program_brings_have_their_values(torch_python, tmp_path):

@@ -14,6 +14,7 @@ import torch
 
 from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.dispatch.support_table import release
+from gpu2npu.emulator.shapes.figures import capacity
 from gpu2npu.emulator.soc import current_soc
 
 _GRANULE = 512  # bytes; torch_npu's caching allocator rounds every block up to it
@@ -80,7 +81,7 @@ class _Pool:
     @property
     def limit(self) -> int:
         """The memory that this process may allocate, in bytes."""
-        total = current_soc().memory
+        total = capacity(current_soc())
         return total if self.fraction == 1 else int(total * self.fraction)
 
 
@@ -105,6 +106,9 @@ class Listener(Protocol):
 
     def freed(self, address: int, size: int, index: int, total: int, reserved: int) -> None:
         """A block was freed; `total` bytes are allocated without it."""
+
+    def refused(self, size: int, index: int) -> None:
+        """There was no room for `size` bytes."""
 
 
 class _Blocks(dict[int, Block]):
@@ -284,7 +288,9 @@ def out_of_memory(size: int, index: int) -> RuntimeError:
     """The error of torch_npu's caching allocator, in the words of 2.13's `libtorch_npu.so`; counted as `num_ooms`."""
     pool = pool_of(index)
     pool.ooms += 1
-    total = current_soc().memory
+    for listener in tuple(_listeners):
+        listener.refused(size, index)
+    total = capacity(current_soc())
     return _error_class()(
         f"NPU out of memory. Tried to allocate {readable(size)} (NPU {index}; {readable(total)} total capacity; "
         f"{readable(pool.allocated)} already allocated; {readable(pool.allocated)} current active; "
@@ -369,7 +375,7 @@ def empty_cache() -> None:
 
 def mem_get_info(device: visible_npus.DeviceLike = None) -> tuple[int, int]:
     """Free and total bytes of the device."""
-    total = current_soc().memory
+    total = capacity(current_soc())
     return total - pool_of(visible_npus.index_of(device)).reserved, total
 
 

@@ -48,6 +48,9 @@ class _History:
         self._note("free_requested", address, size, index, frames)
         self._note("free_completed", address, size, index, frames)
 
+    def refused(self, size: int, index: int) -> None:
+        """There was no room, which the history does not hold."""
+
     def _note(self, action: str, address: int, size: int, index: int, frames: list[Frame]) -> None:
         if self.traced:
             entry = {"action": action, "addr": address, "size": size, "stream": 0, "frames": frames}

@@ -231,6 +231,9 @@ class _Blocks:
             self._into.blocks.append(event)
         event.freed, event.total_after, event.reserved_after = time.time_ns(), total, reserved
 
+    def refused(self, size: int, index: int) -> None:
+        """There was no room, which a profile does not hold."""
+
 
 def _watch_collectives(into: Recording, step: Callable[[], int | None]) -> list[Callable[[], None]]:
     """Let hccl's groups note their collectives; returns what ends that."""

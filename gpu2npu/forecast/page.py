@@ -1,0 +1,25 @@
+"""The plan as one web page that needs nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu2npu.forecast.plan import CATEGORIES, peak
+from gpu2npu.forecast.text import lines, readable
+from gpu2npu.report.webpage import embedded_json, render
+
+
+def page(plan: Any) -> str:
+    """The page of a plan; its data is in it as JSON."""
+    rank = peak(plan)
+    parts = [(name, rank["parts"][name]) for name in CATEGORIES if rank["parts"][name]] if rank is not None else []
+    return render(
+        "forecast.html",
+        title="gpu2npu forecast",
+        plan=plan,
+        rank=rank,
+        parts=parts,
+        first=next(lines(plan)),
+        readable=readable,
+        data=embedded_json(plan),
+    )

@@ -1,0 +1,104 @@
+"""The plan: one document of what all processes of a shapes-only run recorded. `plan.schema.json` describes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+CATEGORIES = ("parameters", "gradients", "optimizer", "activations", "communication", "temporaries")
+
+Document = dict[str, Any]
+
+
+def records(folder: Path) -> list[Document]:
+    """Return what the processes of a run wrote, by rank; those that used no NPU only say their options."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return sorted(found, key=lambda each: (each["rank"], not each["npus"]))
+
+
+def make(command: Sequence[str], processes: Sequence[Mapping[str, Any]], exit_code: int) -> Document:
+    """Return the plan of a run.
+
+    Args:
+        command: What ran.
+        processes: As `records` gives them.
+        exit_code: How it ended.
+    """
+    used = [each for each in processes if each["npus"]]
+    chip = used[0]["chip"] if used else None
+    ranks = [_rank(each, npu) for each in used for npu in each["npus"]]
+    refusals = [{"rank": each["rank"], **each["refusal"]} for each in used if each["refusal"]]
+    fits = chip is not None and not refusals and all(each["reserved"] <= chip["usable"] for each in ranks)
+    return {
+        "version": VERSION,
+        "command": list(command),
+        "exit_code": exit_code,
+        "chip": chip,
+        "fits": fits,
+        "ranks": ranks,
+        "refusals": refusals,
+        "guesses": _merged(each["guesses"] for each in used),
+        "step": _step(used),
+        "collectives": used[0]["collectives"] if used else [],
+        "operators": _operators(used),
+        "variants": [],
+        "largest_batch": None,
+    }
+
+
+def _rank(process: Mapping[str, Any], npu: Mapping[str, Any]) -> Document:
+    return {"rank": process["rank"], "npu": npu["index"], **{k: v for k, v in npu.items() if k != "index"}}
+
+
+def _merged(lists: Iterable[Sequence[Mapping[str, Any]]]) -> list[Document]:
+    """Guesses of all ranks, each place once, with the largest count."""
+    found: dict[tuple[str, str, str], Document] = {}
+    for guess in (each for guesses in lists for each in guesses):
+        key = (guess["kind"], guess["what"], guess["line"])
+        if key not in found or found[key]["count"] < guess["count"]:
+            found[key] = dict(guess)
+    return list(found.values())
+
+
+def _step(used: Sequence[Mapping[str, Any]]) -> Document | None:
+    """Return the modelled seconds of the last step of the first rank, which is past what only a first step does."""
+    steps = used[0]["steps"] if used else []
+    if not steps:
+        return None
+    last = steps[-1]
+    seconds = last.get("seconds", 0.0) + last.get("collective_seconds", 0.0)
+    return {
+        "steps": len(steps),
+        "modelled": True,
+        "seconds": seconds,
+        "compute": last.get("compute_seconds", 0.0),
+        "memory": last.get("memory_seconds", 0.0),
+        "launch": last.get("launch_seconds", 0.0),
+        "collectives": last.get("collective_seconds", 0.0),
+        "operators": last.get("operators", 0),
+        "small": last.get("small", 0),
+        "operations": last.get("operations", 0.0),
+        "bytes": last.get("bytes", 0),
+    }
+
+
+def _operators(used: Sequence[Mapping[str, Any]]) -> Document:
+    """Operators by who computes them on the NPU, and the rows of the table of behaviour that were met."""
+    calls: dict[str, dict[str, int]] = {"npu": {}, "cpu": {}}
+    for each in used:
+        for operator in each["operators"]:
+            by = calls[operator["by"]]
+            by[operator["operator"]] = by.get(operator["operator"], 0) + operator["calls"]
+    behaviour: dict[str, int] = {}
+    for each in used:
+        for row, count in each["behaviour"].items():
+            behaviour[row] = behaviour.get(row, 0) + count
+    return {**calls, "behaviour": behaviour}
+
+
+def peak(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the rank that needs most."""
+    return max(plan["ranks"], key=lambda each: each["reserved"], default=None)

@@ -1,0 +1,86 @@
+"""The plan in words for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu2npu.forecast.plan import CATEGORIES, peak
+
+_GIB = 1 << 30
+_MOST = 8  # lines of a list
+
+
+def readable(size: float) -> str:
+    """A number of bytes in GiB or MiB."""
+    return f"{size / _GIB:.2f} GiB" if size >= _GIB / 10 else f"{size / (1 << 20):.1f} MiB"
+
+
+def lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the forecast."""
+    rank = peak(plan)
+    if rank is None:
+        yield "Forecast: CMD used no NPU."
+        return
+    chip = plan["chip"]
+    verdict = "fits" if plan["fits"] else "does NOT fit"
+    yield (
+        f"Forecast: {verdict} on {chip['name']}: {readable(rank['reserved'])} reserved of {readable(chip['usable'])} "
+        f"usable ({readable(chip['memory'])} less what the driver keeps); {readable(rank['allocated'])} allocated at "
+        f"the peak of rank {rank['rank']}."
+    )
+    for refusal in plan["refusals"]:
+        yield (
+            f"  Out of memory on rank {refusal['rank']} at {refusal['line']}: {readable(refusal['size'])} more than "
+            f"{readable(refusal['allocated'])}."
+        )
+    yield f"  Peak at {rank['line']} (step {rank['step'] + 1})"
+    yield "  " + ", ".join(f"{name} {readable(rank['parts'][name])}" for name in CATEGORIES if rank["parts"][name])
+    yield "  Largest tensors at the peak:"
+    for tensor in rank["largest"]:
+        shape = "x".join(map(str, tensor["shape"])) or "?"
+        yield f"    {readable(tensor['size'])}  {tensor['dtype']}[{shape}]  {tensor['category']}, {tensor['line']}"
+    yield from _ranks(plan)
+    yield from _step(plan)
+    yield from _variants(plan)
+    yield from _guesses(plan)
+    cpu = plan["operators"]["cpu"]
+    if cpu:
+        yield f"  The NPU lacks {len(cpu)} operators, which fall back to the CPU: {', '.join(list(cpu)[:_MOST])}"
+
+
+def _ranks(plan: Mapping[str, Any]) -> Iterator[str]:
+    if len(plan["ranks"]) > 1:
+        sizes = [each["reserved"] for each in plan["ranks"]]
+        yield f"  {len(sizes)} ranks reserve {readable(min(sizes))} to {readable(max(sizes))} each."
+
+
+def _step(plan: Mapping[str, Any]) -> Iterator[str]:
+    step = plan["step"]
+    if step is None:
+        yield "  No optimizer stepped: there is no step to model."
+        return
+    yield (
+        f"  Modelled, not measured: {step['seconds']:.3f} s a step, of which {step['compute']:.3f} s multiply, "
+        f"{step['memory']:.3f} s move memory, {step['launch']:.3f} s launch {step['small']} small operators "
+        f"({step['small'] / max(step['operators'], 1):.0%} of {step['operators']}), {step['collectives']:.3f} s "
+        "communicate."
+    )
+
+
+def _variants(plan: Mapping[str, Any]) -> Iterator[str]:
+    if plan["largest_batch"] is not None:
+        yield f"  Largest batch that fits, by a line through the runs below: {plan['largest_batch']}"
+    for variant in plan["variants"]:
+        needs = "did not end" if variant["reserved"] is None else readable(variant["reserved"])
+        yield f"    {variant['name']}: {needs}"
+
+
+def _guesses(plan: Mapping[str, Any]) -> Iterator[str]:
+    if not plan["guesses"]:
+        return
+    yield "  Guessed, since no values are computed (zeros, and upper bounds of shapes):"
+    for guess in plan["guesses"][:_MOST]:
+        yield f"    {guess['line']}: {guess['kind']} of {guess['what']}, {guess['count']} times"
+    if len(plan["guesses"]) > _MOST:
+        yield f"    and {len(plan['guesses']) - _MOST} more places (see --plan)"

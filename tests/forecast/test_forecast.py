@@ -1,0 +1,115 @@
+"""`gpu2npu run --shapes-only` from its start to the plan."""
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from gpu2npu.forecast import variants
+from gpu2npu.forecast.page import page
+from gpu2npu.forecast.text import lines
+
+SCHEMA = json.loads((files("gpu2npu.forecast") / "plan.schema.json").read_text(encoding="utf-8"))
+WIDTH, LAYERS = 1024, 12
+PROGRAM = f"""
+import argparse, torch, torch_npu
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--gradient-checkpointing", action="store_true")
+args = parser.parse_args()
+model = torch.nn.Sequential(*[torch.nn.Linear({WIDTH}, {WIDTH}, bias=False) for _ in range({LAYERS})]).npu()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(2):
+    x = torch.ones(args.batch_size, {WIDTH}, device="npu")
+    for layer in model:
+        if args.gradient_checkpointing:
+            x = torch.utils.checkpoint.checkpoint(lambda v: layer(v).exp().exp().exp(), x, use_reentrant=False)
+        else:
+            x = layer(x).exp().exp().exp()
+    loss = x.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """The plan of a small training, with what fits, and what the command printed."""
+    folder = tmp_path_factory.mktemp("forecast")
+    (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
+    options = ["--shapes-only", "--soc", "Ascend910B4", "--what-fits", "--plan", "plan.json"]
+    command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "4096"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "0.0\n"
+    return json.loads((folder / "plan.json").read_text(encoding="utf-8")), done.stderr
+
+
+def test_the_plan_is_as_its_schema_says(plan):
+    jsonschema.validate(plan[0], SCHEMA)
+    assert plan[0]["exit_code"] == 0
+    assert plan[0]["fits"]
+
+
+def test_static_parts_are_those_of_the_formulas(plan):
+    parts = plan[0]["ranks"][0]["parts"]
+    weights = WIDTH * WIDTH * LAYERS * 4
+    assert parts["parameters"] == pytest.approx(weights, rel=0.01)
+    assert parts["gradients"] == pytest.approx(weights, rel=0.3)  # the peak is before the last of them
+    assert parts["optimizer"] == pytest.approx(2 * weights, rel=0.01)
+    assert parts["activations"] > 4096 * WIDTH * 4 * 3 * LAYERS * 0.9
+
+
+def test_the_peak_names_its_line_and_its_largest_tensors(plan):
+    rank = plan[0]["ranks"][0]
+    assert rank["line"].startswith("train.py:")
+    assert len(rank["largest"]) == 10
+    assert rank["largest"][0]["shape"] == [4096, WIDTH]
+    assert rank["largest"][0]["size"] == 4096 * WIDTH * 4
+    assert rank["reserved"] >= rank["allocated"]
+
+
+def test_what_the_host_read_is_listed(plan):
+    assert plan[0]["guesses"] == [{"kind": "value", "what": "float32", "line": "train.py:20", "count": 1}]
+
+
+def test_further_runs_give_the_largest_batch_and_the_effect_of_checkpointing(plan):
+    found = {each["name"]: each["reserved"] for each in plan[0]["variants"]}
+    assert list(found) == ["batch 8192", "batch 12288", "activation checkpointing: --gradient-checkpointing"]
+    reserved = plan[0]["ranks"][0]["reserved"]
+    assert found["activation checkpointing: --gradient-checkpointing"] < reserved < found["batch 8192"]
+    a_row = (found["batch 12288"] - reserved) / 8192
+    static = reserved - 4096 * a_row
+    assert plan[0]["largest_batch"] == pytest.approx((plan[0]["chip"]["usable"] - static) / a_row, rel=0.05)
+
+
+def test_the_step_is_modelled_by_compute_memory_and_launches(plan):
+    step = plan[0]["step"]
+    assert step["steps"] == 2
+    assert step["operations"] == 3 * 2 * 4096 * WIDTH * WIDTH * LAYERS - 2 * 4096 * WIDTH * WIDTH
+    assert step["seconds"] == pytest.approx(step["compute"] + step["memory"] + step["launch"] + step["collectives"])
+
+
+def test_text_and_page_say_what_the_plan_says(plan):
+    assert "\n".join(lines(plan[0])) in plan[1]
+    text = page(plan[0])
+    assert "train.py:20" in text
+    assert 'id="verdict">fits<' in text
+
+
+def test_an_option_without_shapes_only_is_refused():
+    command = [sys.executable, "-m", "gpu2npu", "run", "--plan", "plan.json", "train.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--plan is for runs with --shapes-only" in done.stderr
+
+
+def test_a_batch_that_costs_nothing_has_no_largest():
+    assert variants.largest_batch([(1, 100), (2, 100)], 1000) is None
+    assert variants.largest_batch([(1, 100)], 1000) is None
+    assert variants.largest_batch([(1, 200), (2, 300), (3, 400)], 1000) == 9
