@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _PLAIN_LINES = 10  # how many progress lines a pipe gets at most
-_FEW_FILES = 5
+_FIRST_LINE = 5.0  # seconds before the first of them; each further one takes twice as long
 _SECONDS_BETWEEN_DRAWINGS = 0.1
 _PLANNING = message("Planning")
+_COPYING = message("Copying")
 
 
 @contextmanager
@@ -41,24 +42,33 @@ def progress_shown(quiet: bool, work: str = message("Migrating")) -> Iterator[Pr
         finally:
             bar.stop()
     else:
-        yield _show_plainly
+        yield PlainLines().show
 
 
-def _show_plainly(done: int, total: int, verb: str = "done") -> None:
-    step = max(total // _PLAIN_LINES, 1)
-    if verb == "planned" and total <= _FEW_FILES:  # which takes no time, and may end in one sentence
-        return
-    if done == total or (total > _PLAIN_LINES and done % step == 0):
-        say(f"{done} of {counted(total, 'file')} {verb}", err=True)
+class PlainLines:
+    """The progress of a run without a terminal: nothing for a short one, and a line now and then for a long one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._lines = 0
+
+    def show(self, done: int, total: int, verb: str = "done") -> None:
+        """Print a line where one is due."""
+        due = _FIRST_LINE * 2**self._lines
+        if self._lines < _PLAIN_LINES and self._clock() - self._started >= due:
+            self._lines += 1
+            say(f"{done} of {counted(total, 'file')} {shown(verb)}", err=True)
 
 
 class _Bar:
-    """A progress bar, drawn when it is updated: a thread that draws it would make it unsafe to fork workers."""
+    """One line for all of the work, drawn when it is updated: a thread for that would make it unsafe to fork."""
 
     def __init__(self, work: str) -> None:
         self._work = work
         self._bar: ProgressBar | None = None
-        self._tasks: dict[str, TaskID] = {}
+        self._task: TaskID | None = None
+        self._verb = ""
         self._drawn = 0.0
 
     def show(self, done: int, total: int, verb: str = "done") -> None:
@@ -68,11 +78,13 @@ class _Bar:
 
             self._bar = ProgressBar(console=Console(stderr=True), transient=True, auto_refresh=False)
             self._bar.start()
-        if verb not in self._tasks:
-            self._tasks[verb] = self._bar.add_task(shown(_PLANNING if verb == "planned" else self._work), total=total)
+        label = shown({"planned": _PLANNING, "copied": _COPYING}.get(verb, self._work))
+        if self._task is None:
+            self._task = self._bar.add_task(label, total=total)
         now = time.monotonic()
-        is_due = done == total or now - self._drawn >= _SECONDS_BETWEEN_DRAWINGS
-        self._bar.update(self._tasks[verb], completed=done, refresh=is_due)
+        is_due = verb != self._verb or done == total or now - self._drawn >= _SECONDS_BETWEEN_DRAWINGS
+        self._verb = verb
+        self._bar.update(self._task, description=label, total=total, completed=done, refresh=is_due)
         if is_due:
             self._drawn = now
 

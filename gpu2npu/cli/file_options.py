@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 # The largest file that is looked at takes a tenth of it.
@@ -30,3 +32,12 @@ file_timeout_option = click.option(
     metavar="SECONDS",
     help="How long the work on one file may take. A file that takes longer is left unchanged, and listed as failed.",
 )
+
+
+class FilledPath(click.Path):
+    """A path that is not "", as an unset variable of a shell leaves it: that would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; for the current folder write '.'.", param, ctx)
+        return super().convert(value, param, ctx)

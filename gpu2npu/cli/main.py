@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ import click
 
 from gpu2npu import __version__
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
-from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
@@ -35,6 +36,7 @@ _COMMANDS = {
     ),
     "distributed": LazyCommand("gpu2npu.cli.distributed", "distributed", "Migrate, and make one script train on many."),
     "doctor": LazyCommand("gpu2npu.cli.doctor", "doctor", "Look at this machine: is it ready for NPUs, what mends it?"),
+    "review": LazyCommand("gpu2npu.cli.review", "review", "Migrate, and ask at each change whether to take it."),
     "rules": LazyCommand("gpu2npu.cli.rules.group", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
     "server": LazyCommand("gpu2npu.cli.server", "server", "Show in an editor what `check` finds, as you type."),
@@ -89,14 +91,14 @@ Exit codes:
     "-i",
     "--input",
     "source",
-    type=click.Path(path_type=Path),
+    type=FilledPath(path_type=Path),
     metavar="SRC",
     help="The project to migrate: a folder, or one file such as train.py. It is never modified.",
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FilledPath(path_type=Path),
     metavar="OUT",
     help="Where to write: the result is OUT/<name>_msft.",
 )
@@ -207,6 +209,11 @@ cli.params.append(language_option)
 click.Context.formatter_class = Help
 
 
+def _ended(number: int, _frame: object) -> NoReturn:
+    """Ends a command that has begun nothing yet: those that have put a handler of their own here."""
+    raise EndedBySignal(number)
+
+
 def _given_options(ctx: click.Context) -> list[str]:
     """The names of the options that are on the command line."""
     by_user = click.core.ParameterSource.COMMANDLINE
@@ -231,8 +238,11 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     try:
         prefer(of_locale())
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _ended)
         result = cli.main(prog_name="gpu2npu", standalone_mode=False, obj=OWN_PROCESS)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # as the language server leaves it
+            sys.stdout.flush()
     except click.ClickException as error:
         _exit(error.format_message(), error.exit_code)
     except UsageError as error:

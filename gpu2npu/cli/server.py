@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from pathlib import Path
 
 import click
@@ -28,7 +30,14 @@ precedence.
 )
 @click.option("--torch-npu", default="", metavar="VERSION", help="The release of torch_npu.")
 @rule_files("rules")
-def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...]) -> None:
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="error",
+    show_default=True,
+    help="How much is written to standard error, which editors show as the log of the server.",
+)
+def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...], log_level: str) -> None:
     """Show in an editor what `check` finds, as you type: diagnostics, fixes of what a rule edits, and verdicts.
 
     It speaks the language server protocol.
@@ -39,4 +48,5 @@ def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...]) -
         from gpu2npu.editor.server import language_server
     except ModuleNotFoundError as error:
         raise UsageError(f"The server needs {error.name}: pip install 'gpu2npu[editor]'.") from error
+    logging.basicConfig(level=log_level.upper(), stream=sys.stderr)
     language_server(Settings(version, torch_npu, rules)).start_io()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -18,6 +19,7 @@ from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
 
 _WATCHED = "**/*.{py,toml,json}"  # the program, its settings and its rules
+_UNSAVED = "untitled:"
 _KINDS = [types.CodeActionKind.QuickFix, FIX_ALL]
 
 
@@ -148,4 +150,6 @@ def _answer_questions(server: LanguageServer, session: EditorSession) -> None:
 def _checked(session: EditorSession, uri: str, text: str) -> Checked | None:
     """Check the text of a file; None for one that is not a file of this machine."""
     name = to_fs_path(uri)
+    if uri.startswith(_UNSAVED):  # by its own name, or as a module of the first folder that is open
+        name = str((session.folders or (Path.cwd(),))[0] / f"{Path(name or 'untitled').stem}.py")
     return session.check(name, text) if name is not None else None

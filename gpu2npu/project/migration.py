@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_cpp.sources import native_places
+from gpu2npu.project.choosing import Choose, hunks_of, with_hunks
 from gpu2npu.project.location import Location, Output, locate
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.session import Session
@@ -46,8 +47,10 @@ def migrate_project(
     *,
     prepare: Prepare = Session.migrator,
     executor: Executor | None = None,
+    choose: Choose | None = None,
 ) -> tuple[Outcome, Path]:
-    """Writes the migrated copy and its reports; returns what was done and the folder written.
+    """Writes the migrated copy and its reports; returns what was done and the folder written. `choose` says which hunks
+    of the changes are taken; all are without it.
 
     Raises UsageError if the request cannot be carried out and OutputError if the output cannot be written; either
     leaves the file system as it was.
@@ -60,8 +63,10 @@ def migrate_project(
     tree = replace(session.tree, others=tuple(path for path in session.tree.others if path not in names.replaced))
     session.tree = tree
     with staged(location.destination, replace=output.force) as copy, session.pool.retained():
-        outcome, _, new_files = _migrate(session, prepare)
-        notes = {*outcome.notes, *mirror(tree, location.root, copy)}
+        outcome, sources, new_files = _migrate(session, prepare)
+        if choose is not None:
+            outcome = _chosen(outcome, sources, choose)
+        notes = {*outcome.notes, *mirror(tree, location.root, copy, progress)}
         unread = {note.path for note in notes if note.failed}
         copied = tuple(path for path in outcome.copied if path not in unread)
         for file in outcome.files:
@@ -115,6 +120,19 @@ def _migrate(session: Session, prepare: Prepare) -> tuple[Outcome, dict[str, byt
         native=native_places(native | session.wanted),
     )
     return outcome, {**session.python, **others}, migrator.new_files
+
+
+def _chosen(outcome: Outcome, sources: Mapping[str, bytes], choose: Choose) -> Outcome:
+    """The outcome with the hunks that are taken."""
+    hunks = [hunk for file in outcome.files if file.content is not None for hunk in hunks_of(file, sources[file.path])]
+    taken = [hunk for hunk, is_taken in zip(hunks, choose(hunks), strict=True) if is_taken]
+    files = (
+        with_hunks(file, sources[file.path], [hunk for hunk in taken if hunk.path == file.path])
+        if file.content is not None
+        else file
+        for file in outcome.files
+    )
+    return replace(outcome, files=tuple(files))
 
 
 def _report_names(place: Location, tree: Tree) -> ReportNames:

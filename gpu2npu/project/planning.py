@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.project_plan import components
+from gpu2npu.language import message
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.worker_processes import TimeLimitError
@@ -31,7 +32,7 @@ class PartPlanning:
         planned, pieces, done = [], [], 0
         for part, answer in self._results(plan, parts):
             done += len(part.sources)
-            self.progress(done, total, "planned")
+            self.progress(done, total, message("planned"))
             if not isinstance(answer, BaseException):
                 planned.append(answer)
             elif len(own := components(part)) > 1:

@@ -34,10 +34,11 @@ def check_document(document: object, path: Path) -> None:
     except RecursionError as error:
         raise RuleError(f"{path}: is nested too deeply for a rule file.") from error
     clearest = [_clearest(error) for error in sorted(errors, key=_by_place)]
-    sentences = [
+    found = (
         _sentence(path, error.json_path, _named_rule(document, error.absolute_path), _reason(error))
         for error in clearest
-    ]
+    )
+    sentences = list(dict.fromkeys(found))  # one error a key, of one sentence about all that are missing
     unsound = {tuple(error.absolute_path)[:2] for error in errors}  # what their other parts mean cannot be said
     if isinstance(document, dict) and () not in unsound and ("rules",) not in unsound:
         sentences += _problems_of_rules(document, path, unsound)
@@ -122,11 +123,12 @@ def _reason(error: Any) -> str:
             f"{key!r} is not a key here, {_hint([key], known)}" for key in error.instance if key not in known
         )
     if error.validator == "required":
-        return f"lacks {next(repr(key) for key in value if key not in error.instance)}"
+        return f"lacks {', '.join(repr(key) for key in value if key not in error.instance)}"
     if error.validator in ("minItems", "minProperties", "minLength"):
         return "is empty"
     if error.validator == "type":
-        return f"must be {JSON_TYPES[value]}, not {type_name(error.instance)}"
+        wanted = " or ".join(JSON_TYPES[each] for each in ([value] if isinstance(value, str) else value))
+        return f"must be {wanted}, not {type_name(error.instance)}"
     if error.validator == "enum":
         return f"{shown} is not a value of this key, {_hint([str(error.instance)], list(map(str, value)))}"
     if error.validator == "pattern" and "description" in schema:

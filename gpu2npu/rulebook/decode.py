@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from gpu2npu.language import add_translation
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.match import Match, decode_match
 from gpu2npu.rulebook.rule import Addition, Example, Report, Role, Rule, Then, Where
@@ -12,6 +13,7 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Role, Rule, Then, W
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
     """One entry of `rules`; `file` is the file it stands in, as messages name it."""
+    entry = {**entry, "why": _words(entry["why"])}
     match = decode_match(entry["match"])
     rest = {
         "match": match,
@@ -35,7 +37,16 @@ def _then(entry: dict[str, Any], match: Match) -> Then:
 def _report(entry: dict[str, Any], match: Match) -> Report:
     kind = FindingKind(entry["kind"])
     stated = entry.get("severity")
-    return Report(kind, entry["message"], Severity(stated) if stated else match.severity(kind))
+    return Report(kind, _words(entry["message"]), Severity(stated) if stated else match.severity(kind))
+
+
+def _words(stated: str | dict[str, str]) -> str:
+    """The text of a rule in English, or in the language that it has; the others become its translations."""
+    if isinstance(stated, str):
+        return stated
+    text = stated.get("en") or next(iter(stated.values()))
+    add_translation(text, stated)
+    return text
 
 
 def _addition(entry: dict[str, str]) -> Addition:

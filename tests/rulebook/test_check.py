@@ -142,7 +142,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"match": {"name": "a", "method": "b"}}, "$.rules[0].match"),
         ({"examples": [{"before": "x"}]}, "examples[0] (rule 'mine'): lacks 'after'."),
         ({"where": {}}, "$.rules[0].where"),
-        ({"why": 3}, "why (rule 'mine'): must be a text, not an integer."),
+        ({"why": 3}, "why (rule 'mine'): must be a text or an object, not an integer."),
     ],
 )
 def test_refusals(change: dict[str, Any], reason: str) -> None:

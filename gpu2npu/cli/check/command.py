@@ -107,7 +107,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     type=NearChoice(dict.fromkeys((*FORMATS, *check_repos.FORMATS))),
     default="text",
     show_default=True,
-    help="What to print: text has each cause once, lines each place.",
+    help="What to print: text has each cause once, lines each place; csv, parquet and excel are tables of --repos.",
 )
 @click.option(
     "--fail-on",
@@ -178,6 +178,11 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     callback=_print_schema,
     help="Print the JSON Schema of --format json and of --repos, and end.",
 )
+@click.option(
+    "--add-skips",
+    is_flag=True,
+    help="Write `# gpu2npu: skip=RULE` at all findings in Python files of SRC, which are then no longer reported.",
+)
 @click.option("--statistics", is_flag=True, help="Print numbers by rule instead; --format text or json.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes.")
 @click.pass_context
@@ -207,6 +212,7 @@ def check(
     cache_dir: Path | None,
     no_cache: bool,
     docs_url: str,
+    add_skips: bool,
     statistics: bool,
     quiet: bool,
 ) -> None:
@@ -245,12 +251,20 @@ def check(
             raise click.UsageError(f"{option} is for --repos: one project is checked here.")
         if not sources:
             raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
+        if add_skips and _STDIN in sources:
+            raise click.UsageError("--add-skips writes into files: give a folder or a file, not standard input.")
         if _STDIN in sources and len(sources) > 1:
             raise click.UsageError("- is standard input, which is checked by itself: give no other SRC.")
         if statistics and form not in ("text", "json"):
             raise click.UsageError(f"--statistics has the formats text and json, not {form}.")
         ctx.exit(
-            _check_one(sources, settings, choice, Shown(form, output, fail_on, docs_url, statistics, quiet), stdin_name)
+            _check_one(
+                sources,
+                settings,
+                choice,
+                Shown(form, output, fail_on, docs_url, statistics, quiet, add_skips),
+                stdin_name,
+            )
         )
     if sources or baseline is not None or statistics or form not in check_repos.FORMATS:
         known = ", ".join(check_repos.FORMATS)
@@ -299,8 +313,23 @@ def _check_one(
         for note in result.notes:
             if not note.failed:
                 say(one_line(f"Note: {note.path}: {note.reason}"), err=True)
+    if shown.add_skips:
+        return _add_skips(result)
     show(result, shown)
     return exit_code(_counted(result), bool(result.failures), shown.bar)
+
+
+def _add_skips(result: CheckResult) -> int:
+    """Write comments at today's findings, and say where none can be."""
+    from gpu2npu.project.check.skips import add_skips
+    from gpu2npu.report.check.exit_code import EXIT_CLEAN
+    from gpu2npu.report.text import counted
+
+    written, left = add_skips(result)
+    say(f"{counted(written, 'line')} marked with # gpu2npu: skip=RULE.")
+    if left:
+        say(f"No comment can be written at {', '.join(left)}: use --baseline for these.")
+    return EXIT_CLEAN
 
 
 def _counted(result: CheckResult) -> list[tuple[Enum, int]]:

@@ -18,7 +18,8 @@ class Shown:
     """The output that is asked for.
 
     `form` is one of FORMATS, `output` the file to write, None for standard output, `bar` that of --fail-on. `docs_url`
-    is where the pages of docs/ are, "" if nowhere. `statistics` asks for numbers by rule, and `quiet` for no notes.
+    is where the pages of docs/ are, "" if nowhere. `statistics` asks for numbers by rule,
+    `quiet` for no notes, and `add_skips` for comments in the files instead of a report.
     """
 
     form: str
@@ -27,6 +28,7 @@ class Shown:
     docs_url: str = ""
     statistics: bool = False
     quiet: bool = False
+    add_skips: bool = False
 
 
 def show(result: CheckResult, shown: Shown) -> None:

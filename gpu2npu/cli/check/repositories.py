@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     from gpu2npu.report.check.exit_code import EXIT_CLEAN, exit_code
     from gpu2npu.report.check.json import repository_line
 
+    _refuse_missing_package(shown.form)
     paths = read_repositories(listed)
     last = read_last_run(shown.last) if shown.last is not None else {}
     done: list[CheckedRepository] = []
@@ -73,6 +75,13 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     return code
 
 
+def _refuse_missing_package(form: str) -> None:
+    """Raise UsageError where a format needs a package that is not there: before hours of work, not after."""
+    needed = {"excel": "openpyxl", "parquet": "pyarrow"}.get(form)
+    if needed is not None and find_spec(needed) is None:
+        raise UsageError(f"--format {form} needs {needed}: pip install 'gpu2npu[tables]'.")
+
+
 def _write_page(repository: CheckedRepository, output: Path) -> str:
     """Write the page of one repository into a folder beside the page of all; returns its address from there."""
     digest = hashlib.sha256(repository.path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -97,9 +106,5 @@ def _write_all(
     if shown.form == "csv":
         content = csv_table(tables[shown.rows])
     else:
-        try:
-            content = excel_workbook(tables) if shown.form == "excel" else parquet_table(tables[shown.rows])
-        except ImportError as error:
-            needed = "openpyxl" if shown.form == "excel" else "pyarrow"
-            raise UsageError(f"--format {shown.form} needs {needed}: pip install 'gpu2npu[tables]'.") from error
+        content = excel_workbook(tables) if shown.form == "excel" else parquet_table(tables[shown.rows])
     write_bytes(content, shown.output)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from collections.abc import Generator
@@ -21,6 +23,9 @@ from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.html import page
 from gpu2npu.report.check.result import CheckedRepository
 
+# An address of git: https://..., git@host:...
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://|\w[\w.-]*@[\w.-]+:")
+_LONGEST_PATH = 4096
 _MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -54,7 +59,15 @@ def read_repositories(listed: Path) -> tuple[str, ...]:
 
 def _listed(content: bytes, folder: Path, shown: str) -> tuple[str, ...]:
     lines = (line.strip() for line in content.decode("utf-8-sig", "surrogateescape").splitlines())
-    paths = dict.fromkeys(str(folder / line) for line in lines if line and not line.startswith("#"))
+    named = [line for line in lines if line and not line.startswith("#")]
+    for line in named:
+        if _URL.match(line):
+            raise UsageError(
+                f"The list of repositories {shown} names the address {line}: clone it first, and name the folder."
+            )
+        if "\0" in line or len(os.fsencode(line)) > _LONGEST_PATH:
+            raise UsageError(f"The list of repositories {shown} has a line that is not a path: {line[:40]!r}...")
+    paths = dict.fromkeys(str(folder / line) for line in named)
     if not paths:
         raise UsageError(f"The list of repositories {shown} names none; write one path a line.")
     return tuple(paths)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from gpu2npu.formats.kinds import HEAD_BYTES
+from gpu2npu.language import message
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.tree.discovery import Tree
 from gpu2npu.records import PathNote
 
@@ -18,7 +22,7 @@ LARGEST_PYTHON = 4_000_000
 LARGEST_OTHER = 50_000_000
 
 
-def mirror(tree: Tree, root: Path, copy: Path) -> list[PathNote]:
+def mirror(tree: Tree, root: Path, copy: Path, progress: Progress = no_progress) -> list[PathNote]:
     """Writes the folders, links and files of `tree`, Python files too, under the empty folder `copy`.
 
     Returns a note for each file that cannot be read. Raises OSError if the copy cannot be written. Folders are left
@@ -28,7 +32,11 @@ def mirror(tree: Tree, root: Path, copy: Path) -> list[PathNote]:
         (copy / folder).mkdir()
     for link in tree.links:
         (copy / link.path).symlink_to(link.target)
-    notes = (_copy_file(root / path, copy / path, path) for path in (*tree.python, *tree.others))
+    notes = []
+    paths = (*tree.python, *tree.others)
+    for done, path in enumerate(paths, start=1):
+        notes.append(_copy_file(root / path, copy / path, path))
+        progress(done, len(paths), message("copied"))
     return [note for note in notes if note is not None]
 
 
@@ -85,6 +93,20 @@ def finish_folders(tree: Tree, root: Path, copy: Path) -> None:
     for folder in sorted(tree.folders, reverse=True):
         shutil.copystat(root / folder, copy / folder)
     shutil.copymode(root, copy)
+
+
+def remove_within(folder: Path, seconds: float) -> None:
+    """Remove what there is time for of a folder, which the next run into the same output removes whole."""
+    end = time.monotonic() + seconds
+    for parent, folders, names in os.walk(folder, topdown=False):
+        for name in (*names, *folders):
+            if time.monotonic() > end:
+                return
+            path = Path(parent, name)
+            with contextlib.suppress(OSError):
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def remove_tree(folder: Path) -> None:

@@ -11,16 +11,17 @@ import ctypes
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpu2npu.project.errors import OutputError
-from gpu2npu.project.tree.mirror import remove_tree
+from gpu2npu.project.tree.mirror import remove_tree, remove_within
 from gpu2npu.system import can_lock, locked
 
 # From Linux's <fcntl.h> and <linux/fs.h>.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_SECONDS_AT_THE_END = 1.0
 
 
 @contextlib.contextmanager
@@ -57,11 +58,23 @@ def _locked_folder(destination: Path) -> Iterator[Path]:
     folder = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
     with contextlib.ExitStack() as stack:
         # Registered before the folder is made: an interrupt may come between any two lines.
-        stack.callback(_remove_if_possible, folder)
+        stack.push(_removal(folder))
         folder.mkdir()
         with contextlib.suppress(OSError):  # where the file system has no locks, no run removes another's folder
             stack.enter_context(locked(folder))
         yield folder
+
+
+def _removal(folder: Path) -> Callable[[object, BaseException | None, object], None]:
+    """Removes the folder at the end; a run that is asked to end takes no longer for it than a second."""
+
+    def remove(_kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, Exception):
+            _remove_if_possible(folder)
+        else:
+            remove_within(folder, _SECONDS_AT_THE_END)
+
+    return remove
 
 
 def _remove_if_possible(folder: Path) -> None:
@@ -88,6 +101,10 @@ def _escaped(name: str) -> str:
 
 def _move_into_place(folder: Path, destination: Path, replace: bool) -> None:
     if not replace or not destination.exists():
+        if destination.exists():
+            raise OutputError(
+                f"The output '{destination}' is there now, which another run has written; give --force to replace it."
+            )
         folder.rename(destination)
     elif not _exchange(folder, destination):
         old = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"

@@ -223,7 +223,7 @@ else
     CHILDREN+=("$!")
 fi
 set +m
-echo "Started $NPUS ranks of: ${COMMAND[*]} (logs: $LOG_DIR/rank_*.log)"
+echo "Started $NPUS ranks of:$(printf ' %q' "${COMMAND[@]}") (logs: $LOG_DIR/rank_*.log)"
 
 ended_children() {
     local child
