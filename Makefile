@@ -97,7 +97,8 @@ $(BROWSER)/.installed: pyproject.toml browser/requirements.txt
 	touch $@
 
 test-browser: $(BROWSER)/.installed
-	$(BROWSER)/bin/python -m pytest browser
+	test -e $(BROWSER)/node_modules/axe-core || npm install --silent --prefix $(BROWSER) axe-core@4
+	AXE=$(BROWSER)/node_modules/axe-core/axe.min.js $(BROWSER)/bin/python -m pytest browser
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -326,11 +326,11 @@ def test_a_full_standard_output_is_an_error_of_the_output(project: Path, argumen
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands_and_options(shell: str) -> None:
     """As docs/cli.md has them set up; the words are asked for as each shell's own script does."""
-    asks = {"COMP_WORDS": "gpu2npu rev", "COMP_CWORD": "1" if shell != "fish" else "rev"}
+    request = {"COMP_WORDS": "gpu2npu rev", "COMP_CWORD": "1" if shell != "fish" else "rev"}
     for instruction, wanted in ((f"{shell}_source", "_GPU2NPU_COMPLETE"), (f"{shell}_complete", "review")):
         done = subprocess.run(
             [sys.executable, "-c", "import sys; sys.argv[0] = 'gpu2npu'; from gpu2npu.cli.main import main; main()"],
-            env={**os.environ, **asks, "_GPU2NPU_COMPLETE": instruction},
+            env={**os.environ, **request, "_GPU2NPU_COMPLETE": instruction},
             capture_output=True,
             text=True,
             check=False,

@@ -32,6 +32,7 @@
     const head = make("p");
     head.append(make("b", found.severity, found.severity), ` ${found.api} `, make("span", "soft", `${found.where} · ${found.rule}`));
     const code = make("pre");
+    code.tabIndex = 0;
     found.code.forEach((line, index) => {
       const number = found.first + index;
       code.append(make("span", number === found.line ? "here" : "", `${String(number).padStart(5)}  ${line}`));

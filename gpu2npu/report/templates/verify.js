@@ -55,6 +55,7 @@
   const code = (side, stack) => {
     const [, path, number] = /^(.*):(\d+)$/.exec(stack[0]);
     const box = make("pre");
+    box.tabIndex = 0;
     for (const [line, text] of Object.entries(data.sources[side][path] || {})) {
       if (Math.abs(line - number) > 3) continue;
       const row = make("span", `${line}  ${text}`);

@@ -25,8 +25,8 @@ def test_todays_findings_are_silenced_and_the_program_stays_the_same(tmp_path: P
     file.write_text(SOURCE)
     code, before = check(tmp_path)
     assert code == 1 and "torch.cuda.comm.broadcast" in before
-    code, said = check(tmp_path, "--add-skips")
-    assert code == 0 and "2 lines marked" in said
+    code, output = check(tmp_path, "--add-skips")
+    assert code == 0 and "2 lines marked" in output
     assert "skip=other," in file.read_text() or ",other" in file.read_text()
     assert [line.partition("  # gpu2npu")[0] for line in file.read_text().splitlines()] == [
         line.partition("  # gpu2npu")[0] for line in SOURCE.splitlines()
@@ -34,6 +34,6 @@ def test_todays_findings_are_silenced_and_the_program_stays_the_same(tmp_path: P
     assert "a.py:" not in check(tmp_path)[1]
 
 
-def test_where_no_comment_can_be_is_said(tmp_path: Path) -> None:
+def test_where_no_comment_can_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('import torch\nx = torch.cuda.comm.broadcast(1, \\\n    """\n"""\n)\n')
     assert "No comment can be written at a.py:2" in check(tmp_path, "--add-skips")[1]
