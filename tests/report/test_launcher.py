@@ -36,7 +36,7 @@ def environment(**variables: str) -> dict[str, str]:
     """The environment of a machine with 8 NPUs, unless `variables` say otherwise."""
     ours = {"NPUS", "ASCEND_RT_VISIBLE_DEVICES", "LOG_DIR", "OMP_NUM_THREADS", "NNODES", "NODE_RANK", *NAMES}
     others = {name: value for name, value in os.environ.items() if name not in ours}
-    return {**others, "GPU2NPU_NPUS": "8", **variables}
+    return {**others, "GPU2NPU_NPUS": "8", "ASCEND_HOME_PATH": "/cann", **variables}
 
 
 def start(launcher: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -53,6 +53,21 @@ def start(launcher: Path, *command: str, **variables: str) -> subprocess.Complet
 
 def logs(launcher: Path, folder: str = "npu_logs") -> dict[str, str]:
     return {log.name: log.read_text() for log in (launcher.parent / folder).iterdir()}
+
+
+def test_the_environment_of_cann_is_sourced_where_it_is_not_set(launcher: Path, tmp_path: Path) -> None:
+    script = tmp_path / "Ascend" / "ascend-toolkit" / "set_env.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("false\nexport ASCEND_HOME_PATH=$HOME/of_cann OTHER=$NOT_SET\n")
+    show = (sys.executable, "-c", PRINT_ENVIRONMENT, "ASCEND_HOME_PATH")
+    done = start(launcher, *show, NPUS="1", HOME=str(tmp_path), ASCEND_HOME_PATH="")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert logs(launcher)["rank_0.log"] == f"{tmp_path}/of_cann\n"
+    done = start(launcher, *show, NPUS="1", HOME=str(tmp_path))
+    assert logs(launcher)["rank_0.log"] == "/cann\n" and "Took" not in done.stdout
+    script.unlink()
+    done = start(launcher, *show, NPUS="1", HOME=str(tmp_path), ASCEND_HOME_PATH="")
+    assert "source CANN's set_env.sh first" in done.stderr
 
 
 def test_each_rank_has_its_environment_and_its_log(launcher: Path) -> None:

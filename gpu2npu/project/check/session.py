@@ -30,6 +30,7 @@ from gpu2npu.project.check.readiness import readiness
 from gpu2npu.project.check.rule_notes import rule_notes
 from gpu2npu.project.check.stored_tree import StoredTree
 from gpu2npu.project.check.tree_files import TreeFiles
+from gpu2npu.project.check.unsourced import unsourced_scripts
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.session import Session
@@ -165,5 +166,7 @@ def _check_tree(
         checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff, partial(later.holds, path))
         for path, entry in sorted(answers.entries.items())
     )
-    notes = tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in session.notes)
+    notes = tuple(
+        replace(note, path=f"{tree.prefix}{note.path}") for note in (*session.notes, *unsourced_scripts(wanted))
+    )
     return _Checked(checked, notes, answers.native)

@@ -17,6 +17,7 @@ COMMAND=(please input your shell script here)
 #                                and the same MASTER_PORT (29500); torchrun then starts the ranks.
 #     LOG_DIR                    the folder for one log a rank; default: npu_logs
 #     BIND_CORES                 0: let every rank run on all CPU cores, not on its share of them
+#     ASCEND_HOME_PATH           CANN's folder; if it is not set, CANN's set_env.sh is sourced
 #     STOP_SECONDS               how long a rank that has got SIGTERM may take before it is killed; default: 5
 #
 # Exported to each process: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS,
@@ -44,6 +45,23 @@ if ((${#COMMAND[@]} == 0)) || [[ "${COMMAND[*]:0:4}" == "please input your shell
 brackets of COMMAND=(...) in this script"
 fi
 command -v -- "${COMMAND[0]}" >/dev/null || refuse "there is no command '${COMMAND[0]}'" 127
+
+# CANN's libraries and kernels are found by variables that its set_env.sh sets.
+if [[ -z "${ASCEND_HOME_PATH:-}" ]]; then
+    for place in /usr/local/Ascend /opt/Ascend "${HOME:-/root}/Ascend"; do
+        for script in "$place/ascend-toolkit/set_env.sh" "$place/cann/set_env.sh"; do
+            if [[ -z "${ASCEND_HOME_PATH:-}" && -f "$script" ]]; then
+                set +eu # it reads variables that are not set
+                # shellcheck disable=SC1090
+                source "$script"
+                set -eu
+                echo "Took CANN's environment from $script"
+            fi
+        done
+    done
+    [[ -n "${ASCEND_HOME_PATH:-}" ]] || echo "run_distributed_npu.sh: CANN's environment is not set, and there is no \
+set_env.sh in /usr/local/Ascend, /opt/Ascend or $HOME/Ascend: source CANN's set_env.sh first" >&2
+fi
 
 visible_npus() {
     local devices=() device installed count=0
