@@ -27,6 +27,9 @@ from gpu2npu.python.tree.syntax import Import
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.release_tables import table_for
 
+_WORD = re.compile(r"\w+")
+# What may be right above a type.
+_OF_ANNOTATIONS = (ast.arg, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.Subscript, ast.Tuple, ast.BinOp)
 _COMMON = frozenset(name for kind in (dict, list, set, str, deque) for name in dir(kind))
 Handler = Callable[[Any, Scope], "bool | None"]
 Handlers = Mapping[type[Any], Handler]  # of a node, or Quoted
@@ -96,10 +99,18 @@ class FileRules:
                         found.add(name)
         return frozenset(found)
 
+    def may_be_for(self, node: ast.Constant) -> bool:
+        """Return whether a rule may be for a string: for its text, or for a name in it where it may be an annotation.
+        Most strings are for none."""
+        if self.table.may_be_for(node.value):
+            return True
+        may_be_type = isinstance(self.file.parents[node], _OF_ANNOTATIONS)
+        return may_be_type and not self.interesting.isdisjoint(_WORD.findall(node.value))
+
     @cached_property
     def code_identifiers(self) -> frozenset[str]:
         """The identifiers in the words of the code: `NAME` and `python` of `"NAME=$X python"`, nothing of comments."""
-        return frozenset(found for word in code_words(self.file.tree) for found in re.findall(r"\w+", word))
+        return frozenset(found for word in code_words(self.file.tree) for found in _WORD.findall(word))
 
     def rules(self, kind: str) -> dict[str, list[Rule]]:
         """The rules of a kind by the text that finds them; none where no such text is a word of the file."""

@@ -96,8 +96,8 @@ class _Matcher:
         """Apply the rules for the texts of a string or an f-string, and where there is none for a string that is one
         literal, those for what the string is, by the handlers of their kinds."""
         is_plain = isinstance(node, ast.Constant)
-        if is_plain and isinstance(self.file.parents[node], ast.Expr):  # a docstring
-            return
+        if is_plain and (not self.work.may_be_for(node) or isinstance(self.file.parents[node], ast.Expr)):
+            return  # the last are docstrings
         found, text = written(self.file, node), None
         for literal in found:
             if literal.is_formatted:

@@ -74,9 +74,10 @@ class RuleTable:
     end. `plugins` has by a rule's id the module that its edits need. `leaves` are the last parts of all rule
     names: cheap evidence that a name matters. `kinds` has the rules of each kind by the text that finds
     them, `words` these texts, and `classes` are the kinds in the order in which they are tested.
-    What a pattern matches has, in whatever letters, one of its `pattern_texts` in small ones; `pattern_text` finds any
-    of them, and `ending` a module that one of the endings is for. `foreign_packages` know no NPU, `argument_names` are
-    the keywords and positions of the arguments that rules are for, `users_names` the qualified names that users' rules
+    What a pattern matches has, in whatever letters, one of its `pattern_texts` in small ones; `any_text` finds one of
+    them, or of the texts of other rules, in the small letters of a text that a rule is for, and `ending` a module that
+    one of the endings is for. `foreign_packages` know no NPU, `argument_names` are the keywords and positions of the
+    arguments that rules are for, `users_names` the qualified names that users' rules
     are for.
     """
 
@@ -101,12 +102,16 @@ class RuleTable:
     kinds: Mapping[str, dict[str, list[Rule]]]
     words: Mapping[str, frozenset[bytes]]
     classes: tuple[type[Match], ...]
-    pattern_text: re.Pattern[str]
+    any_text: re.Pattern[str]
     pattern_texts: list[frozenset[str]]
     ending: re.Pattern[str]
     foreign_packages: frozenset[str]
     argument_names: frozenset[str | int]
     users_names: frozenset[str]
+
+    def may_be_for(self, text: str) -> bool:
+        """Return whether a rule may be for a text, whatever it means where it is written."""
+        return self.any_text.search(text.lower()) is not None
 
     def of(self, kind: str) -> dict[str, list[Rule]]:
         """The rules of a kind, by the text that finds them."""
@@ -171,6 +176,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     roles = {rule.id: rulebook.roles[role] for rule, _ in strings for role in rule.match.roles}
     patterns = [(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found]
     pattern_texts = [_pattern_texts(pattern.text) for pattern, _ in patterns]
+    others = (*(text for _, text in strings), *index.get("command", ()), *variables, *families)
     return RuleTable(
         leaves=frozenset(map(leaf, index.get("name", ()))),
         trigger=trigger_of((rule, rule.match.evidence) for rule in rules),
@@ -192,7 +198,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         beginnings=tuple(families),
         kinds=index,
         words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
-        pattern_text=re.compile(_any_of(text for texts in pattern_texts for text in texts)),
+        any_text=re.compile(_any_of(text.lower() for texts in (*pattern_texts, others) for text in texts)),
         pattern_texts=pattern_texts,
         ending=re.compile("|".join(translate(f"*{ending}") for ending in endings) or "(?!)"),
         foreign_packages=frozenset(

@@ -180,8 +180,20 @@ class Arguments(Callees):
 
     def call(self, node: ast.Call, scope: Scope) -> None:
         """Apply the rules for what a call is given."""
+        if not self._may_match(node):
+            return
         self.work.settled.update(self.given(node, scope))
         self.unpacked(node, scope)
+
+    def _may_match(self, node: ast.Call) -> bool:
+        """Return whether a rule may be for the call: by the name of what is called, which may be another for it, or by
+        a keyword, which a dictionary may give too. Most calls are for none."""
+        func, rules = node.func, self.table.arguments
+        name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+        if name in rules or "*" in rules or (isinstance(func, ast.Name) and name in self.names.leading):
+            return True
+        keywords = self.table.argument_names
+        return any(keyword.arg is None or keyword.arg in keywords for keyword in node.keywords)
 
     def given(self, node: ast.Call, scope: Scope) -> list[Argument]:
         """Apply the rules for the arguments of the call; return the arguments that are taken out whole."""

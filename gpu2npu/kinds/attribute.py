@@ -87,6 +87,10 @@ class AttributeMatch(Match):
         return {ast.Attribute: attributes.attribute, ast.Call: attributes.call}
 
 
+# A file that makes a mock, or sets one up, has one of these in its text.
+_OF_MOCKS = ("mock", "Mock", "patch")
+
+
 class Attributes:
     """Applies rules for attributes in one file."""
 
@@ -97,6 +101,7 @@ class Attributes:
         self.matches = work.matches
         self.work = work
         self.mocked = MockedMembers(work)
+        self.has_mocks = any(word in self.file.text for word in _OF_MOCKS)
 
     def attribute(self, node: ast.Attribute, scope: Scope) -> None:
         """Apply the rules for the attributes in a dotted expression."""
@@ -117,7 +122,9 @@ class Attributes:
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rules for a method of a result, and for an attribute that is asked for by a string."""
-        if last_name(node.func) in SET_UP or makes_mock(node, self.names.qualified(node.func, scope)):
+        if self.has_mocks and (
+            last_name(node.func) in SET_UP or makes_mock(node, self.names.qualified(node.func, scope))
+        ):
             self.mocked.given(node, scope)
         self.called_member(node.func, scope)
         is_renamed = self.member_by_string(node, scope)

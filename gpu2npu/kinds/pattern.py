@@ -74,7 +74,7 @@ class PatternMatch(Match):
     def in_text(cls, work: FileRules, ruled: RuledString) -> None:
         """A rule that keeps the text ends the search, and so does one that only reports."""
         string, new, lowered = ruled.string, ruled.text, ruled.text.lower()
-        if work.table.pattern_text.search(lowered) is None:
+        if not work.table.may_be_for(lowered):
             return
         for texts, (pattern, rule) in zip(work.table.pattern_texts, work.table.patterns, strict=True):
             for text in texts:  # no calls: this is done for each pattern

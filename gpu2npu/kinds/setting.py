@@ -94,7 +94,19 @@ class SettingMatch(Match):
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
-        return {ast.Constant: partial(_in_python, work)} if work.rules(cls.key) else {}
+        rules = work.rules(cls.key)
+        if not rules:
+            return {}
+        matches = [rule.match for found in rules.values() for rule in found if isinstance(rule.match, SettingMatch)]
+        texts = frozenset(rules).union(*(match.values for match in matches))
+        is_any = any(not match.values for match in matches)
+
+        def constant(node: ast.Constant, scope: Scope) -> bool:
+            text = str(node.value)
+            may_be = is_any or text in texts or "=" in text  # a value, the key of a number, `a.b=value`
+            return may_be and _in_python(work, node, scope)
+
+        return {ast.Constant: constant}
 
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
