@@ -99,13 +99,13 @@ class FileRules:
                         found.add(name)
         return frozenset(found)
 
-    def may_be_for(self, node: ast.Constant) -> bool:
+    def may_be_for(self, text: str, node: ast.AST) -> bool:
         """Return whether a rule may be for a string: for its text, or for a name in it where it may be an annotation.
         Most strings are for none."""
-        if self.table.may_be_for(node.value):
+        if self.table.may_be_for(text):
             return True
         may_be_type = isinstance(self.file.parents[node], _OF_ANNOTATIONS)
-        return may_be_type and not self.interesting.isdisjoint(_WORD.findall(node.value))
+        return may_be_type and not self.interesting.isdisjoint(_WORD.findall(text))
 
     @cached_property
     def code_identifiers(self) -> frozenset[str]:

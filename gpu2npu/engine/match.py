@@ -18,7 +18,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.source import words
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import Import, import_module, local_name
+from gpu2npu.python.tree.syntax import Import, import_module, local_name, string_value
 from gpu2npu.records import Edit, FindingKind, Found
 
 
@@ -95,9 +95,12 @@ class _Matcher:
     def string(self, handlers: Sequence[Handler], node: ast.Constant | ast.JoinedStr, scope: Scope) -> None:
         """Apply the rules for the texts of a string or an f-string, and where there is none for a string that is one
         literal, those for what the string is, by the handlers of their kinds."""
-        is_plain = isinstance(node, ast.Constant)
-        if is_plain and (not self.work.may_be_for(node) or isinstance(self.file.parents[node], ast.Expr)):
-            return  # the last are docstrings
+        whole = string_value(node)
+        is_plain = whole is not None
+        if whole is not None and not self.work.may_be_for(whole, node):
+            return
+        if is_plain and isinstance(self.file.parents[node], ast.Expr):  # a docstring
+            return
         found, text = written(self.file, node), None
         for literal in found:
             if literal.is_formatted:

@@ -5,38 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 
+from gpu2npu.project.cache.facts import StoredFacts
 from gpu2npu.project.pool import WORTH_A_POOL, Pool
 from gpu2npu.python.facts.reading import encoded_facts, is_known, remember
-from gpu2npu.python.facts.record import encoded
 
 _Files = tuple[tuple[str, bytes], ...]
 # Bytes of the files that one task reads.
 _TASK = 100_000
 
 
-def read_all_facts(sources: Mapping[str, bytes], pool: Pool) -> dict[str, bytes]:
+def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts | None = None) -> dict[str, bytes]:
     """The facts of the Python files that nobody in this process has read yet, encoded, by path; they are known here
-    then. Of a small project they are read where they are asked for, which takes no process."""
+    then. They are taken from where they are `stored`, and put there. Of few files, which are read where they are asked
+    for, there are none: that takes no process."""
     unread = {path: source for path, source in sources.items() if not is_known(source)}
     found: dict[str, bytes] = {}
-    if sum(map(len, unread.values())) < WORTH_A_POOL:
+    if stored is not None:
+        for path, (encoded_facts, facts) in stored.get(unread).items():
+            remember(unread.pop(path), facts)
+            found[path] = encoded_facts
+    is_small = sum(map(len, unread.values())) < WORTH_A_POOL
+    if is_small and stored is None:
         return found
+    new = _read_in_pool(unread, pool, 1 if is_small else None)
+    for path, source in unread.items():
+        # What ends a process is not Python for all that ask; the file itself is tried, and reported, later.
+        remember(source, new.get(path))
+    if stored is not None:
+        stored.put(new)
+    return found | new
+
+
+def _read_in_pool(unread: Mapping[str, bytes], pool: Pool, jobs: int | None) -> dict[str, bytes]:
+    """The facts of files that some process can read, encoded."""
+    found: dict[str, bytes] = {}
     single: list[_Files] = []
-    for task, answer in _answers(list(_tasks(unread)), pool):
+    for task, answer in _answers(list(_tasks(unread)), pool, jobs):
         if isinstance(answer, BaseException):
             single += ((file,) for file in task)
         else:
             found.update(zip((path for path, _ in task), answer, strict=True))
-    for task, answer in _answers(single, pool):
-        # What ends a process is not Python for all that ask; the file itself is tried, and reported, later.
-        found[task[0][0]] = encoded(None) if isinstance(answer, BaseException) else answer[0]
-    for path, facts in found.items():
-        remember(sources[path], facts)
+    for task, answer in _answers(single, pool, jobs):
+        if not isinstance(answer, BaseException):
+            found[task[0][0]] = answer[0]
     return found
 
 
-def _answers(tasks: list[_Files], pool: Pool) -> Iterator[tuple[_Files, list[bytes] | BaseException]]:
-    with closing(pool.answers(_read, tasks, lambda task: [path for path, _ in task])) as answers:
+def _answers(tasks: list[_Files], pool: Pool, jobs: int | None) -> Iterator[tuple[_Files, list[bytes] | BaseException]]:
+    with closing(pool.answers(_read, tasks, lambda task: [path for path, _ in task], jobs=jobs)) as answers:
         yield from answers
 
 

@@ -14,15 +14,12 @@ from gpu2npu.codemods.device_files import device_readers
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
-from gpu2npu.engine.context import may_have_plugin, may_use_device, project_imports
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file
-from gpu2npu.project.cache.store import Store, content_digests, file_digests, name_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.tree.reader import ProjectReader
-from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_LIMIT, PLUGIN, TORCH_API
@@ -33,33 +30,6 @@ _HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, whi
 NO_FILES: Mapping[str, bytes] = {}
 # What the API of a method begins with.
 _OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
-
-
-@dataclass(frozen=True)
-class ProjectFacts:
-    """The fields of a ProjectContext that searches found, and what the codemods do."""
-
-    own_members: Mapping[str, frozenset[str]]
-    plan: Plan
-    other_names: Mapping[bytes, frozenset[str]]
-
-
-@dataclass(frozen=True)
-class StoredFacts:
-    """The place of what is collected from a project. `contents` has the digest of each of its Python files."""
-
-    store: Store
-    contents: Mapping[str, str]
-
-    def get(self, facts: tuple[object, ...]) -> ProjectFacts | None:
-        """Return what was collected from the same files under the same `facts`; None if it is missing or damaged."""
-        return self.store.find(self._name(facts), ProjectFacts)
-
-    def put(self, facts: tuple[object, ...], found: ProjectFacts) -> None:
-        self.store.put({self._name(facts): found})
-
-    def _name(self, facts: tuple[object, ...]) -> str:
-        return name_of("project", sorted(self.contents.items()), repr(facts))
 
 
 def _read_nothing(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
@@ -124,7 +94,6 @@ class Migrator:
         root: Path,
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
-        stored: StoredFacts | None = None,
         spread: Spread = map,
         questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
@@ -133,11 +102,10 @@ class Migrator:
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
-        What is collected is taken from where it is `stored`, and put there if it is not. `spread` plans the parts of
-        the project. `questions` are those that the analyses answer of each file, for families of chips (of
-        limits.CHIPS). `others` are the files that are not Python and may give the project's programs a device. `read`
-        is called with the rules and the release before anything is asked about the files, and gives their facts as far
-        as other processes need them.
+        `spread` plans the parts of the project. `questions` are those that the analyses answer of each file, for
+        families of chips (of limits.CHIPS). `others` are the files that are not Python and may give the project's
+        programs a device. `read` is called with the rules and the release before anything is asked about the files, and
+        gives their facts as far as other processes need them.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for.
@@ -146,18 +114,8 @@ class Migrator:
             whole = load_rulebook(rules.files)
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
-            read_facts = read(rulebook, version)
-            wanted = _wanted(codemods, rulebook)
-            facts = (*_facts(rules, rulebook, version, wanted), sorted(content_digests(others).items()))
-            found = stored.get(facts) if stored is not None else None
-            if found is not None:
-                context = _with_plugin(_context(found, version, root, sources, rulebook, read_facts), found.plan)
-                migrator = cls(rulebook, context, found.plan)
-            else:
-                migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, read_facts)
-                context, plan = migrator.context, migrator.plan
-                if stored is not None and not plan.failures:  # time or memory may have run out
-                    stored.put(facts, ProjectFacts(context.own_members, plan, context.other_names))
+            facts = read(rulebook, version)
+            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         if not questions:
@@ -194,35 +152,6 @@ def _with_plugin(context: ProjectContext, plan: Plan) -> ProjectContext:
 
 def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
     return replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
-
-
-def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: CodemodChoice) -> tuple[object, ...]:
-    """Return what the facts that are collected from a project depend on, besides its files."""
-    ids = tuple(rule.id for rule in rulebook.rules)
-    return version, file_digests(rules.files), ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
-
-
-def _context(
-    found: ProjectFacts,
-    version: str,
-    root: Path,
-    sources: Mapping[str, bytes],
-    rulebook: Rulebook,
-    facts: Mapping[str, bytes],
-) -> ProjectContext:
-    return ProjectContext(
-        version=version,
-        files=frozenset(sources),
-        read=ProjectReader(root),
-        root=root,
-        own_members=found.own_members,
-        other_names=found.other_names,
-        folders=search_folders(sources),
-        uses_device=may_use_device(sources, root),
-        has_plugin=may_have_plugin(sources, version),
-        imported=project_imports(rulebook, sources),
-        facts=facts,
-    )
 
 
 def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> MigratedFile:

@@ -11,6 +11,7 @@ from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.project_plan import components
 from gpu2npu.language import message
+from gpu2npu.project.cache.plans import StoredPlans
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.worker_processes import TimeLimitError
@@ -19,10 +20,11 @@ from gpu2npu.project.worker_processes import TimeLimitError
 @dataclass(frozen=True)
 class PartPlanning:
     """Plans parts in a pool, where a part may take as long as all of its files. A component that cannot be planned
-    fails, and the others go on."""
+    fails, and the others go on. Plans that are `stored` are not made again."""
 
     pool: Pool = field(default_factory=Pool)
     progress: Progress = no_progress
+    stored: StoredPlans | None = None
 
     def __call__(
         self, plan: Callable[[ProjectPart], PlannedPart], parts: Sequence[ProjectPart]
@@ -30,11 +32,15 @@ class PartPlanning:
         """Plan the parts, and one that fails once more by its components. Raises CodemodError."""
         total = sum(len(part.sources) for part in parts)
         planned, pieces, done = [], [], 0
-        for part, answer in self._results(plan, parts):
+        known = {id(part): self.stored.get(part) for part in parts} if self.stored is not None else {}
+        planned += [each for each in known.values() if each is not None]
+        for part, answer in self._results(plan, [part for part in parts if known.get(id(part)) is None]):
             done += len(part.sources)
             self.progress(done, total, message("planned"))
             if not isinstance(answer, BaseException):
                 planned.append(answer)
+                if self.stored is not None:
+                    self.stored.put(part, answer)
             elif len(own := components(part)) > 1:
                 pieces += own
             else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
+from gpu2npu.project.cache.facts import StoredFacts
 from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.check.entry_points import BUILD_FILES
 from gpu2npu.project.facts import read_all_facts
@@ -105,14 +106,15 @@ class Session:
         # Importing the engine takes longer than all that comes before it.
         from gpu2npu.analysis.file_analysis import FileQuestion
         from gpu2npu.engine.table import rule_table
+        from gpu2npu.project.cache.plans import StoredPlans
         from gpu2npu.project.installation import installation
-        from gpu2npu.project.migrator import Migrator, StoredFacts
+        from gpu2npu.project.migrator import Migrator
         from gpu2npu.project.planning import PartPlanning
 
         def read(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
             rule_table(rulebook, version)  # before workers start, which then have it
             self.pool.share(rulebook)
-            return read_all_facts(self.python, self.pool)
+            return read_all_facts(self.python, self.pool, StoredFacts(self.store, self.digests) if self.store else None)
 
         installed = installation(self.python, self.build_files)
         return Migrator.load(
@@ -121,8 +123,7 @@ class Session:
             self.location.root,
             self.python,
             replace(self.settings.codemods, excluded=self.excluded, installed=installed),
-            StoredFacts(self.store, self.digests) if self.store is not None else None,
-            PartPlanning(self.pool, self.progress),
+            PartPlanning(self.pool, self.progress, StoredPlans(self.store, self.digests) if self.store else None),
             frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),
             {} if autoloads(self.settings.release) else self.others(lambda source, path: b"cuda" in source),

@@ -4,10 +4,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpu2npu.codemods import CodemodChoice
-from gpu2npu.project import migrator
+from gpu2npu.codemods import CodemodChoice, part_plan
+from gpu2npu.project.cache.plans import StoredPlans
 from gpu2npu.project.cache.store import Store, content_digests
-from gpu2npu.project.migrator import Migrator, StoredFacts
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.planning import PartPlanning
 from gpu2npu.rulebook.select import RuleChoice
 
 FILES = {
@@ -21,22 +22,22 @@ FILES = {
 
 
 def load(root: Path, files: dict[str, bytes] = FILES, **choice: object) -> Migrator:
-    stored = StoredFacts(Store(root / "cache"), content_digests(files))
+    planning = PartPlanning(stored=StoredPlans(Store(root / "cache"), content_digests(files)))
     codemods = CodemodChoice(**choice)  # type: ignore[arg-type]
-    return Migrator.load(RuleChoice(), "2.1.0", root, files, codemods, stored)
+    return Migrator.load(RuleChoice(), "2.1.0", root, files, codemods, planning)
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list that gets each plan made from now on, and not those taken from the folder."""
+    """Return a list that gets the plan of each part made from now on, and not those taken from the folder."""
     plans: list[object] = []
-    plan = migrator.plan_codemods
+    plan = part_plan.plan_part
 
     def recording(*arguments):
         plans.append(plan(*arguments))
         return plans[-1]
 
-    monkeypatch.setattr(migrator, "plan_codemods", recording)
+    monkeypatch.setattr(part_plan, "plan_part", recording)
     return plans
 
 
@@ -60,9 +61,9 @@ def test_new_files_are_stored(tmp_path: Path, planned: list[object]) -> None:
     ("files", "choice"),
     [
         (FILES | {"net.py": b"import torch\n"}, {}),
-        ({path: source for path, source in FILES.items() if path != "uses.py"}, {}),
+        ({path: source for path, source in FILES.items() if path != "net.py"}, {}),
         (FILES, {"specify_device": True}),
-        (FILES, {"excluded": frozenset({"train.py"})}),
+        (FILES, {"excluded": frozenset({"net.py"})}),
     ],
 )
 def test_another_project_or_choice_is_collected_anew(
@@ -71,6 +72,12 @@ def test_another_project_or_choice_is_collected_anew(
     load(tmp_path)
     load(tmp_path, files, **choice)
     assert len(planned) == 2
+
+
+def test_a_part_whose_files_did_not_change_is_not_planned_again(tmp_path: Path, planned: list[object]) -> None:
+    first = load(tmp_path)
+    second = load(tmp_path, FILES | {"paths.py": b"import moxing\n"})
+    assert len(planned) == 1 and second.plan == first.plan
 
 
 def test_what_is_of_another_kind_is_collected_anew(tmp_path: Path, planned: list[object]) -> None:
