@@ -44,6 +44,21 @@ class Trigger:
         """Return whether the bytes of a file may have it. No expression of a rule is executed."""
         return self._has_words(source) or any_may_be_in(self.patterns, source)
 
+    def places_in(self, text: str) -> list[int]:
+        """The offsets in a text at which there is something that a rule could be for, sorted."""
+        lowered = text.lower()
+        if len(lowered) != len(text):  # as that of a Turkish I: anything may be anywhere
+            return list(range(len(text)))
+        found = words(text.encode("utf-8", "surrogatepass"))
+        whole = self.words & found
+        for word in self.together.keys() & found:
+            whole = whole.union(*({word, *others} for others in self.together[word] if others <= found))
+        required = (max(each.required, key=_shortest, default=frozenset({b""})) for each in self.patterns)
+        parts = re.compile("|".join(re.escape(part.decode()) for texts in required for part in texts) or "(?!)")
+        exact = [rf"\b{word.decode()}\b" for word in whole] + [rf"\b{word.decode()}" for word in self.beginnings]
+        searched = (parts.finditer(lowered), re.finditer("|".join(exact) or "(?!)", text))
+        return sorted({match.start() for matches in searched for match in matches})
+
     def _has_words(self, source: bytes) -> bool:
         found = words(source)
         if not self.words.isdisjoint(found):

@@ -41,6 +41,8 @@ from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
 LARGEST = 5_000_000
+# A larger JSON file may be one of data, of which only records with a word of a rule are looked at.
+_SMALL = 50_000
 _DEVICE = re.compile(r"[\"']?npu(:.*)?[\"']?")
 # What dotenv reads with blanks, and no shell.
 _SPACED = re.compile(
@@ -227,7 +229,8 @@ def _yaml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
 
 
 def _json(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
-    return settings_marks(read_json(text), knowledge)
+    is_data = len(text) > _SMALL
+    return settings_marks(read_json(text, knowledge.trigger.places_in(text) if is_data else None), knowledge)
 
 
 def _toml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:

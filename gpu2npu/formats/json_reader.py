@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
 
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
 
@@ -17,9 +20,15 @@ _MEANING = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _MAX_DEPTH = 200
 
 
-def read_json(text: str) -> Node:
-    """Raises FormatError where it is not JSON."""
-    node, at = _value(text, _skip(text, 0), 0)
+# A list with so many objects is one of data: those without a word of a rule are left out of its tree.
+_RECORDS = 50
+_scan = json.JSONDecoder().scan_once
+
+
+def read_json(text: str, words: Sequence[int] | None = None) -> Node:
+    """The tree of a text. With `words`, the sorted offsets of all that rules could be for, records of data are left out
+    that have none of them. Raises FormatError where it is not JSON."""
+    node, at = _Reader(text, words).value(_skip(text, 0), 0)
     at = _skip(text, at)
     if at != len(text):
         raise _error(text, at, "there is more text after its value")
@@ -36,51 +45,71 @@ def _error(text: str, at: int, reason: str) -> FormatError:
     return FormatError(f"it is not JSON (line {line}: {reason})")
 
 
-def _value(text: str, at: int, depth: int) -> tuple[Node, int]:
-    if depth > _MAX_DEPTH:
-        raise _error(text, at, "it is nested too deeply")
-    if text.startswith("{", at):
-        return _object(text, at + 1, depth)
-    if text.startswith("[", at):
-        return _array(text, at + 1, depth)
-    string = _STRING.match(text, at)
-    if string is not None:
-        return _scalar(string), string.end()
-    atom = _ATOM.match(text, at)
-    if atom is None:
-        raise _error(text, at, "a value is missing")
-    return Scalar(at, atom.end(), None, atom=atom[0]), atom.end()
+class _Reader:
+    """Reads the values of a text; each method takes an offset and returns a node and the offset behind it."""
 
+    def __init__(self, text: str, words: Sequence[int] | None) -> None:
+        self.text, self.words = text, words
 
-def _object(text: str, at: int, depth: int) -> tuple[Node, int]:
-    entries = []
-    at = _skip(text, at)
-    while not text.startswith("}", at):
+    def value(self, at: int, depth: int) -> tuple[Node, int]:
+        text = self.text
+        if depth > _MAX_DEPTH:
+            raise _error(text, at, "it is nested too deeply")
+        if text.startswith("{", at):
+            return self.object(at + 1, depth)
+        if text.startswith("[", at):
+            return self.array(at + 1, depth)
         string = _STRING.match(text, at)
-        atom = None if string is not None else _ATOM.match(text, at)
         if string is not None:
-            key, at = _scalar(string), string.end()
-        elif atom is not None:
-            key, at = Scalar(at, atom.end(), atom[0]), atom.end()
-        else:
-            raise _error(text, at, "a key is missing")
+            return _scalar(string), string.end()
+        atom = _ATOM.match(text, at)
+        if atom is None:
+            raise _error(text, at, "a value is missing")
+        return Scalar(at, atom.end(), None, atom=atom[0]), atom.end()
+
+    def object(self, at: int, depth: int) -> tuple[Node, int]:
+        text, entries = self.text, []
         at = _skip(text, at)
-        if not text.startswith(":", at):
-            raise _error(text, at, "a colon is missing")
-        value, at = _value(text, _skip(text, at + 1), depth + 1)
-        entries.append((key, value))
-        at = _separated(text, at, "}")
-    return Mapping(tuple(entries)), at + 1
+        while not text.startswith("}", at):
+            string = _STRING.match(text, at)
+            atom = None if string is not None else _ATOM.match(text, at)
+            if string is not None:
+                key, at = _scalar(string), string.end()
+            elif atom is not None:
+                key, at = Scalar(at, atom.end(), atom[0]), atom.end()
+            else:
+                raise _error(text, at, "a key is missing")
+            at = _skip(text, at)
+            if not text.startswith(":", at):
+                raise _error(text, at, "a colon is missing")
+            value, at = self.value(_skip(text, at + 1), depth + 1)
+            entries.append((key, value))
+            at = _separated(text, at, "}")
+        return Mapping(tuple(entries)), at + 1
 
+    def array(self, at: int, depth: int) -> tuple[Node, int]:
+        text, items, count = self.text, list[Node](), 0
+        at = _skip(text, at)
+        while not text.startswith("]", at):
+            count += text.startswith("{", at)
+            end = self._behind_record(at) if count > _RECORDS else None
+            if end is not None:
+                at = end
+            else:
+                value, at = self.value(at, depth + 1)
+                items.append(value)
+            at = _separated(text, at, "]")
+        return Items(tuple(items)), at + 1
 
-def _array(text: str, at: int, depth: int) -> tuple[Node, int]:
-    items = []
-    at = _skip(text, at)
-    while not text.startswith("]", at):
-        value, at = _value(text, at, depth + 1)
-        items.append(value)
-        at = _separated(text, at, "]")
-    return Items(tuple(items)), at + 1
+    def _behind_record(self, at: int) -> int | None:
+        """The offset behind an object without a word of a rule; None for what has one, or is no plain JSON."""
+        if self.words is None or not self.text.startswith("{", at):
+            return None
+        try:
+            _, end = _scan(self.text, at)
+        except (StopIteration, ValueError, RecursionError):
+            return None
+        return end if bisect_left(self.words, at) == bisect_left(self.words, end) else None
 
 
 def _separated(text: str, at: int, closer: str) -> int:

@@ -9,11 +9,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu2npu.engine.knowledge import knowledge_for
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
+from gpu2npu.rulebook import load_rulebook
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -153,3 +155,28 @@ def test_ini() -> None:
         "": {"x": "1"},
         "a b": {"key": "value", "list": ["one", "two"], "q": "r", "empty": []},
     }
+
+
+def test_records_of_data_without_a_word_of_a_rule_are_left_out() -> None:
+    given = [f'{{"id": {number}}}' for number in range(90)]
+    given[70] = '{"text": "cuda"}'
+    records = ", ".join(given)
+    text = f'{{"device": "cuda", "rows": [{records}, 7, // a comment\n {{"id": 1, }}]}}'
+    places = [text.index("cuda"), text.index("cuda", 60)]
+    whole, read = read_json(text), read_json(text, places)
+    rows, retained = (entry(node, "rows") for node in (whole, read))
+    assert isinstance(rows, Items) and isinstance(retained, Items)
+    # The first records of a list may be settings; one that is no plain JSON is read as it is.
+    assert retained.items == (*rows.items[:50], rows.items[70], *rows.items[90:])
+    assert entry(read, "device") == entry(whole, "device")
+
+
+def test_all_that_a_rule_could_be_for_is_found_in_a_text() -> None:
+    trigger = knowledge_for(load_rulebook(), "2.7.1").trigger
+    text = '{"a": "barracuda", "b": "CUDA_HOME", "stage": 3, "c": "\u0130"}'
+    plain = text.replace("\u0130", "I")
+    assert {plain.index("cuda"), plain.index("CUDA_")} <= set(trigger.places_in(plain))
+    assert plain.index("stage") not in trigger.places_in(plain), "zero_optimization is not in the text"
+    assert trigger.places_in(text) == list(range(len(text))), "small letters would be at other places"
+    both = plain.replace('"c"', '"zero_optimization"')
+    assert {both.index("stage"), both.index("3"), both.index("zero_opt")} <= set(trigger.places_in(both))
