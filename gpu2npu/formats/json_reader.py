@@ -22,7 +22,7 @@ _MAX_DEPTH = 200
 
 # A list with so many objects is one of data: those without a word of a rule are left out of its tree.
 _RECORDS = 50
-_scan = json.JSONDecoder().scan_once
+_decoder = json.JSONDecoder()
 
 
 def read_json(text: str, words: Sequence[int] | None = None) -> Node:
@@ -106,8 +106,8 @@ class _Reader:
         if self.words is None or not self.text.startswith("{", at):
             return None
         try:
-            _, end = _scan(self.text, at)
-        except (StopIteration, ValueError, RecursionError):
+            _, end = _decoder.raw_decode(self.text, at)
+        except (ValueError, RecursionError):
             return None
         return end if bisect_left(self.words, at) == bisect_left(self.words, end) else None
 

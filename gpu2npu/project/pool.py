@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 _Results = Generator[tuple[_Task, _Answer | BaseException], None, None]
 
 # Below this many bytes to read or to migrate, more than one process costs more than it saves.
-WORTH_A_POOL = 60_000
+WORTH_A_POOL = 200_000
 
 
 def _no_files(task: object) -> Collection[str]:

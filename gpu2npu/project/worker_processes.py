@@ -15,7 +15,7 @@ import pickle
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
@@ -91,9 +91,7 @@ class Workers:
         is_complete = False
         try:
             while queue.is_waiting or busy or done:
-                while queue.is_waiting and len(busy) < (jobs or self.jobs):
-                    worker = self._idle(busy, work)
-                    task = queue.next_for(worker)
+                for worker, task in self._given(queue, busy, work, jobs or self.jobs):
                     self._homes.update((path, worker) for path in files(task))
                     worker.give(task, seconds(task), work)
                     busy[worker.connection] = worker
@@ -104,11 +102,25 @@ class Workers:
             if not is_complete:
                 self.close()
 
-    def _idle(self, busy: Mapping[Connection, _Worker], work: _Work) -> _Worker:
-        """A worker that has nothing to do; a new one, which no signal ends half made, or made and not known."""
-        for worker in self._all:
+    def _given(
+        self, queue: _Queue[_Task], busy: Mapping[Connection, _Worker], work: _Work, jobs: int
+    ) -> Iterator[tuple[_Worker, _Task]]:
+        """Yield the tasks that workers get now, until `jobs` of them are busy: those that have nothing to do, and new
+        ones. The caller makes each busy at once."""
+        idle = [worker for worker in self._all if worker.connection not in busy]
+        for worker in idle:
+            if queue.is_waiting and len(busy) < jobs:
+                yield from ((worker, task) for task in queue.next_for(worker))
+        while queue.is_waiting and len(busy) < jobs and len(self._all) < jobs:
+            worker = self._started(work)
+            yield from ((worker, task) for task in queue.next_for(worker))
             if worker.connection not in busy:
-                return worker
+                break
+        if queue.is_waiting and not busy:  # what is left belongs to a worker that is no more
+            yield self._all[0], queue.any()
+
+    def _started(self, work: _Work) -> _Worker:
+        """A new worker, which no signal ends half made, or made and not known."""
         with ending_signals_wait():
             worker = _Worker(work)
             self._all.append(worker)
@@ -132,8 +144,13 @@ class Workers:
         self._all, self._homes = [], {}
 
 
+# So many tasks are left to the worker that knows their files: what another one would learn anew takes as long.
+_LEFT = 4
+
+
 class _Queue(Generic[_Task]):
-    """Tasks that wait: each worker gets those of its own files first, then those of nobody, then those of others."""
+    """Tasks that wait: each worker gets those of its own files first, then those of nobody, then those of others that
+    have many."""
 
     def __init__(self, tasks: Sequence[_Task], home: Callable[[_Task], _Worker | None]) -> None:
         self._by_home: dict[_Worker | None, deque[_Task]] = {None: deque()}
@@ -144,9 +161,16 @@ class _Queue(Generic[_Task]):
     def is_waiting(self) -> bool:
         return any(self._by_home.values())
 
-    def next_for(self, worker: _Worker) -> _Task:
+    def next_for(self, worker: _Worker) -> list[_Task]:
+        """The next task for a worker, if there is one."""
         own = self._by_home.get(worker) or self._by_home[None]
-        return own.popleft() if own else max(self._by_home.values(), key=len).pop()
+        if own:
+            return [own.popleft()]
+        return [self.any()] if max(map(len, self._by_home.values())) > _LEFT else []
+
+    def any(self) -> _Task:
+        """A task of the worker that has most."""
+        return max(self._by_home.values(), key=len).pop()
 
 
 class _Work:

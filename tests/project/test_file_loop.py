@@ -158,7 +158,7 @@ def test_a_limit_of_time_needs_a_process_even_for_one_small_file(tmp_path: Path)
 def test_left_early_it_kills_workers_that_are_in_a_loop(tmp_path: Path) -> None:
     body = """
     import multiprocessing
-    done = migrate_files(migrate, {"long": b"1" * 60_000, "a": b"2"}, Pool(2, seconds=1_000))
+    done = migrate_files(migrate, {"long": b"1" * 200_000, "a": b"2"}, Pool(2, seconds=1_000))
     assert next(done).path == "a"
     done.close()
     print(multiprocessing.active_children())

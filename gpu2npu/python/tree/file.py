@@ -13,7 +13,7 @@ from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, Import, blocks
-from gpu2npu.python.tree.syntax_tree import parse
+from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.python.tree.walk import Use, Walk
 from gpu2npu.records import Span
 
@@ -156,7 +156,7 @@ def read_file(source: SourceFile) -> PythonFile:
 
 # The files parsed last in this process, by their text, up to so many characters: 35 bytes of memory each.
 _RETAINED = 4_000_000
-_recent: OrderedDict[SourceFile, PythonFile] = OrderedDict()
+_recent: OrderedDict[SourceFile, PythonFile | TreeError] = OrderedDict()
 _recent_size = 0
 
 
@@ -165,11 +165,16 @@ def parsed_file(source: SourceFile) -> PythonFile:
     are files of their own: what is known of a node belongs to one file."""
     global _recent_size
     found = _recent.get(source)
-    if found is not None:
-        _recent.move_to_end(source)
-        return found
-    _recent[source] = found = read_file(source)
-    _recent_size += len(source.text)
-    while _recent_size > _RETAINED and len(_recent) > 1:
-        _recent_size -= len(_recent.popitem(last=False)[0].text)
+    if found is None:
+        try:
+            found = read_file(source)
+        except TreeError as error:
+            found = error
+        _recent[source] = found
+        _recent_size += len(source.text)
+        while _recent_size > _RETAINED and len(_recent) > 1:
+            _recent_size -= len(_recent.popitem(last=False)[0].text)
+    _recent.move_to_end(source)
+    if isinstance(found, TreeError):
+        raise TreeError(*found.args)
     return found
