@@ -102,7 +102,7 @@ class _Reader:
         return Items(tuple(items)), at + 1
 
     def _behind_record(self, at: int) -> int | None:
-        """The offset behind an object without a word of a rule; None for what has one, or is no plain JSON."""
+        """The offset behind an object without a word of a rule; None for what has one, or is not plain JSON."""
         if self.words is None or not self.text.startswith("{", at):
             return None
         try:

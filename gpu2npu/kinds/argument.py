@@ -186,14 +186,11 @@ class Arguments(Callees):
         self.unpacked(node, scope)
 
     def _may_match(self, node: ast.Call) -> bool:
-        """Return whether a rule may be for the call: by the name of what is called, which may be another for it, or by
-        a keyword, which a dictionary may give too. Most calls are for none."""
-        func, rules = node.func, self.table.arguments
-        name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+        """Return whether a rule may be for the call, as for few: by what is called, or by a keyword."""
+        func, name, rules = node.func, last_name(node.func), self.table.arguments
         if name in rules or "*" in rules or (isinstance(func, ast.Name) and name in self.names.leading):
             return True
-        keywords = self.table.argument_names
-        return any(keyword.arg is None or keyword.arg in keywords for keyword in node.keywords)
+        return any(each.arg is None or each.arg in self.table.argument_names for each in node.keywords)
 
     def given(self, node: ast.Call, scope: Scope) -> list[Argument]:
         """Apply the rules for the arguments of the call; return the arguments that are taken out whole."""
