@@ -121,8 +121,7 @@ def test_the_command_plans_in_processes(sources: dict[str, bytes], tmp_path: Pat
     written = []
     for jobs in ("1", "2"):
         command = [sys.executable, "-m", "gpu2npu", "-i", project, "-o", tmp_path / jobs, "-v", "2.1.0", "-j", jobs]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-        assert "16 of 16 files planned\n" in done.stderr
+        subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
         copy = tmp_path / jobs / "project_msft"
         files = {path.relative_to(copy).as_posix(): path for path in copy.rglob("*.*")}
         written.append({name: path.read_bytes() for name, path in files.items() if path.suffix in (".py", ".csv")})
