@@ -46,7 +46,7 @@ def test_a_page_is_for_everyone(pages, visit, language, name, width, scheme):
         page.locator("#files button").first.click()
     measured = page.evaluate(OVERFLOW)
     assert measured["page"] <= 0
-    if width >= 768:
+    if width >= 1280:
         assert all(over <= 0 for over in measured["tables"]), measured
     page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
     found = page.evaluate(

@@ -22,6 +22,7 @@ from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import OWN_PROCESS, EndedBySignal
+from gpu2npu.cli.table_report import report_option
 from gpu2npu.language import of_locale, prefer
 from gpu2npu.project.errors import OutputError, UsageError
 
@@ -172,6 +173,7 @@ Exit codes:
     metavar="SRC",
     help="Print the changes to SRC, and again whenever a file of it or a rule file is saved; needs neither -i nor -o.",
 )
+@report_option
 @jobs_option
 @file_timeout_option
 @click.option("--force", is_flag=True, help="Replace OUT/<name>_msft if it exists.")

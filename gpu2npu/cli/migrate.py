@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
 from gpu2npu.cli.rules.options import split_ids
 from gpu2npu.cli.signals import end_cleanly_on_signals
+from gpu2npu.cli.table_report import refuse_missing_package, write_report
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.language import message, shown
 from gpu2npu.project.config import read_config
@@ -25,6 +26,11 @@ from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.report.diff import unified_diff
 from gpu2npu.report.summary import finding_lines, next_steps
 from gpu2npu.support.releases import RELEASES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu2npu.records import Outcome
 
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
@@ -42,7 +48,8 @@ def carry_out(
     """
     source, folder = _places(options, command)
     settings = _settings(options, source, choose_codemods)
-    main, quiet = settings.codemods.main, options["quiet"]
+    main, quiet, form = settings.codemods.main, options["quiet"], options["report"]
+    refuse_missing_package(form)
     try:
         if options["watch"] is not None:
             from gpu2npu.cli.watch import watch
@@ -55,6 +62,9 @@ def carry_out(
         end_cleanly_on_signals()
         with progress_shown(quiet) as progress:
             outcome, destination = migrate_project(source, settings, output, progress)
+        if form is not None:
+            place = destination.parent / f"{destination.name}_tables"
+            write_report(lambda: frames_of(outcome), form, place, quiet)
         steps = next_steps(outcome, str(source), str(destination))
         show_outcome(outcome, str(destination), sys.stdout, quiet, steps)
     except (UsageError, OutputError, BrokenPipeError):
@@ -64,6 +74,13 @@ def carry_out(
             raise
         raise BugError(error, traceback_wanted=options["log_level"].lower() == "debug") from error
     return EXIT_COMPLETE if outcome.complete else EXIT_INCOMPLETE
+
+
+def frames_of(outcome: Outcome) -> dict[str, pd.DataFrame]:
+    """The tables of a migration; pandas is loaded only for them."""
+    from gpu2npu.report.frames import frames_of_migration
+
+    return frames_of_migration(outcome)
 
 
 def show_diff(source: Path, settings: Settings, quiet: bool, findings: bool = False) -> int:
@@ -107,6 +124,8 @@ def _places(options: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Path,
         )
     if options["findings"] and not options["diff"]:
         raise click.UsageError("--findings is for --diff: a migration writes its findings to files.")
+    if options["report"] is not None and diff:
+        raise click.UsageError("--report writes files, and --diff and --watch write none.")
     if command and diff:
         option = "--diff" if watched is None else "--watch"
         raise click.UsageError(f"The command after -- is for run_distributed_npu.sh, and {option} writes nothing.")

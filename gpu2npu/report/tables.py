@@ -30,7 +30,7 @@ from gpu2npu.records import (
     Severity,
 )
 from gpu2npu.report.check.causes import causes_of, group_of
-from gpu2npu.report.check.result import Part
+from gpu2npu.report.check.result import CheckedFile, Part
 from gpu2npu.report.text import file_and_cell
 
 CHANGE_LIST = "change_list.csv"
@@ -79,15 +79,21 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 def tables(outcome: Outcome) -> dict[str, bytes]:
     """The bytes of each CSV file by its name."""
+    return {name: csv_bytes(HEADERS[name], rows) for name, rows in rows_of(outcome).items()}
+
+
+def rows_of(outcome: Outcome) -> dict[str, Sequence[_Row]]:
+    """The rows of each table by the name of its CSV file; HEADERS has the columns."""
+    files = outcome.files
     return {
-        CHANGE_LIST: csv_bytes(_CHANGE_HEADER, change_rows(outcome.files)),
-        UNSUPPORTED_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNSUPPORTED})),
-        UNKNOWN_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNKNOWN, FindingKind.REVIEW})),
-        CUDA_OP_LIST: csv_bytes(_NATIVE_HEADER, native_rows(outcome.native)),
-        PRECISION_ADVICE: csv_bytes(_FINDING_HEADER, advice_rows(outcome.files, AdviceKind.PRECISION)),
-        PERFORMANCE_ADVICE: csv_bytes(_FINDING_HEADER, performance_rows(outcome.files)),
-        AFFINITY_CALLS: csv_bytes(_AFFINITY_HEADER, affinity_rows(outcome.files)),
-        FINDING_GROUPS: csv_bytes(_GROUP_HEADER, group_rows(outcome.files)),
+        CHANGE_LIST: change_rows(files),
+        UNSUPPORTED_API: finding_rows(files, {FindingKind.UNSUPPORTED}),
+        UNKNOWN_API: finding_rows(files, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
+        CUDA_OP_LIST: native_rows(outcome.native),
+        PRECISION_ADVICE: advice_rows(files, AdviceKind.PRECISION),
+        PERFORMANCE_ADVICE: performance_rows(files),
+        AFFINITY_CALLS: affinity_rows(files),
+        FINDING_GROUPS: group_rows(files),
     }
 
 
@@ -119,7 +125,7 @@ def header_line(table: str) -> bytes:
     return csv_bytes(HEADERS[table], ())
 
 
-def change_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+def change_rows(files: Iterable[MigratedFile | CheckedFile]) -> list[_Row]:
     entries = [(file.path, change) for file in files for change in file.changes]
     return [_change_row(path, change) for path, change in sorted(entries, key=_place)]
 

@@ -16,6 +16,7 @@ from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu
 from gpu2npu.cli.language import say
 from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files, split_ids
+from gpu2npu.cli.table_report import refuse_missing_package, report_option, write_report
 from gpu2npu.language import message
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     callback=_print_schema,
     help="Print the JSON Schema of --format json and of --repos, and end.",
 )
+@report_option
 @click.option(
     "--add-skips",
     is_flag=True,
@@ -212,6 +214,7 @@ def check(
     cache_dir: Path | None,
     no_cache: bool,
     docs_url: str,
+    report: str | None,
     add_skips: bool,
     statistics: bool,
     quiet: bool,
@@ -245,6 +248,9 @@ def check(
         diffs=form == "html",
     )
     end_cleanly_on_signals()
+    refuse_missing_package(report)
+    if report is not None and (repos is not None or output is None or form != "text" or statistics):
+        raise click.UsageError("--report writes the tables of one check to -o PLACE: give no --format or --repos.")
     if repos is None:
         if executor is not None or last is not None or form not in FORMATS:
             option = "--executor" if executor is not None else "--last" if last is not None else f"--format {form}"
@@ -262,7 +268,7 @@ def check(
                 sources,
                 settings,
                 choice,
-                Shown(form, output, fail_on, docs_url, statistics, quiet, add_skips),
+                Shown(form, output, fail_on, docs_url, statistics, quiet, add_skips, report),
                 stdin_name,
             )
         )
@@ -315,7 +321,13 @@ def _check_one(
                 say(one_line(f"Note: {note.path}: {note.reason}"), err=True)
     if shown.add_skips:
         return _add_skips(result)
-    show(result, shown)
+    if shown.tables is not None and shown.output is not None:
+        from gpu2npu.report.frames import frames_of_check
+
+        place = shown.output.with_suffix("") if shown.output.suffix == f".{shown.tables}" else shown.output
+        write_report(lambda: frames_of_check(result), shown.tables, place, shown.quiet)
+    else:
+        show(result, shown)
     return exit_code(_counted(result), bool(result.failures), shown.bar)
 
 

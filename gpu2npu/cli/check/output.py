@@ -19,7 +19,7 @@ class Shown:
 
     `form` is one of FORMATS, `output` the file to write, None for standard output, `bar` that of --fail-on. `docs_url`
     is where the pages of docs/ are, "" if nowhere. `statistics` asks for numbers by rule,
-    `quiet` for no notes, and `add_skips` for comments in the files instead of a report.
+    `quiet` for no notes, `add_skips` for comments in the files instead of a report. `tables` is the form of --report.
     """
 
     form: str
@@ -29,6 +29,7 @@ class Shown:
     statistics: bool = False
     quiet: bool = False
     add_skips: bool = False
+    tables: str | None = None
 
 
 def show(result: CheckResult, shown: Shown) -> None:

@@ -1,0 +1,58 @@
+"""All tables of one report as a workbook, or as a folder of Parquet or CSV files, by pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from gpu2npu.language import shown
+from gpu2npu.records import Outcome
+from gpu2npu.report.check.causes import causes_of, shown_names
+from gpu2npu.report.check.result import CheckResult
+from gpu2npu.report.check.rollup_tables import csv_table, excel_workbook, parquet_table
+from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows, rows_of
+from gpu2npu.report.text import encodable
+
+_CAUSES = ("Group", "Severity", "Kind", "OP", "Tips", "Rule", "Places", "Files", "First Places")
+
+
+def frames_of_migration(outcome: Outcome) -> dict[str, pd.DataFrame]:
+    """The tables of a migration, those of its CSV files."""
+    return {name.removesuffix(".csv"): _frame(HEADERS[name], rows) for name, rows in rows_of(outcome).items()}
+
+
+def frames_of_check(result: CheckResult) -> dict[str, pd.DataFrame]:
+    """The findings of a check, their causes, and what a migration changes by itself."""
+    causes = [
+        (
+            *(cause.group, cause.severity.value, cause.kind.value, shown_names(cause), shown(cause.advice)),
+            *(", ".join(cause.rules), cause.places, cause.files, ", ".join(cause.first)),
+        )
+        for cause in causes_of(result.places())
+    ]
+    return {
+        "causes": _frame(_CAUSES, causes),
+        "findings": _frame(PLACE_HEADER, place_rows(result.places())),
+        "changes": _frame(HEADERS[CHANGE_LIST], change_rows(result.files)),
+    }
+
+
+def _frame(header: Sequence[str], rows: Sequence[tuple[str | int, ...]]) -> pd.DataFrame:
+    plain = [tuple(encodable(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
+    table: pd.DataFrame = pd.DataFrame(plain, columns=list(header))
+    return table
+
+
+def write_frames(frames: Mapping[str, pd.DataFrame], form: str, place: Path) -> Path:
+    """Write the tables as `form`, xlsx, parquet or csv, to PLACE.xlsx or into the folder PLACE; returns what was
+    written. Raises OSError."""
+    if form == "xlsx":
+        file = place.parent / f"{place.name}.xlsx"
+        file.write_bytes(excel_workbook(frames))
+        return file
+    place.mkdir(parents=True, exist_ok=True)
+    for name, frame in frames.items():
+        (place / f"{name}.{form}").write_bytes(csv_table(frame) if form == "csv" else parquet_table(frame))
+    return place
