@@ -38,8 +38,8 @@ def page(name: str) -> str:
 def _lines() -> Iterator[str]:
     yield f"# {shown(message('The command line'))}\n"
     yield shown(message("Made from the commands by `make docs`; `gpu2npu COMMAND --help` shows the same."))
-    for path, command in _commands(cli, "gpu2npu"):
-        context = click.Context(command, info_name=path)
+    for path, context in _commands(cli, "gpu2npu", None):
+        command = context.command
         yield f"\n## {path}\n"
         usage = command.collect_usage_pieces(context)
         yield f"```\n{path} {' '.join(usage)}\n```\n"
@@ -49,14 +49,15 @@ def _lines() -> Iterator[str]:
         yield from _epilog(command)
 
 
-def _commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    yield path, command
+def _commands(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, click.Context]]:
+    settings = {key: value for key, value in command.context_settings.items() if key != "obj"}
+    context = click.Context(command, parent, info_name=path, **settings)
+    yield path, context
     if isinstance(command, click.Group):
-        context = click.Context(command, info_name=path)
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             if found is not None and name not in _NOT_SHOWN:
-                yield from _commands(found, f"{path} {name}")
+                yield from _commands(found, f"{path} {name}", context)
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 DECLARATION = re.compile(r"`([^`\n]*<![^`\n]*)`")
 MARKUP = re.compile(r"[\\`*_\[\]|~]")
+_CHINESE = ".zh-CN"
 LINK_TO_NOTEBOOK = re.compile(r"\.ipynb\)")
 
 
@@ -30,12 +31,21 @@ def main() -> None:
         page.parent.mkdir(parents=True, exist_ok=True)
         match source.suffix:
             case ".md":
-                page.write_text(page_text(source.read_text(encoding="utf-8")), encoding="utf-8")
+                page.write_text(_switch(source) + page_text(source.read_text(encoding="utf-8")), encoding="utf-8")
             case ".ipynb":
                 notebook = json.loads(source.read_text(encoding="utf-8"))
                 page.with_suffix(".md").write_text("\n\n".join(notebook_parts(notebook)), encoding="utf-8")
             case _:
                 page.write_bytes(source.read_bytes())
+
+
+def _switch(source: Path) -> str:
+    """The line that leads to the page in the other language, where there is one."""
+    name = source.name.removesuffix(".md")
+    other = name.removesuffix(_CHINESE) if name.endswith(_CHINESE) else f"{name}{_CHINESE}"
+    words = "English" if name.endswith(_CHINESE) else "简体中文"
+    is_front = source.name.startswith("README")  # which has the link itself
+    return f"[{words}]({other}.md)\n\n" if source.with_name(f"{other}.md").exists() and not is_front else ""
 
 
 def page_text(text: str) -> str:
