@@ -34,10 +34,10 @@ _REMEMBERED = 20_000  # texts whose translation is remembered
 
 @dataclass(frozen=True)
 class _Template:
-    """A message with placeholders: what it looks like, its longest fixed text and all of it, and its translation."""
+    """A message with placeholders: its fixed texts with the names of values between them, the length of all fixed text,
+    the longest of them, and the translation."""
 
-    pattern: str
-    names: tuple[str, ...]
+    parts: tuple[str, ...]
     fixed: int
     longest: str
     translation: str
@@ -154,8 +154,8 @@ def _as_one(text: str) -> Iterator[_Reading]:
             return
     for spelled in dict.fromkeys((text, f" {text}", lowered)):
         for template in catalogue.templates:
-            if template.longest in spelled and (match := _compiled(template.pattern).fullmatch(spelled)):
-                values = {name: _value(found) for name, found in zip(template.names, match.groups(), strict=True)}
+            if template.longest in spelled and (match := _compiled(template.parts).fullmatch(spelled)):
+                values = {name: _value(found) for name, found in zip(template.parts[1::2], match.groups(), strict=True)}
                 known = template.fixed + sum(score for score, _ in values.values())
                 filled = _filled(template.translation, values)
                 yield known, filled.lstrip() if spelled.startswith(" ") and not text.startswith(" ") else filled
@@ -195,8 +195,10 @@ def _filled(translation: str, values: Mapping[str, _Reading]) -> str:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.DOTALL)
+def _compiled(parts: tuple[str, ...]) -> re.Pattern[str]:
+    letters = sum(each.isalpha() for part in parts[::2] for each in part)
+    value = "(.*?)" if letters > _SHORT else r"(\d[\d.,%]*(?: [A-Za-z]+)?|)"
+    return re.compile("".join(re.escape(part) if at % 2 == 0 else value for at, part in enumerate(parts)), re.DOTALL)
 
 
 def _loaded() -> _Catalogue:
@@ -211,11 +213,7 @@ def _loaded() -> _Catalogue:
 def _template(message: str, translation: str) -> _Template:
     parts = PLACEHOLDER.split(message)
     fixed = parts[::2]
-    length = sum(map(len, fixed))
-    letters = sum(each.isalpha() for part in fixed for each in part)
-    value = "(.*?)" if letters > _SHORT else r"(\d[\d.,%]*(?: [A-Za-z]+)?|)"
-    pattern = "".join(re.escape(part) if index % 2 == 0 else value for index, part in enumerate(parts))
-    return _Template(pattern, tuple(parts[1::2]), length, max(fixed, key=len), translation)
+    return _Template(tuple(parts), sum(map(len, fixed)), max(fixed, key=len), translation)
 
 
 def in_language(name: str, texts: Iterable[str]) -> list[str]:
