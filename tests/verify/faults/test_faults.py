@@ -47,8 +47,9 @@ def table(name: str) -> Any:
 
 
 faults, rank_faults, clean = table("faults"), table("rank_faults"), table("clean")
-SUBJECTS = {**faults.SUBJECTS, **rank_faults.SUBJECTS, **clean.SUBJECTS}
-FAULTS = (*faults.FAULTS, *rank_faults.FAULTS)
+training_faults = table("training_faults")
+SUBJECTS = {**faults.SUBJECTS, **rank_faults.SUBJECTS, **training_faults.SUBJECTS, **clean.SUBJECTS}
+FAULTS = (*faults.FAULTS, *rank_faults.FAULTS, *training_faults.FAULTS)
 
 pytestmark = pytest.mark.skipif(os.environ.get("GPU2NPU_TEST_VERIFY") != "all", reason="make test-verify runs these")
 
