@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ SITE = Path(__file__).parent / "site"
 _PACKAGE = Path(__file__).parents[2]  # where `gpu2npu` is imported from
 _GRACE = 20  # seconds in which a launcher ends its ranks
 _TAIL = 40  # lines of a failed program's stderr that are shown
+_KERNEL = re.compile(r"\w+: (fallthrough )?registered at \S+ \[[\w ]+\]")
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,17 @@ def plain() -> dict[str, str]:
 
 
 def stderr_of(program: RecordedProgram) -> str:
-    """The traceback of the rank that failed first, or the last lines that a program wrote to stderr."""
+    """The error and traceback of the rank that failed first, or the last lines that a program wrote to stderr.
+
+    They are without PyTorch's list of the kernels that an operator has elsewhere.
+    """
     tracebacks = sorted(
         program.settings.folder.glob(f"process-*/{TRACEBACK}"), key=lambda file: file.stat().st_mtime_ns
     )
     file = tracebacks[0] if tracebacks else program.output / "stderr"
-    return "\n".join(file.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:])
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    shown = [line for line in lines if not _KERNEL.match(line)]
+    return "\n".join(shown if tracebacks else shown[-_TAIL:])
 
 
 def losses_so_far(folder: Path) -> dict[int, float]:

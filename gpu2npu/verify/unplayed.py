@@ -13,7 +13,6 @@ from gpu2npu.python.meaning.names import Names
 _GRAPHS = "CUDA graphs"
 _KERNELS = "kernels of the project's own"
 _MEMORY = "memory statistics, which are 0"
-_SPARSE = "sparse tensors on cuda"
 _SYNCHRONIZED = "SyncBatchNorm on several ranks"
 _NAMES = {
     "torch.cuda.CUDAGraph": _GRAPHS,
@@ -27,8 +26,6 @@ _NAMES = {
     "torch.cuda.memory_summary": _MEMORY,
     "torch.cuda.max_memory_allocated": _MEMORY,
     "torch.cuda.max_memory_reserved": _MEMORY,
-    "torch.sparse_coo_tensor": _SPARSE,
-    "torch.sparse_csr_tensor": _SPARSE,
     "torch.nn.SyncBatchNorm": _SYNCHRONIZED,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _SYNCHRONIZED,
 }

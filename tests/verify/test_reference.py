@@ -37,6 +37,35 @@ with torch.cuda.device(1):
 assert isinstance(torch.cuda.FloatTensor(2), torch.cuda.FloatTensor)
 assert x.type(torch.cuda.DoubleTensor).dtype is torch.float64
 
+# Numbers on the right of what PyTorch has for tensors alone; a number changes no dtype.
+whole, half = torch.arange(4, device="cuda"), torch.full((), 5.5, device="cuda", dtype=torch.float16)
+assert (whole % 2).tolist() == [0, 1, 0, 1] and (whole & 1 | 2).tolist() == [2, 3, 2, 3]
+assert torch.fmod(half, 2.0).dtype is torch.float16 and torch.copysign(half, -1).item() == -5.5
+assert whole.clone().remainder_(3).tolist() == [0, 1, 2, 0] and torch.xlogy(half, 1).item() == 0
+chosen = torch.distributions.Categorical(logits=torch.zeros(4, device="cuda")).log_prob(whole[:1])
+assert abs(chosen.exp().item() - 0.25) < 1e-6
+
+# Sparse tensors.
+matrix = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], [1.0, 2.0, 3.0], (2, 3)).cuda()
+assert matrix.is_cuda and matrix._nnz() == 3 and matrix.coalesce().values().tolist() == [1.0, 5.0]
+dense = torch.ones(3, 2, device="cuda", requires_grad=True)
+torch.sparse.mm(matrix, dense).sum().backward()
+assert dense.grad.tolist() == [[5.0, 5.0], [0.0, 0.0], [1.0, 1.0]]
+assert matrix.cpu().to_dense().tolist() == matrix.to_dense().tolist() == [[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]]
+rows = matrix.to_dense().to_sparse_csr()
+assert rows.is_cuda and rows.crow_indices().tolist() == [0, 1, 2]
+assert (rows @ dense.detach()).tolist() == [[1, 1], [5, 5]]
+words = nn.Embedding(5, 2, sparse=True).cuda()
+sparse_adam = torch.optim.SparseAdam(words.parameters(), lr=0.5)
+before = words.weight.detach().clone()
+words(torch.tensor([1, 3, 1], device="cuda")).sum().backward()
+sparse_adam.step()
+assert (words.weight != before).any(1).tolist() == [False, True, False, True, False]
+
+sounds = torch.randn(6, 1, 4, device="cuda", requires_grad=True)
+F.ctc_loss(sounds.log_softmax(-1), torch.tensor([[1, 2]], device="cuda"), [6], [2]).backward()
+assert sounds.grad.is_cuda and sounds.grad.abs().sum() > 0
+
 # As strict as CUDA.
 refused("at least two devices, cuda:0 and cpu", lambda: x + torch.ones(2, 3))
 refused("at least two devices, cuda:0 and cuda:1", lambda: x @ torch.ones(3, 2, device="cuda:1"))

@@ -83,10 +83,15 @@ def test_a_program_that_fails_is_shown_with_the_change_near_it(
     """A program that starts as users start it."""
     source = tmp_path / "project"
     source.mkdir()
-    (source / "train.py").write_text("import torch\nx = torch.ones(2).cuda()\nraise ValueError(x.device.type)\n")
+    kernel = "CUDA: registered at /build/RegisterCUDA.cpp:1 [kernel]"
+    error = f"ValueError(x.device.type + chr(10) + {kernel!r} + chr(10) + 'whole')"
+    (source / "train.py").write_text(f"import torch\nx = torch.ones(2).cuda()\nraise {error}\n")
     done = verified(training_python, "-i", source, "-v", "2.1.0", "--", "train.py")
     assert done.returncode == 3
-    assert "ValueError" in done.stderr
+    lines = done.stderr.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("ValueError: "))
+    assert lines[first + 1 : first + 4] == ["whole", "", "Traceback (most recent call last):"]
+    assert kernel not in lines
     assert "change_list.csv, row" in done.stderr and "train.py, line 2" in done.stderr
 
 

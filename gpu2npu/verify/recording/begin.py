@@ -38,7 +38,7 @@ def begin() -> None:
 
 
 def _keep_traceback(found: RecordingSettings) -> None:
-    """Write the traceback with which this process ends, apart from what other ranks and launchers print."""
+    """Write the error and traceback with which this process ends, apart from what other ranks and launchers print."""
     from gpu2npu.verify.recording.format import TRACEBACK
 
     show, process = sys.excepthook, os.getpid()
@@ -47,7 +47,9 @@ def _keep_traceback(found: RecordingSettings) -> None:
         if os.getpid() == process:
             folder = found.folder / f"process-{process}"
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / TRACEBACK).write_text("".join(traceback.format_exception(kind, error, trace)), encoding="utf-8")
+            words = "".join(traceback.format_exception_only(kind, error))
+            stack = "".join(traceback.format_exception(kind, error, trace)).removesuffix(words)
+            (folder / TRACEBACK).write_text(f"{words}\n{stack}", encoding="utf-8")
         show(kind, error, trace)
 
     sys.excepthook = keep

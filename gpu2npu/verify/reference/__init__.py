@@ -3,7 +3,7 @@
 The tensors are real ones of PyTorch's CUDA backend, over host memory: autograd, autocast, views and the words of most
 errors are PyTorch's. It plays devices and their strictness, streams and events, generators, pinned memory, AMP,
 checkpoints, DataParallel and `nccl`. It cannot play CUDA graphs, memory statistics (they are 0), kernels of a project's
-own (C++, CUDA, Triton, cupy), tensors on `cuda` shared between processes, and sparse tensors on `cuda`.
+own (C++, CUDA, Triton, cupy) and tensors on `cuda` shared between processes.
 """
 
 _installed = False

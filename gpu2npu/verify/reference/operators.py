@@ -14,16 +14,20 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.signature import Signature, read
-from gpu2npu.verify.reference import rounding, visible_gpus
+from gpu2npu.verify.reference import rounding, sparse, visible_gpus
 from gpu2npu.verify.reference.tensors import adopt, host
 
 _KEY = "CUDA"
 _NARROW = (torch.float16, torch.bfloat16)
+_NUMBER = (int, float, complex)
 _TO_FLOAT = "half to float conversion is not supported on CPU"
 _NOT_IMPLEMENTED = ("not implemented for 'Half'", "not implemented for 'BFloat16'")
 
-# CUDA takes CPU tensors beside its own for these: indices anywhere, and values that are read on the host.
-_TAKES_HOST_INDICES = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
+# CUDA takes CPU tensors beside its own for these: indices and lengths anywhere, and values that are read on the host.
+_TAKES_HOST_INDICES = frozenset({
+    "aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_ctc_loss",
+    "aten::_ctc_loss_backward",
+})  # fmt: skip
 _TAKES_HOST_SCALARS = frozenset(
     {"aten::where", "aten::masked_fill", "aten::masked_fill_", "aten::index_fill", "aten::fill", "aten::fill_"}
 )
@@ -45,10 +49,12 @@ _CPU_KEY, _META_KEY = torch._C.DispatchKey.CPU, torch._C.DispatchKey.Meta
 def install() -> None:
     """Register with PyTorch's dispatcher."""
     for name, function in _OWN.items():
-        _aten.impl(name, function, _KEY)
+        if not name.startswith("_use_") or hasattr(_ops, name.partition(".")[0]):  # a release may lack MIOpen's
+            _aten.impl(name, function, _KEY)
     for name in _TESTING_FOR_CUDA:
         _aten.impl(name, functools.partial(compute, getattr(_ops, name).default), _KEY)
     _every.fallback(compute, _KEY)
+    sparse.install(compute)
 
 
 def compute(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
@@ -78,6 +84,9 @@ def _operator(op: OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], Any
             targets = list(outs.values())
             return None if not signature.returns else targets[0] if len(targets) == 1 else tuple(targets)
         result = call(signature, values, named)
+        for position in signature.writes:
+            if position < len(args) and _is_sparse(args[position]):  # its parts are others now
+                args[position].data = adopt(values[position], index)
         if signature.returns_written and isinstance(result, torch.Tensor):
             return args[signature.writes[0]]
         return _placed(result, args, values, index)
@@ -132,6 +141,10 @@ class _Placing:
         )
 
 
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is not torch.strided
+
+
 def _different(first: str, second: str) -> RuntimeError:
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
@@ -141,8 +154,11 @@ def _different(first: str, second: str) -> RuntimeError:
 def _call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any:
     """Call PyTorch's CPU code; where it lacks a 16-bit float that CUDA has, in float32 and rounded."""
     named.pop("pin_memory", None)
+    call: Callable[..., Any] = signature.op
+    if any(position < len(values) and isinstance(values[position], _NUMBER) for position in signature.tensors):
+        call = signature.op.overloadpacket  # the dispatcher hands a tensor that wraps a number on as the number
     try:
-        return signature.op(*values, **named)
+        return call(*values, **named)
     except RuntimeError as error:
         if _TO_FLOAT in str(error):  # softmax under autocast
             return signature.op(values[0].float(), values[1], False, **named)
@@ -153,7 +169,7 @@ def _call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any
             raise
     wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype in _NARROW else v for v in values]
     named = {name: _empty_like(out, torch.float32) if name in signature.outs else out for name, out in named.items()}
-    result = signature.op(*wide, **named)
+    result = call(*wide, **named)
 
     def rounded(value: Any) -> Any:
         return value.to(narrow) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
@@ -189,7 +205,7 @@ def _placed(result: Any, args: tuple[Any, ...], values: list[Any], index: int) -
         elif isinstance(value, list):
             pairs = zip(given, value, strict=True)
         for original, alias in pairs:
-            if isinstance(original, torch.Tensor) and original.is_cuda and alias.numel():
+            if isinstance(original, torch.Tensor) and original.is_cuda and not _is_sparse(alias) and alias.numel():
                 bases[alias.untyped_storage().data_ptr()] = original
 
     def placed(value: Any) -> Any:
@@ -197,8 +213,8 @@ def _placed(result: Any, args: tuple[Any, ...], values: list[Any], index: int) -
             return type(value)(map(placed, value)) if type(value) in (list, tuple) else tuple(map(placed, value))
         if not isinstance(value, torch.Tensor):
             return value
-        if value.layout is not torch.strided:
-            raise NotImplementedError(f"the reference on the CPU has no tensors of layout {value.layout} on cuda")
+        if _is_sparse(value):
+            return adopt(value, index)
         base = bases.get(value.untyped_storage().data_ptr()) if value.numel() else None
         if base is None or base.dtype is not value.dtype:
             return adopt(value, index)
@@ -339,5 +355,14 @@ _OWN: dict[str, Callable[..., Any]] = {
     "fill_.Scalar": _fill_value,
     "fill_.Tensor": _fill_value,
     "zero_": lambda tensor: _fill_value(tensor, 0),
+    **dict.fromkeys(
+        (
+            "_use_cudnn_ctc_loss",
+            "_use_cudnn_ctc_loss.Tensor",
+            "_use_miopen_ctc_loss",
+            "_use_miopen_ctc_loss.Tensor",
+        ),
+        lambda *args: False,
+    ),
     "record_stream": lambda tensor, stream: None,
 }

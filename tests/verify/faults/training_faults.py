@@ -5,14 +5,13 @@ from __future__ import annotations
 from faults import ANY, Fault, Subject, edited
 
 PROJECT = "tests/verify/faults/projects/trainings"
-TRAININGS = {  # the families of operators for which the NPU takes HF32 are those of torch_npu's defaults: "conv"
+# Without gnn.py: the NPU has no product of a sparse matrix (docs/emulator.md), so there is nothing to compare.
+TRAININGS = {
     "byol": 4, "contrast": 4, "ctc": 4, "detector": 4, "diffusion": 4, "dqn": 4, "experts": 4, "flow": 4, "generation": 4,
-    "gnn": 4, "lora": 4, "maml": 4, "nerf": 4, "ppo": 4, "sac": 6, "segmentation": 4, "swa": 4, "translation": 4,
+    "lora": 4, "maml": 4, "nerf": 4, "ppo": 4, "sac": 6, "segmentation": 4, "swa": 4, "translation": 4,
     "vae": 4, "wgan": 6,
 }  # fmt: skip
-SUBJECTS = {
-    f"training {name}": Subject(PROJECT, (f"{name}.py",), steps=steps) for name, steps in TRAININGS.items()
-}
+SUBJECTS = {f"training {name}": Subject(PROJECT, (f"{name}.py",), steps=steps) for name, steps in TRAININGS.items()}
 
 
 def in_training(name: str, training: str, step: int, module: str | None, cause: str, old: str, new: str) -> Fault:

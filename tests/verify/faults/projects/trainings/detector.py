@@ -23,11 +23,11 @@ def overlap(one, other):
 
 
 def suppressed(boxes, scores, threshold=0.5):
-    kept, order = [], scores.argsort(descending=True)
-    while order.numel() and len(kept) < 10:
-        kept.append(order[0].item())
+    stored, order = [], scores.argsort(descending=True)
+    while order.numel() and len(stored) < 10:
+        stored.append(order[0].item())
         order = order[1:][overlap(boxes[order[:1]], boxes[order[1:]])[0] <= threshold]
-    return kept
+    return stored
 
 
 class Detector(nn.Module):

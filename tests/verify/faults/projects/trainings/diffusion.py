@@ -46,13 +46,13 @@ def main():
     average = copy.deepcopy(model).eval().requires_grad_(False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4)
     scaler = torch.amp.GradScaler("cuda", growth_interval=2)
-    kept = torch.linspace(1e-4, 0.05, STEPS, device="cuda").neg().add(1).cumprod(0)
+    stored = torch.linspace(1e-4, 0.05, STEPS, device="cuda").neg().add(1).cumprod(0)
     pictures = torch.rand(32, 1, 8, 8, generator=torch.Generator().manual_seed(1)) * 2 - 1
     for picture in pictures.split(8):
         picture = picture.cuda()
         time = torch.randint(0, STEPS, (len(picture),), device="cuda")
         noise = torch.randn_like(picture)
-        share = kept[time][:, None, None, None]
+        share = stored[time][:, None, None, None]
         with torch.autocast("cuda", dtype=torch.float16):
             loss = F.mse_loss(model(share.sqrt() * picture + (1 - share).sqrt() * noise, time), noise)
         optimizer.zero_grad()

@@ -13,9 +13,9 @@ class Coupling(nn.Module):
         self.shift = nn.Sequential(nn.Linear(2, 24), nn.LeakyReLU(), nn.Linear(24, 2))
 
     def forward(self, x):
-        kept = x * self.mask
-        scale = self.scale(kept) * (1 - self.mask)
-        return kept + (1 - self.mask) * (x * scale.exp() + self.shift(kept)), scale.sum(-1)
+        stored = x * self.mask
+        scale = self.scale(stored) * (1 - self.mask)
+        return stored + (1 - self.mask) * (x * scale.exp() + self.shift(stored)), scale.sum(-1)
 
 
 class Flow(nn.Module):

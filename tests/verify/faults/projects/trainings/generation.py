@@ -53,11 +53,11 @@ class Llama(nn.Module):
         self.norm, self.head = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
 
     def forward(self, words, caches=(None, None)):
-        x, kept = self.embed(words), []
+        x, stored = self.embed(words), []
         for layer, cache in zip(self.layers, caches):
             x, cache = layer(x, cache)
-            kept.append(cache)
-        return self.head(self.norm(x)), kept
+            stored.append(cache)
+        return self.head(self.norm(x)), stored
 
     @torch.no_grad()
     def generate(self, words, many):

@@ -31,8 +31,8 @@ def rollout(model, place, length=8):
         action = policy.sample()
         place = (place + action - 1) % 12
         reward = (place == 0).float() - 0.1 * (action != 1).float()
-        for kept, one in ((states, state), (actions, action), (logs, policy.log_prob(action)), (rewards, reward), (values, value)):
-            kept.append(one)
+        for stored, one in ((states, state), (actions, action), (logs, policy.log_prob(action)), (rewards, reward), (values, value)):
+            stored.append(one)
     advantage, advantages = torch.zeros_like(values[0]), []
     following = model(observed(place))[1]
     for reward, value in zip(reversed(rewards), reversed(values)):
