@@ -140,7 +140,7 @@ def _forget() -> None:
 def _best(text: str) -> _Reading:
     """Count the characters of a text that the catalogue has, and translate by it: the text as one message, with
     those in its values, or the messages that it joins. The reading that explains the most of the text counts."""
-    readings = [*_as_one(text), *_as_several(text)]
+    readings = [*_as_one(text), *_as_a_part(text), *_as_several(text)]
     return max(readings, key=lambda reading: reading[0], default=(0, text))
 
 
@@ -161,11 +161,18 @@ def _as_one(text: str) -> Iterator[_Reading]:
                 yield known, filled.lstrip() if spelled.startswith(" ") and not text.startswith(" ") else filled
 
 
+def _as_a_part(text: str) -> Iterator[_Reading]:
+    """A part of a message that a full stop makes a sentence."""
+    if text.endswith("."):
+        for score, translation in _as_one(text[:-1]):
+            yield score, f"{translation}\u3002"
+
+
 def _as_several(text: str) -> Iterator[_Reading]:
     """By lines, or else by sentences: a first message of its own, and the rest."""
     for gap in (_GAP, _SENTENCE_END):
         for cut in gap.finditer(text):
-            heads = list(_as_one(text[: cut.start()]))
+            heads = [*_as_one(text[: cut.start()]), *_as_a_part(text[: cut.start()])]
             if heads:
                 score, head = max(heads)
                 further, rest = _remembered(text[cut.end() :])

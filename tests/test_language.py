@@ -129,3 +129,9 @@ def test_the_page_of_the_command_line_is_that_of_the_commands(name: str) -> None
 def test_the_front_page_can_be_read_in_five_minutes(readme: str) -> None:
     text = (ROOT / readme).read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 130 and len(text.split()) <= 1200
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_part_that_became_a_sentence_is_translated() -> None:
+    text = "Move to that release (-v 2.6.0), or write it anew with what PyTorch 2.1.0 has."
+    assert shown(text) == "请换用那个版本（-v 2.6.0），或重新编写，用 PyTorch 2.1.0 已有的功能。"
