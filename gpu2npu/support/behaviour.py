@@ -7,6 +7,7 @@ else states a limit.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -113,10 +114,14 @@ def row(name: str) -> Row | None:
 
 
 @cache
-def parameters(api: str) -> tuple[str, ...]:
-    """The names by which conditions know an API's parameters, in the order of positions; a method's first is what it is
-    called on."""
-    return next((tuple(each[api].split()) for each in _parameters() if api in each), ())
+def parameters(api: str) -> Mapping[str, Any]:
+    """The names by which conditions know an API's parameters, in the order of positions, with the default of each, or
+    `...` where it is not stated; a method's first is what it is called on."""
+    for each in _parameters():
+        if api in each:
+            parts = (part.partition("=") for part in each[api].split())
+            return {name: ast.literal_eval(default) if default else ... for name, _, default in parts}
+    return {}
 
 
 @cache

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -175,6 +176,56 @@ def npu_name_from(name: str, version: str) -> str:
     while name not in table.npu_names:
         name = name.rpartition(".")[0]
     return from_on((name,), version)
+
+
+# What torch_npu's folder holds, master of 2026-08; only names of `torch.npu`, of `profiler`, and operators are listed.
+_PACKAGES = frozenset(
+    {"asd", "contrib", "csrc", "distributed", "dynamo", "jit", "multiprocessing", "npu", "onnx", "optim", "profiler"}
+    | {"testing", "utils", "version", "meta", "op_plugin", "tools", "acl", "npu_config", "synchronize"}
+)
+_SWITCH = "torch_npu.contrib.transfer_to_npu."  # importing it is all that it is for
+
+
+def _never_had(name: str) -> bool:
+    """Return whether no release of torch_npu has a name of torch.npu or torch_npu: code half migrated, or invented."""
+    name = in_torch(name)
+    if name.startswith("torch.npu."):
+        return not _can_read(name, _every("names") | _every("modules"), _every("modules"))
+    parts = name.split(".")
+    if name.startswith("torch_npu.profiler."):
+        functions = frozenset(each.partition(" ")[0] for each in _every("parameters"))
+        is_module = any(each.startswith(f"torch_npu.profiler.{parts[2]}.") for each in functions)
+        return not is_module and not _can_read(name, functions | _every("torch_npu"), frozenset({"torch_npu.profiler"}))
+    if name.startswith(_SWITCH):
+        return True
+    is_known = (
+        parts[1] in _PACKAGES
+        or parts[1].startswith("_")
+        or any(each.split(".")[1] == parts[1] for each in _every("torch_npu"))
+    )
+    is_operator = any(each.rpartition("::")[2].partition(".")[0] == parts[1] for each in _every("custom"))
+    return not is_known and not is_operator and (len(parts) > 2 or parts[1].startswith("npu_"))
+
+
+def advice_for_none(name: str) -> str:
+    """The advice for a name of torch.npu or torch_npu that no release has: which name is spelled most like it. "" where
+    some release has it, or that is not known."""
+    if not (of_torch_npu(name) and _never_had(name)):
+        return ""
+    name = in_torch(name)
+    last = name.rpartition(".")[2].lower()
+    operators = (f"torch_npu.{each.rpartition('::')[2].partition('.')[0]}" for each in _every("custom"))
+    known = {*_every("names"), *(each.partition(" ")[0] for each in _every("parameters")), *operators}
+    alike = [each for each in known if each.rpartition(".")[2].lower() == last]
+    near = min(alike, key=lambda each: (len(each), each), default="")
+    near = near or next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.85)), "another name")
+    return f"no release has it: look whether {near} is meant"
+
+
+@cache
+def _every(section: str) -> frozenset[str]:
+    """The facts of a section of any release."""
+    return frozenset(each for release in torch_npu_releases() for each in facts_of(release.version)[section])
 
 
 def npu_spelling(name: str) -> str:

@@ -33,6 +33,7 @@ from gpu2npu.support.operators import (
 )
 from gpu2npu.support.release_tables import (
     SupportTable,
+    advice_for_none,
     has_cuda_name,
     has_custom,
     has_npu_name,
@@ -267,7 +268,9 @@ def _of_torch_npu(api: str, table: SupportTable) -> ApiVerdict:
         return ApiVerdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
     fact = spelled if released_with(spelled) else custom_operator(name)
     if fact is None:
-        return ApiVerdict(api, VerdictKind.UNKNOWN, f"no public name of torch_npu ({table.evidence})")
+        near = advice_for_none(api)  # no release has it
+        kind = VerdictKind.UNSUPPORTED if near else VerdictKind.UNKNOWN
+        return ApiVerdict(api, kind, f"no public name of torch_npu ({table.evidence})", near)
     first = first_with(fact, table.version)
     advice = f"move to torch_npu {first}, which has it" if first is not None else "use what this release has"
     evidence = f"this torch_npu has no {api} ({table.evidence})"
@@ -278,13 +281,8 @@ def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTa
     came = f"it came with {first}" if is_later else "it was removed"
     advice = f"move to that release (-v {first}), or write it anew" if is_later else "write it anew"
     evidence = f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})"
-    return ApiVerdict(
-        api,
-        VerdictKind.UNSUPPORTED,
-        evidence,
-        f"{advice} with what PyTorch {torch.release} has",
-        first if is_later else "",
-    )
+    advice = f"{advice} with what PyTorch {torch.release} has"
+    return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence, advice, first if is_later else "")
 
 
 def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: SupportTable, torch: Torch) -> ApiVerdict:

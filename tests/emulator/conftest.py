@@ -34,3 +34,9 @@ def same_start(monkeypatch):
 def borrowing(monkeypatch, same_start):
     """Lets what has no kernel run torch's CPU code, as without `--strict`."""
     monkeypatch.delenv("GPU2NPU_STRICT")
+
+
+@pytest.fixture
+def beyond_the_table(monkeypatch):
+    """Compute what the table of behaviour refuses, to compare more of the arithmetic."""
+    monkeypatch.setattr("gpu2npu.emulator.device.dispatch.limits.refuses", False)

@@ -18,9 +18,9 @@ from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.support.behaviour import HANGS, RAISES, TABLE, Row, rows
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.releases import torch_npu_versions
+from gpu2npu.support.releases import known_version, torch_npu_versions
 
-VERSION = "2.7.1"
+VERSION = known_version("2.7.1") or ""
 CHIPS = {"910A": "Ascend910A", "910B": "Ascend910B", "910_93": "Ascend910_93", "310P": "Ascend310P", "950": "Ascend950"}
 HEAD = (
     "import torch\nimport torch_npu\nimport torch.distributed as dist\nfrom torch import nn\n"
@@ -107,6 +107,8 @@ def test_the_emulator_counts_what_it_meets(results: dict[str, list[object]]) -> 
     others = [row for row in rows() if row.outcome not in (RAISES, HANGS) and row.fails and row.operators]
     assert [row.id for row in others if row.id not in results[f"{row.id} fails"][1]] == []  # type: ignore[operator]
     assert [row.id for row in others if row.id in results[f"{row.id} passes"][1]] == []  # type: ignore[operator]
+    computed = [row.id for row in rows() if row.outcome not in (RAISES, HANGS)]
+    assert {name: results[f"{name} fails"][0] for name in computed if results[f"{name} fails"][0] is not None} == {}
 
 
 def test_check_reports_what_fails_and_nothing_beside_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.support.conditions import TensorFacts
 
 DTYPES = {
@@ -43,6 +44,7 @@ _KEEPING = _MOVING | frozenset(
 )
 # What makes tensors of integers without being given a dtype, and what takes the dtype of its argument.
 _INTEGERS = frozenset({"torch.randint", "torch.randperm"})
+_DEFAULT_FLOATS = frozenset(f"torch.{name}" for name in ("rand", "randn", "ones", "zeros", "empty", "eye", "linspace"))
 _FROM_NUMPY = frozenset({"torch.from_numpy", "torch.tensor", "torch.as_tensor"})
 # What makes a tensor on the CPU unless it is given a device.
 _FACTORIES = frozenset(
@@ -79,7 +81,39 @@ def tensor_facts(node: ast.expr, scope: Scope, code: Code) -> TensorFacts:
 
     The one place where conditions of the table of behaviour get to know a value of a program.
     """
-    return TensorFacts(dtype_of(node, scope, code), _shape(node, scope, code, _DEPTH))
+    return TensorFacts(
+        dtype_of(node, scope, code), _shape(node, scope, code, _DEPTH), device=device_of(node, scope, code)
+    )
+
+
+def device_of(node: ast.expr, scope: Scope, code: Code, depth: int = _DEPTH) -> str | None:
+    """The kind of device ("npu", also for CUDA's, or "cpu") that a tensor or module is on, where the text says it."""
+    value = _only_value(node, scope)
+    if value is not None and depth:
+        return device_of(value, scope, code, depth - 1)
+    if isinstance(node, ast.Subscript):
+        return device_of(node.value, scope, code, depth - 1) if depth else None
+    if not isinstance(node, ast.Call):
+        return None
+    device = keyword(node, "device")
+    if isinstance(node.func, ast.Attribute) and depth:
+        method, owner = node.func.attr, node.func.value
+        if method in ("cuda", "npu"):
+            return "npu"
+        if method == "cpu":
+            return "cpu"
+        if method == "to":
+            device = device or (node.args[0] if node.args else None)
+            return _kind_of(device) or device_of(owner, scope, code, depth - 1)
+        if method in _KEEPING | _SAME_SHAPE and code.qualified(node.func, scope) is None:
+            return device_of(owner, scope, code, depth - 1)
+    return _kind_of(device)
+
+
+def _kind_of(device: ast.expr | None) -> str | None:
+    text = string_value(device) if device is not None else None
+    kind = (text or "").partition(":")[0]
+    return "npu" if kind in ("cuda", "npu") else "cpu" if kind == "cpu" else None
 
 
 def _shape(node: ast.expr, scope: Scope, code: Code, depth: int) -> tuple[int | None, ...] | None:
@@ -145,12 +179,20 @@ def _dtype(node: ast.expr, scope: Scope, code: Code, depth: int, moved: bool) ->
     if not isinstance(node.func, ast.Attribute):
         return None
     method, owner = node.func.attr, node.func.value
+    if method == "double" and device_of(owner, scope, code) == "npu":
+        return "float32"  # torch_npu's cast
     if method in _CONVERTING:
         return _CONVERTING[method] if _is_tensor(owner, scope, code, depth - 1) else None
     if method not in _KEEPING:
         return None
     if method in ("to", "type"):
         converted = stated_dtype(node, scope, code)
+        if (
+            converted == "float64"
+            and device_of(owner, scope, code) == "npu"
+            and len(node.args) + len(node.keywords) == 1
+        ):
+            return "float32"
         if converted is not None or any(map(_may_name_a_dtype, (*node.args, *(each.value for each in node.keywords)))):
             return converted
     return _dtype(owner, scope, code, depth - 1, moved or method in _MOVING)
@@ -167,6 +209,8 @@ def _made(made: str, call: ast.Call, scope: Scope, code: Code, depth: int, moved
         return DTYPES.get(made)
     if not (moved or keyword(call, "device") is not None):
         return None
+    if made in _DEFAULT_FLOATS:
+        return "float32"  # a program that changes the default has a finding of its own
     if made in _INTEGERS or (made == "torch.arange" and call.args and all(map(is_integer, call.args))):
         return "int64"
     if made not in _FROM_NUMPY or not call.args:

@@ -145,8 +145,10 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> CallFacts:
     """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
     named = {each.arg: each.value for each in call.keywords if each.arg is not None}
     positional = list(call.args)
-    known = parameters(api)
-    if isinstance(call.func, ast.Attribute) and api.startswith((f"{_TENSOR}.", f"{_MODULE}.")):
+    defaults = parameters(api)
+    known = tuple(defaults)
+    is_method = isinstance(call.func, ast.Attribute) and api.startswith((f"{_TENSOR}.", f"{_MODULE}."))
+    if is_method and isinstance(call.func, ast.Attribute):
         positional.insert(0, call.func.value)
     if api == _EINSUM and not _contracts(positional.pop(0) if positional else None):
         return CallFacts()
@@ -162,8 +164,12 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> CallFacts:
             others.append(value)
     facts = {name: _value(name, value, scope, code) for name, value in named.items()}
     given = {name: value for name, value in facts.items() if value is not None}
+    if not any(each.arg is None for each in call.keywords) and len(positional) == len(call.args) + is_method:
+        given |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
     if api.endswith(".to") and (dtype := stated_dtype(call, scope, code)) is not None:
         given["dtype"] = dtype
+    if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
+        given["device"] = None
     tensors = [tensor_facts(each, scope, code) for each in others]
     if any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code) else [TensorFacts(device="npu")]
@@ -199,6 +205,9 @@ def _value(name: str, value: ast.expr, scope: Scope, code: Code) -> Any:
     facts = tensor_facts(value, scope, code)
     if facts != TensorFacts():
         return facts
+    listed = scope.only_value(value.id) if isinstance(value, ast.Name) else value
+    if isinstance(listed, (ast.List, ast.Tuple)):
+        return tuple(tensor_facts(each, scope, code) for each in listed.elts)
     if name in _TAKEN_AS_WRITTEN or not isinstance(value, ast.Name | ast.Attribute):
         return ast.unparse(value) if name in _TAKEN_AS_WRITTEN else None
     stated = _stated(value.id, scope) if isinstance(value, ast.Name) else None

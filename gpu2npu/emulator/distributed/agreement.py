@@ -20,39 +20,53 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
-_WHAT, _SHAPES = 64, 96  # bytes of a header's two texts
+_WHAT, _SHAPES, _DEVICE = 64, 96, 16  # bytes of a header's texts
+_TEXTS = _WHAT + _SHAPES + _DEVICE
 _SHOWN = 8  # ranks that an error names
 
 Start = Callable[[], Sequence[dist.Work]]
 
 
 @functools.lru_cache(maxsize=1024)
-def header(what: str, shapes: str, sent: tuple[int, ...], received: tuple[int, ...]) -> torch.Tensor:
+def header(what: str, shapes: str, device: str, sent: tuple[int, ...], received: tuple[int, ...]) -> torch.Tensor:
     """Encode what one rank says about its collective.
 
     Args:
         what: Must be the same on all ranks: the collective, its operation and root, the dtype.
         shapes: For errors.
+        device: Where the rank is: a name of its NPU that no other has, or "" where it is not known.
         sent: (ranks,), the bytes that it has for each rank.
         received: (ranks,), the bytes that it expects of each.
 
     Returns:
         uint8, of the same size for every collective of the group.
     """
-    texts = b"".join(text.encode()[:size].ljust(size, b"\0") for text, size in ((what, _WHAT), (shapes, _SHAPES)))
+    texts = b"".join(
+        text.encode()[:size].ljust(size, b"\0") for text, size in ((what, _WHAT), (shapes, _SHAPES), (device, _DEVICE))
+    )
     return torch.from_numpy(np.frombuffer(bytearray(texts + np.array([sent, received], np.int64).tobytes()), np.uint8))
 
 
 @functools.lru_cache(maxsize=1024)
 def disagreement(headers: bytes, ranks: tuple[int, ...]) -> str:
-    """Return what each rank said about the collective, in its words; empty when it fits together.
+    """Return why the ranks do not come together: two on one NPU, or what each of them is about to do; "" where they do.
 
     Args:
         headers: Of all ranks, one after the other.
         ranks: Their global numbers.
     """
     rows = np.frombuffer(headers, np.uint8).reshape(len(ranks), -1)
-    counts = np.frombuffer(rows[:, _WHAT + _SHAPES :].tobytes(), np.int64).reshape(len(ranks), 2, len(ranks))
+    devices: dict[bytes, list[int]] = {}
+    for rank, row in zip(ranks, rows, strict=True):
+        devices.setdefault(row[_WHAT + _SHAPES : _TEXTS].tobytes().rstrip(b"\0"), []).append(rank)
+    shared = next((both for device, both in devices.items() if device and len(both) > 1), None)
+    if shared is not None:
+        return (
+            f"ranks {shared[0]} and {shared[1]} are on the same NPU, and HCCL has one rank of a group on an NPU "
+            "(EJ0003; NCCL: Duplicate GPU detected): call torch.npu.set_device(int(os.environ['LOCAL_RANK'])) before "
+            "the first collective"
+        )
+    counts = np.frombuffer(rows[:, _TEXTS:].tobytes(), np.int64).reshape(len(ranks), 2, len(ranks))
     sent, received = counts[:, 0], counts[:, 1]
     if (rows[:, :_WHAT] == rows[0, :_WHAT]).all() and (sent == received.T).all():
         return ""
@@ -63,7 +77,7 @@ def disagreement(headers: bytes, ranks: tuple[int, ...]) -> str:
         ]
         plain = len({*out.tolist(), *back.tolist()}) == 1
         texts_of_ranks.append(f"rank {rank}: {' '.join(texts)}" + ("" if plain else f", {out} bytes out and {back} in"))
-    return "; ".join(texts_of_ranks)
+    return f"its arguments are inconsistent between ranks (EI0005): {'; '.join(texts_of_ranks)}"
 
 
 class Started:
@@ -101,7 +115,7 @@ class Agreed(Started):
         try:
             difference = disagreement(self._headers.numpy().tobytes(), self._agreement.ranks)
             if difference:
-                raise RuntimeError(f"its arguments are inconsistent between ranks (EI0005): {difference}")
+                raise RuntimeError(difference)
             self._works = self._start()
         except RuntimeError as error:
             self.error = error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from gpu2npu.emulator.device.visible_npus import visible_npus
 from gpu2npu.emulator.distributed import agreement
 from gpu2npu.emulator.shapes import collectives
 
@@ -45,7 +49,8 @@ def describe(
         tuple(part.nbytes for part in parts) if len(parts) == size else (everything,) * size
         for parts in (sent, received)
     ]
-    header = agreement.header(f"{what}{_dtype(tensors)}", f"{_shapes(tensors)}{collectives.line()}", *counts)
+    shapes = f"{_shapes(tensors)}{collectives.line()}"
+    header = agreement.header(f"{what}{_dtype(tensors)}", shapes, _device(tensors), *counts)
     return Call(what.split()[0], header, is_awaited, collectives.moves(tensors))
 
 
@@ -58,6 +63,17 @@ def _dtype(tensors: Tensors) -> str:
     """The dtype of the first tensor, as " of float32"; HCCL moves bool as uint8."""
     names = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors[:1]]
     return "".join(f" of {'uint8' if name == 'bool' else name}" for name in names)
+
+
+def _device(tensors: Tensors) -> str:
+    """A name of the NPU that the first tensor is on, which no other NPU has; "" where there is none."""
+    index = next((tensor.get_device() for tensor in tensors if tensor.device.type == "npu"), -1)
+    return "" if index < 0 else f"{_host()}:{visible_npus()[index]}"
+
+
+@functools.cache
+def _host() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
 def _shapes(tensors: Tensors) -> str:
@@ -74,7 +90,7 @@ def message(tensors: Tensors) -> torch.Tensor:
     """The header of a message."""
     (tensor,) = tensors
     shapes = f"{_shapes(tensors)}{collectives.line()}"
-    return agreement.header(f"message{_dtype(tensors)}", shapes, *[(tensor.nbytes, tensor.nbytes)] * 2)
+    return agreement.header(f"message{_dtype(tensors)}", shapes, "", *[(tensor.nbytes, tensor.nbytes)] * 2)
 
 
 def tag(moved: Tensors, number: int) -> int:

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from gpu2npu.emulator.device.dispatch.limits import refusing
+from gpu2npu.emulator.device.dispatch.signature import read
 from gpu2npu.emulator.registration import implement
 
 NAMESPACE = "npu"
@@ -65,7 +67,8 @@ def install() -> None:
     for name, function in {**memory.OWN, **optimizer.OWN}.items():
         implement(_library, name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
     for name, function in composite.COMPOSITE.items():
-        implement(_library, name, function, "CompositeImplicitAutograd")
+        signature = read(getattr(getattr(torch.ops.npu, name.partition(".")[0]), name.partition(".")[2] or "default"))
+        implement(_library, name, refusing(signature, function), "CompositeImplicitAutograd")
     for name, function in gradient.nodes(schemas()).items():
         implement(_library, name, function, "AutogradPrivateUse1")
     for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
@@ -74,7 +77,7 @@ def install() -> None:
     _defined = True
 
 
-def refusing(op: OpOverload) -> Callable[..., Any]:
+def uncomputed(op: OpOverload) -> Callable[..., Any]:
     """Return the function that raises where no kernel computes an operator of torch_npu's, or its kernel declines.
 
     Raises:

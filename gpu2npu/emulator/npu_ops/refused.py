@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.emulator.device.dispatch.limits import refuse, refusing
+from gpu2npu.emulator.device.dispatch.signature import read
 from gpu2npu.support.conditions import CallFacts
 
 
@@ -21,4 +22,14 @@ def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool
     return found
 
 
-INSTEAD: dict[str, Callable[..., Any]] = {"kl_div": kl_div}
+def attention(*args: Any, **kwargs: Any) -> Tensor:
+    """`torch.nn.functional.scaled_dot_product_attention`, as PyTorch composes it."""
+    composed = torch.ops.aten.scaled_dot_product_attention.default._op_dk
+    found: Tensor = composed(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+    return found
+
+
+INSTEAD: dict[str, Callable[..., Any]] = {
+    "kl_div": kl_div,
+    "scaled_dot_product_attention": refusing(read(torch.ops.aten.scaled_dot_product_attention.default), attention),
+}

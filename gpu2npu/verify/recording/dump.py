@@ -152,7 +152,7 @@ def _statistics(values: torch.Tensor) -> dict[str, float | None]:
     """The largest, smallest and mean element and the norm; of whole numbers and booleans as of floats."""
     if not values.numel() or values.is_complex():
         return {"Max": None, "Min": None, "Mean": None, "Norm": None}
-    flat = values.to(torch.float64).reshape(-1)
+    flat = values.cpu().to(torch.float64).reshape(-1)  # on the NPU the cast would give float32
     return {
         "Max": float(flat.max()),
         "Min": float(flat.min()),

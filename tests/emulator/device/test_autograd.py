@@ -110,7 +110,7 @@ def test_an_error_in_a_nested_backward_pass_is_raised_as_it_is(failing):
 
 def test_an_error_of_the_npu_in_a_built_in_gradient_is_raised_as_it_is():
     x = torch.ones(2, 2, device=NPU, requires_grad=True)
-    y = x.double()
+    y = x.to(NPU, torch.float64)
     grad = torch.ones(2, 2, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="DT_DOUBLE"):
         y @ y

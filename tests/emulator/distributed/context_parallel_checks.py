@@ -11,7 +11,7 @@ from torch.distributed.tensor.experimental._attention import _cp_options, contex
 from torch.nn import functional
 from torch_npu.distributed.tensor.experimental import context_parallel as context_parallel_of_torch_npu
 
-from gpu2npu.emulator.device.dispatch import limits, support_table
+from gpu2npu.emulator.device.dispatch import support_table
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
@@ -93,7 +93,6 @@ def a_release_without_a_ring(rank):
     finally:
         del os.environ["GPU2NPU_TORCH_NPU"]
         support_table._table.cache_clear()
-        limits._refusal.cache_clear()
 
 
 BOUND = {"hccl"}

@@ -37,6 +37,7 @@ import torch.multiprocessing as mp
 
 
 def rank(rank):
+    torch.npu.set_device(rank)
     dist.init_process_group("hccl", init_method=f"file://{sys.argv[1]}/store", rank=rank, world_size=2)
     dist.all_reduce(torch.ones(1).npu())
     if rank == 1:

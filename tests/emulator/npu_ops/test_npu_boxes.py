@@ -4,6 +4,8 @@ import pytest
 import torch
 import torch_npu
 
+pytestmark = pytest.mark.usefixtures("beyond_the_table")
+
 
 def corners(boxes, trans):
     if not trans:

@@ -2,6 +2,8 @@ import pytest
 import torch
 import torch_npu
 
+pytestmark = pytest.mark.usefixtures("beyond_the_table")
+
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 

@@ -3,6 +3,8 @@ import torch
 import torch.nn.functional as F
 import torch_npu
 
+pytestmark = pytest.mark.usefixtures("beyond_the_table")
+
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 

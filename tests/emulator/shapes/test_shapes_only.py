@@ -132,7 +132,7 @@ def refused(call):
         print("taken")
 x, y = torch.randn(100, 200).npu(), torch.randn(100, 200).npu()
 refused(lambda: x @ y)
-refused(lambda: x.double() @ y.double().t())
+refused(lambda: x.to("npu", torch.float64) @ y.to("npu", torch.float64).t())
 refused(lambda: x + torch.ones(3, device="npu"))
 refused(lambda: x + torch.ones(100, 200))
 refused(lambda: x.add_(torch.ones(3, 100, 200, device="npu")))

@@ -156,7 +156,7 @@ def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any
 def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
     """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
     if read.op.namespace == definition.NAMESPACE:
-        return definition.refusing(read.op)
+        return definition.uncomputed(read.op)
     run = without_kernel.operator(read)
     return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.BORROWED)
 

@@ -25,6 +25,8 @@ _MOST = 1 << 12  # combinations of arguments that one operator remembers
 _DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BFLOAT16"}
 # What CANN calls operators, where it is not PyTorch's name in other letters.
 _ACLNN = {"bmm": "BatchMatMul", "bmmV2": "BatchMatMul", "linear": "Matmul", "vdot": "Dot", "addmm_activation": "Addmm"}
+# Whether calls are refused: tests of kernels compute what an NPU does not take, to compare more of their arithmetic.
+refuses = True
 # The rows with other outcomes than an error that this process has met, and how often.
 met: dict[str, int] = {}
 
@@ -126,6 +128,8 @@ def refusing(signature: Signature, run: Operator) -> Operator:
         for each in about:
             if each.applies_to(given):
                 if each.outcome in (RAISES, HANGS):
+                    if not refuses:
+                        return
                     raise LimitError(message(name, each, given))
                 met[each.id] = met.get(each.id, 0) + 1
         if key is not None and len(seen) < _MOST:

@@ -8,6 +8,7 @@ tensor, so they are called by that key. What PyTorch composes from these (`clone
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 import torch
 
 from gpu2npu.emulator.device import chip_family, visible_npus
-from gpu2npu.emulator.device.dispatch.limits import LimitError, refused
+from gpu2npu.emulator.device.dispatch import limits
+from gpu2npu.emulator.device.dispatch.limits import LimitError, note, refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
 from gpu2npu.emulator.registration import Function, registering
@@ -137,6 +139,8 @@ def to_copy(
         memory_format = torch.contiguous_format
     if tensor.get_device() >= 0:
         chip_family.check_cast(dtype)
+        if dtype is torch.float64 and tensor.dtype is not dtype and layout is None and device is None:
+            dtype = _narrowed(tensor)
     copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
     if dtype is torch.float16 and saturates():
         chip_family.saturate(_numpy(copied))
@@ -145,6 +149,16 @@ def to_copy(
     if device.type == "npu":
         return adopt(copied, _target(device))
     return copied if device.type == "cpu" else copied.to(device)
+
+
+def _narrowed(tensor: torch.Tensor) -> torch.dtype:
+    """float32, with torch_npu's warning at the first time, where the release does not cast to float64."""
+    met = note("torch.Tensor.double", CallFacts({"self": limits.facts(tensor)}))
+    if met is None:
+        return torch.float64
+    if limits.met[met.id] == 1:
+        warnings.warn(met.words, UserWarning, stacklevel=2)
+    return torch.float32
 
 
 @_own("_copy_from")

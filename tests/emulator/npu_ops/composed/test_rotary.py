@@ -4,6 +4,8 @@ import pytest
 import torch
 import torch_npu
 
+pytestmark = pytest.mark.usefixtures("beyond_the_table")
+
 
 def turned(pairs, angles):
     return torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(angles), angles))

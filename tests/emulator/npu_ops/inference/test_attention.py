@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 import torch_npu
 
+pytestmark = pytest.mark.usefixtures("beyond_the_table")
+
 HEADS, SHARED, DEPTH, SCALE = 4, 2, 8, 8**-0.5
 TRIANGLE = torch.triu(torch.ones(2048, 2048), diagonal=1).bool()
 
