@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
-INSTALL, CHECK = ACTION["runs"]["steps"]
+INSTALL, TEST, CHECK = ACTION["runs"]["steps"]
 GUIDE = (ROOT / "docs" / "ci.md").read_text()
 FINDING = "import torch\nkernel = torch.cuda.jiterator._create_jit_fn('x')\n"
 GITHUB = {"github.action_repository": "owner/gpu2npu", "github.action_ref": "v1"}
@@ -147,7 +147,23 @@ def test_what_is_installed(project: Path, tmp_path: Path, package: str, installe
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("each", [INSTALL, CHECK], ids=["install", "check"])
+def test_mode_test_installs_the_emulator_and_runs_pytest_on_it(project: Path, tmp_path: Path) -> None:
+    assert (TEST["if"], CHECK["if"]) == ("inputs.mode == 'test'", "inputs.mode == 'check'")
+    programs = stand_in(tmp_path / "bin", "python")
+    done = step(INSTALL, project, programs, mode="test")
+    assert done.stdout.split("\n")[-3:-1] == ["[/actions/gpu2npu copy[emulator]]", "[pytest]"]
+    stand_in(tmp_path / "other", "gpu2npu")
+    done = step(TEST, project, tmp_path / "other", tests="tests -q", npus="2", soc="Ascend910A")
+    words = ["run", "--npus", "2", "--soc", "Ascend910A", "-m", "pytest", "-p", "gpu2npu.pytest"]
+    words += ["--npu-report", "npu-report.json", "tests", "-q"]
+    assert done.stdout == "".join(f"[{word}]\n" for word in words)
+    done = step(TEST, project, tmp_path / "other", tests="a b.py\n-q")
+    assert done.stdout.endswith("[a b.py]\n[-q]\n")
+    refused = step(INSTALL, project, programs, mode="run")
+    assert refused.returncode == 2 and "mode is check or test" in refused.stderr
+
+
+@pytest.mark.parametrize("each", [INSTALL, TEST, CHECK], ids=["install", "test", "check"])
 def test_no_expression_is_in_a_script(each: dict[str, Any]) -> None:
     """There an input could be a command."""
     assert each["shell"] == "bash"
