@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.text.source import SourceReadError, read_source
+from gpu2npu.python.tree.file import parsed_file
 from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
@@ -25,7 +26,7 @@ from gpu2npu.python.tree.syntax import (
     last_name,
     local_name,
 )
-from gpu2npu.python.tree.syntax_tree import TreeError, parse
+from gpu2npu.python.tree.syntax_tree import TreeError
 
 # Decorators that leave a function to those who call it; others may put it into a registry, or make it a command.
 PLAIN_DECORATORS = frozenset(
@@ -264,7 +265,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 def tree_of(source: bytes) -> ast.Module:
     """The tree of a file; an empty one where it cannot be parsed."""
     try:
-        return parse(read_source(source, "").text)
+        return parsed_file(read_source(source, "")).tree
     except (SourceReadError, TreeError):
         return ast.Module([], [])
 

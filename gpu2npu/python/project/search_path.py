@@ -13,7 +13,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceReadError, read_source
-from gpu2npu.python.tree.file import read_file
+from gpu2npu.python.tree.file import parsed_file
 from gpu2npu.python.tree.place import Place, argument, function_above
 from gpu2npu.python.tree.syntax import dotted_name, last_name, parameters, string_value
 from gpu2npu.python.tree.syntax_tree import TreeError
@@ -37,7 +37,7 @@ def _added_folders(path: str, source: bytes) -> frozenset[str]:
     if _ADDS.search(source) is None:
         return frozenset()
     try:
-        file = read_file(read_source(source, path))
+        file = parsed_file(read_source(source, path))
     except (SourceReadError, TreeError):
         return frozenset()
     return frozenset(_Folders(ParsedFile.of(Names(file, Project()))).added())

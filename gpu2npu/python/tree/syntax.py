@@ -165,17 +165,6 @@ def imported_names(node: Import) -> Iterator[tuple[ast.alias, str]]:
             yield alias, module if alias.name == "*" else member_of(module, alias.name)
 
 
-def import_statements(node: ast.AST) -> Iterator[Import]:
-    """The import statements in the blocks of a node and in those below them."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, IMPORTS):
-            yield node
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            pending += getattr(node, name, ())
-
-
 # `try` with `except*` is a node of its own from Python 3.11 on.
 TRIES: tuple[type[Any], ...] = (
     (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009

@@ -69,20 +69,6 @@ def parse_expression(text: str) -> ast.expr | None:
         return None
 
 
-def parse_statement(text: str) -> ast.stmt | None:
-    """The tree of the only statement of a text, such as a line of it; None where it is not one."""
-    statements = parse_statements(text)
-    return statements[0] if len(statements) == 1 else None
-
-
-def parse_statements(text: str) -> list[ast.stmt]:
-    """The statements of a part of a file; none where it is not Python by itself."""
-    try:
-        return _parsed(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
 def alternatives(annotation: ast.expr | None) -> list[ast.expr]:
     """The annotations of which one fits a value: those in `Optional`, in `Union`, beside `|` and in quotes."""
     text = string_value(annotation)

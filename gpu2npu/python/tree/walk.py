@@ -18,7 +18,6 @@ from gpu2npu.python.tree.syntax import (
     Import,
     arguments,
     import_module,
-    import_statements,
     imported_names,
     local_name,
     parameters,
@@ -37,13 +36,10 @@ class Walk:
     assignments to one subscript.
 
     Without `lines`, expressions in f-strings stay at the places that Python gives them, which may be wrong.
-    With `is_outline` it looks into functions for import statements alone: no name of the module depends on their code,
-    unless some `global` statement stands in it.
     """
 
-    def __init__(self, tree: ast.Module, lines: Lines | None, is_outline: bool = False) -> None:
+    def __init__(self, tree: ast.Module, lines: Lines | None) -> None:
         self._lines = lines
-        self._is_outline = is_outline
         self.module = Scope("module", None, tree)
         self.scopes = Scopes({tree: self.module})
         self.parents: dict[ast.AST, ast.AST] = {}
@@ -181,10 +177,7 @@ class Walk:
         outer = self._generic(node, scope)
         inner = self._open("function", node, outer)
         self._bind(scope, node.name, Defined(node, inner))
-        if self._is_outline:
-            self.imports += ((each, inner) for each in import_statements(node))
-        else:
-            self._push(node, inner, node.body)
+        self._push(node, inner, node.body)
         self._push(node, outer, (node.returns,))
         self._signature(node, scope, outer, inner)
         self._push(node, scope, node.decorator_list)

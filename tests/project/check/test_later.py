@@ -11,7 +11,7 @@ from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
-from gpu2npu.python.flow import reachability
+from gpu2npu.python.tree import file
 from gpu2npu.python.tree.syntax_tree import parse
 from gpu2npu.records import Finding, FindingKind, Severity, Span
 from gpu2npu.report.check.result import Part, Verdict
@@ -173,21 +173,21 @@ def test_calls_of_other_files_count(main: str, later: bool) -> None:
     assert is_later("kernels.py", **files, runner="def go(x):\n    if x:\n        import kernels\n")
 
 
-def test_each_file_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_parsed_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 12
     parsed: list[str] = []
 
-    def counted(text: str, *args: Any) -> Any:
+    def counted(text: str) -> Any:
         parsed.append(text)
-        return parse(text, *args)
+        return parse(text)
 
-    monkeypatch.setattr(reachability, "parse", counted)
+    monkeypatch.setattr(file, "parse", counted)
     every = "".join(f"import m{number}\n" for number in range(count))
     files = {f"m{number}.py": f"{every}N = {number}\n".encode() for number in range(count)}
     files["main.py"] = b"def f():\n    import m1\n"
     later = LaterCode(files, parts_of(files))
     assert all(later.is_loaded_later(path) for path in files if path != "main.py")
-    assert len(parsed) <= 2 * len(files)  # once for what a file imports, once for what it does
+    assert sorted(parsed) == sorted(source.decode() for source in files.values())
 
 
 def finding(line: int, severity: Severity) -> Finding:
