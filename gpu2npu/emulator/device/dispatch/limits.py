@@ -65,7 +65,7 @@ def message(name: str, found: Row, given: CallFacts) -> str:
     if found.lacks or found.releases:
         text += f"torch_npu {support_table.release()}: "
     opening = f"On the NPU, {found.evidence}" if found.words else found.evidence
-    return f"{text}{opening}. {found.advice[:1].upper()}{found.advice[1:]}. (gpu2npu rules explain {found.id})"
+    return f"{text}{opening}. {found.advice[:1].upper()}{found.advice[1:]}. [{found.id}]"
 
 
 class _Spelled(dict[str, str]):
