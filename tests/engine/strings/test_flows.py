@@ -1,0 +1,25 @@
+"""How the name or the kind of a device travels: the flow of the value decides, since no name here says anything."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpu2npu import migrate_source
+
+# Code behind `import torch`, each with whether its "cuda" is the NPU's or is left.
+FLOWS = Path(__file__).with_name("flows.txt").read_text("utf-8")
+CASES = re.findall(r"^# (.*): (npu|left)(?: \((not yet)\))?\n(.*?)\n(?=\n|\Z)", FLOWS, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_renamed"),
+    [
+        pytest.param(code, verdict == "npu", id=name, marks=[pytest.mark.xfail(strict=True)] if failing else [])
+        for name, verdict, failing, code in CASES
+    ],
+)
+def test_the_flow_of_a_value_decides_what_a_string_is(code, is_renamed):
+    text = migrate_source(f"import torch\n{code}\n", version="2.7.1").text
+    assert ("'npu" in text or '"npu' in text) == is_renamed
+    assert not is_renamed or not ('"cuda' in text or "'cuda" in text)
