@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
 from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, edit, reported, review
+from gpu2npu.engine.strings.flow import Flow, judge_by_flow
 from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, Siblings, StringPlace
+from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText, formatted_texts
 from gpu2npu.engine.strings.words import is_word
@@ -118,7 +120,7 @@ class StringMatch(Match):
         verdict = judge(StringPlace(site.node, site.scope, names, new, Siblings()), roles[self.role])
         if verdict == NO:
             yield f"the string stands where it cannot mean a {self.role}: it is read by people, or names something"
-        elif verdict == UNSURE:
+        elif verdict != YES:
             yield f"nothing beside the string says that it means a {self.role} (docs/rules/roles.md)"
         elif site.word != self.string:
             yield f"the string says more than '{self.string}', and not in a way that a {self.role} is written"
@@ -177,31 +179,42 @@ class _Strings:
         rule = candidate.rule
         new = rule.then.rename or candidate.text
         prefix, suffix = matched.group("prefix") or "", matched.group("suffix") or ""
-        verdict = judge(self.place(text.node, scope, rule.then.rename or ""), candidate.role)
+        place = self.place(text.node, scope, rule.then.rename or "")
+        verdict = judge(place, candidate.role)
         if verdict != NO and prefix.endswith("."):  # "app.engine.torch.cuda.is_available"
             is_same = self.names.follow(matched.group()).startswith(f"{candidate.text}.")
-            verdict = YES if is_same else UNSURE
-        elif verdict == UNSURE and (prefix or suffix):
+            verdict = YES if is_same else LEFT
+        elif verdict in (UNSURE, LEFT) and (prefix or suffix):
             verdict = YES
-        if verdict == NO or rule.then.keep or (verdict == UNSURE and rule.then.rename is None):
+        if verdict == NO or rule.then.keep:
+            return
+        is_open = verdict == UNSURE
+        flow = judge_by_flow(place, candidate.role, self.is_foreign) if is_open else Flow(verdict)
+        if flow.verdict != YES and rule.then.rename is None:
             return
         if self.targets.is_missing(rule, new + suffix):
             self.targets.report_missing(rule, text.place, matched.group(), new + suffix)
             return
         written_text = text.quoted(text.raw)
-        if verdict == UNSURE:
+        if flow.verdict != YES:
             if any(found.place in self._argument_places(text) for found in self.matches.found[-3:]):
                 return  # a rule for the argument has reported it
-            message = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
-            self.matches.found.append(Found(text.place, rule.id, FindingKind.REVIEW, written_text, message))
+            message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
+            cause = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
+            found = Found(text.place, rule.id, FindingKind.REVIEW, written_text, message, advice=cause)
+            self.matches.found.append(found)
             return
         self.matches.note(rule, text.place, written_text)
         if rule.then.rename is not None:
             rest = text.raw[len(prefix + candidate.text) :]
             shown = self.file.bounds(text.node) if text.is_formatted else None
-            why = self.targets.why(rule, new + suffix)
+            why = self.targets.why(rule, new + suffix) + flow.why_edited()
             edit = Edit(text.place, text.quoted(prefix + new + rest), rule.id, why, shown)
             self.matches.edits.append(edit)
+
+    def is_foreign(self, qualified: str) -> bool:
+        """Return whether a name is of a package that computes without PyTorch and knows no NPU."""
+        return foreign_rule(qualified, self.names, self.table) is not None
 
     def _argument_places(self, text: StringText) -> list[tuple[int, int]]:
         """The bounds of the argument that a string is, with its keyword; none where it is not one."""

@@ -12,10 +12,8 @@ from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_en
 from gpu2npu.engine.strings.features import enables_feature
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
-from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
-from gpu2npu.engine.strings.loop_values import loop_values
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
+from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
@@ -45,7 +43,7 @@ _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 
 def judge(place: StringPlace, role: Role) -> str:
-    """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
+    """YES when the string certainly has the role, NO when it certainly has not, LEFT if nobody can say, else UNSURE."""
     child: ast.AST = place.node
     parent = place.parent(child)
     while isinstance(parent, (ast.IfExp, ast.BoolOp)):
@@ -103,7 +101,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
     if isinstance(above, ast.keyword) and chooses_column(place.parent(above)):
-        return UNSURE
+        return LEFT
     index = place.siblings.position(parent, child)
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
@@ -147,7 +145,7 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         verdict = beside(place.siblings.inside(parent), place, role) or UNSURE
         is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
         if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
-            return UNSURE
+            return LEFT
         return verdict
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
@@ -182,7 +180,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
     if enables_feature(parent, place) or any(map(is_cut, sides)):
-        return UNSURE
+        return LEFT
     if is_key(parent, place):  # judged as the place where it is looked up
         return beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
     owner = next((found for part in others if (found := enum_of(part, place)) is not None), None)
@@ -194,13 +192,12 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
 def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
     with: `x == "cpu"` beside `x == "cuda"`."""
-    if holds(node, role) or _stands_for(node, place, role) or _is_given_on(node, place, role):
+    if holds(node, role) or _stands_for(node, place, role):
         return True
     param = param_of(node, place)
     if param is not None and is_param(param, place, role):
         return True
-    values = place.siblings.compared(node, place.names.file), loop_values(node, place)
-    return any(beside(each, place, role) == YES for each in values)
+    return beside(place.siblings.compared(node, place.names.file), place, role) == YES
 
 
 def _stands_for(name: ast.AST, place: StringPlace, role: Role) -> bool:
@@ -222,11 +219,7 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         verdict = beside(allowed(parent.annotation), place, role)
     if verdict is not None:
         return verdict
-    return YES if any(holds(target, role) or _is_given_on(target, place, role) for target in targets) else UNSURE
-
-
-def _is_given_on(name: ast.AST, place: StringPlace, role: Role) -> bool:
-    return isinstance(name, ast.Name) and is_handed_on(name.id, place.scope, place, role, _argument)
+    return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
 def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
@@ -275,7 +268,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     assert isinstance(argument, (ast.expr, ast.keyword))
     callee = last_name(call.func) or ""
     made = made_enum(call.func, place)
-    if made is not None and not place.is_read:
+    if made is not None:
         return judge_member(made.names, made.bound.node, place, role, _has_role) or UNSURE
     keyword = argument_keyword(argument)
     if callee in FLAGS or (callee == "add" and is_flag(call)):
@@ -341,7 +334,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
         if strings_of(call.args) & role.siblings - {string_value(place.node)}:  # x.replace("cuda", "cpu")
             return YES
         if (string_value(place.node) or "").endswith(":"):  # x.replace("cuda:", ""), as certain as x.strip("cuda:")
-            return UNSURE
+            return LEFT
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
         return beside(keys_of(func.value, place), place, role) or UNSURE
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
@@ -357,7 +350,7 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
     if any(is_word(name.lstrip("-"), role) for name in map(string_value, names) if name):
         return YES
     if chooses_column(call):
-        return UNSURE
+        return LEFT
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
     return beside(strings_of([*values, *choices]), place, role) or UNSURE

@@ -26,6 +26,7 @@ from gpu2npu.rulebook.rule import Role
 YES = "yes"
 NO = "no"
 UNSURE = "unsure"
+LEFT = "left"  # as unsure, and no use of its value can decide it
 _DEFAULTS = frozenset({"value", "default", "initial", "selected"})  # arguments and keys beside the choices
 
 
@@ -124,17 +125,13 @@ def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
 
 @dataclass(frozen=True)
 class StringPlace:
-    """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
-
-    `is_read` says that it is where a name is read that holds the string.
-    """
+    """A string's place: the expression that it is, the scope it is in, and what a rule would write there."""
 
     node: ast.expr
     scope: Scope
     names: Names
     replaced_by: str
     siblings: Siblings
-    is_read: bool = False
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node above another."""

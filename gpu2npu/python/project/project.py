@@ -16,6 +16,7 @@ from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.syntax_tree import TreeError
 
 if TYPE_CHECKING:
+    from gpu2npu.python.flow.values import Values
     from gpu2npu.python.meaning.names import Names
 
 _Answer = TypeVar("_Answer")
@@ -77,6 +78,7 @@ class Project:
         self._settled: dict[tuple[object, ...], Any] = {}
         self._imports: dict[str, frozenset[str] | None] = {}
         self._has_library: bool | None = None
+        self.values: Values | None = None  # made by the first who needs it
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
         return Project, (self.files, self.read, self.root, self.library, self._retained, self.folders, self.given)

@@ -80,7 +80,6 @@ def test_only_the_element_that_is_compared_with_a_device_is_one(migrate: Callabl
     ("head", "body"),
     [
         ("kind(request)", "    where = request.param\n    where = pick()\n    if where == 'cuda': ...\n"),
-        ("kind(request, where)", "    where = request.param\n    if where == 'cuda': ...\n"),
         ("kind(request)", "    if request.scope == 'cuda': ...\n"),
         ("kind(request)", "    if request.node.param == 'cuda': ...\n"),
     ],

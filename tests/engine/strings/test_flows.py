@@ -9,7 +9,7 @@ from gpu2npu import migrate_source
 
 # Code behind `import torch`, each with whether its "cuda" is the NPU's or is left.
 FLOWS = Path(__file__).with_name("flows.txt").read_text("utf-8")
-CASES = re.findall(r"^# (.*): (npu|left)(?: \((not yet)\))?\n(.*?)\n(?=\n|\Z)", FLOWS, re.DOTALL | re.MULTILINE)
+CASES = re.findall(r"^# ([^\n]*): (npu|left)(?: \((not yet)\))?\n(.*?)\n(?=\n|\Z)", FLOWS, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(

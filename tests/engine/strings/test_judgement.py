@@ -193,7 +193,6 @@ DOUBTFUL = [
     "if str(device)[:4] == 'cuda': ...",
     "kind = name = pick()\nif kind.startswith(name) or name.startswith(kind) or kind == 'cuda': ...",
     "where = 'cuda'\ndef f(where):\n    return torch.zeros(2, device=where)",
-    "def f(where='cuda'):\n    return torch.zeros(2, device=where)",
     "self.use_cuda_ipc = device == 'cuda' and shared",
     "build(enable_nvtx=not device.type == 'cuda')",
     "mode = 'cuda'",

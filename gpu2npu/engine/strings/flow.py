@@ -1,0 +1,132 @@
+"""Judges a string by where its value goes: it means a device where one of its uses is a device and none contradicts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
+from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
+from gpu2npu.engine.strings.value_effects import EFFECTS
+from gpu2npu.engine.strings.words import is_word, mentions
+from gpu2npu.python.flow.values import Origin, Use, Values, Way
+from gpu2npu.rulebook.rule import Role
+
+# Calls that look at a value and do nothing that depends on its being a device.
+_HARMLESS = frozenset(
+    {"len", "isinstance", "repr", "hash", "id", "type", "bool", "hasattr", "print", "any", "all", "ljust", "rjust",
+     "encode", "count", "index", "callable", "range", "title", "capitalize"}
+)  # fmt: skip
+# Calls that give a string another meaning: a file, a module, a variable of the environment, a program.
+_OTHERS = frozenset(
+    {"open", "import_module", "__import__", "find_spec", "getenv", "Path", "PurePath", "system", "popen", "which"}
+)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What the uses of a value say: a verdict, and the way to the use that decides or that could not be followed."""
+
+    verdict: str
+    way: tuple[Way, ...] = ()
+    use: Use | None = None
+    is_contradicted: bool = False
+
+    def why_left(self) -> str:
+        """Why a string is left: the use that could not be followed, with its place."""
+        if not self.way or self.use is None:
+            return "its use does not say so"
+        where, text = _place(self.way[-1]), self.use.text
+        if self.use.kind == "unknown":
+            return f"where it goes from {where} is not known"
+        if self.use.kind == "compared":
+            return f"what it is compared with in {where} is not known"
+        name = text.removeprefix("?").removesuffix("()").lstrip(".") or "..."
+        if self.is_contradicted:
+            return f"what {name}() in {where} does with it is not for one"
+        return f"what {name}() in {where} does with it is not known"
+
+    def why_edited(self) -> str:
+        """The way from a string to the use that decides; empty where the string's place does."""
+        if not self.way:
+            return ""
+        *between, last = map(_place, self.way[1:] or self.way)
+        if between:
+            return f" Its value is used so in {last}, through {', '.join(between)}."
+        return f" Its value is used so in {last}."
+
+
+def _place(step: Way) -> str:
+    return f"{step.path}:{step.line}"
+
+
+def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow:
+    """Judge a string by all that its value comes to in the project."""
+    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)):
+        return Flow(UNSURE)
+    project = place.names.project
+    if project.values is None:
+        project.values = Values(project, EFFECTS)
+    judge = _Judge(project.values, role, place, is_foreign)
+    at = project.values.place_of(place.names, place.node.lineno, place.node.col_offset)
+    return Flow(UNSURE) if at is None else judge.of(at)
+
+
+class _Judge:
+    def __init__(self, values: Values, role: Role, place: StringPlace, is_foreign: Callable[[str], bool]) -> None:
+        self.values, self.role, self.is_foreign = values, role, is_foreign
+        self.asker, self.place = place.names.path, place
+
+    def of(self, place: int) -> Flow:
+        """The verdict of all uses of a value."""
+        uses = self.values.uses(place, self.asker)
+        verdicts = [(self.of_use(use), use) for use in uses]
+        for wanted in (NO, YES, UNSURE):
+            use = next((each for verdict, each in verdicts if verdict == wanted), None)
+            if use is not None and (wanted != NO or any(verdict == YES for verdict, _ in verdicts)):
+                verdict = UNSURE if wanted == NO else wanted
+                return Flow(verdict, tuple(self.values.way(place, use)), use, wanted == NO)
+        return Flow(UNSURE)
+
+    def of_use(self, use: Use) -> str | None:
+        """The verdict of one use; None where it says nothing."""
+        if use.kind == "argument":
+            return self.of_argument(use.text, use.key)
+        return self.of_comparison(use.place) if use.kind == "compared" else UNSURE
+
+    def of_argument(self, text: str, key: str) -> str | None:
+        role, last = self.role, text.rpartition(".")[2]
+        callee = text.removesuffix("()")
+        if callee in role.callables or (last in role.methods and key in ("0", *role.words)):
+            return YES
+        if key in PROSE_KEYWORDS or speaks(last) or last in _HARMLESS or last in EFFECTS:
+            return None
+        if last in _OTHERS or self.is_foreign(callee):
+            return NO
+        if is_word(key, role):
+            return YES
+        return YES if key.isdigit() and mentions(last, role) else UNSURE
+
+    def of_comparison(self, other: int) -> str | None:
+        """The verdict of what a value is compared with: what has the role by the attribute that it comes from, or is
+        used where a device is."""
+        origins = self.values.sources(other, self.asker)
+        texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
+        verdict = beside(texts, self.place, self.role)
+        if verdict == NO:
+            return NO  # the code knows the NPU
+        verdicts = {verdict, *(self.of_origin(origin) for origin in origins)}
+        if YES not in verdicts:
+            for at in dict.fromkeys([other, *(each.place for each in origins if each.kind in ("unknown", "text"))]):
+                uses = [use for use in self.values.uses(at, self.asker) if use.kind == "argument"]
+                verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
+        return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
+
+    def of_origin(self, origin: Origin) -> str | None:
+        if origin.kind not in ("outside", "unknown"):
+            return None
+        owner, _, last = origin.text.removesuffix("()").rpartition(".")
+        if owner and (last in self.role.attributes or is_word(last, self.role)):
+            return YES
+        return UNSURE

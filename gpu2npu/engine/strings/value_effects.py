@@ -1,0 +1,40 @@
+"""What calls of Python's own functions, of argparse and of what is like it do with the values that they are given."""
+
+from __future__ import annotations
+
+from gpu2npu.python.flow.value_files import Effect
+
+_NAMES = {
+    "text": "str lower upper casefold strip lstrip rstrip replace format join removeprefix removesuffix",
+    "parts": "split rsplit partition rpartition",
+    "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args vars asdict",
+    "parsed": "parse_known_args",
+    "element": "next choice",
+    "numbered": "enumerate",
+    "zipped": "zip",
+    "item": "get pop setdefault",
+    "added": "append appendleft add insert",
+    "merged": "update extend",
+    "values": "values",
+    "keys": "keys",
+    "items": "items",
+    "begins": "startswith endswith __eq__",
+    "equal": "assertEqual assertNotEqual assertIs assert_equal",
+    "attribute": "getattr",
+    "set attribute": "setattr",
+    "option": "add_argument",
+    "partial": "partial partialmethod",
+    "record": "namedtuple",
+    "fields": "SimpleNamespace Namespace",
+    "fixture": "fixture",
+    "parametrized": "parametrize",
+    "declared": "option",
+}
+EFFECTS = {name: Effect(kind) for kind, names in _NAMES.items() for name in names.split()} | {
+    "cast": Effect("same", ("1",)),
+    "field": Effect("same", ("default",)),
+    "Field": Effect("same", ("0", "default")),
+    "Option": Effect("same", ("0", "default")),
+    "Argument": Effect("same", ("0", "default")),
+    "attrib": Effect("same", ("default",)),
+}

@@ -1,0 +1,164 @@
+"""The values of expressions: a node for each, with the edges that lead to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from gpu2npu.python.facts.value_names import Nodes, Scope, field_of
+from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, LOAD, NOTHING, STORE, TEXT, Called, Parameters, Text
+
+
+class Expressions(Nodes):
+    """Makes the nodes of expressions."""
+
+    def constant(self, node: ast.Constant) -> int:
+        if node.value.__class__ is not str:
+            return NOTHING
+        self.texts.append(Text(self.new(), node.value, node.lineno, node.col_offset))
+        return self.texts[-1].node
+
+    def attribute(self, node: ast.Attribute) -> int:
+        return self.load(self.value(node.value), f".{node.attr}")
+
+    def subscript(self, node: ast.Subscript) -> int:
+        base, index = self.value(node.value), self.value(node.slice)
+        if isinstance(node.slice, ast.Slice):
+            return self.join([base], TEXT)
+        if index:
+            self.compare(index, self.load(base, "[key]"))
+        return self.load(base, field_of(node.slice))
+
+    def conditional(self, node: ast.IfExp) -> int:
+        self.value(node.test)
+        return self.join([self.value(node.body), self.value(node.orelse)])
+
+    def either(self, node: ast.BoolOp) -> int:
+        return self.join([self.value(each) for each in node.values])
+
+    def operation(self, node: ast.BinOp) -> int:
+        values = [self.value(node.left), self.value(node.right)]
+        return self.join(values, TEXT) if isinstance(node.op, (ast.Add, ast.Mod)) else NOTHING
+
+    def comparison(self, node: ast.Compare) -> int:
+        values = [self.value(one) for one in (node.left, *node.comparators)]
+        for left, operator, right in zip(values, node.ops, values[1:], strict=False):
+            if isinstance(operator, (ast.In, ast.NotIn)):
+                self.compare(left, self.load(right, "[each]"))
+            self.compare(left, right)
+        return NOTHING
+
+    def dictionary(self, node: ast.Dict) -> int:
+        result = self.container()
+        for key, each in zip(node.keys, node.values, strict=True):
+            value = self.value(each)
+            if key is None:
+                self.edge(value, INHERIT, result)
+            else:
+                self.edge(self.value(key), STORE, result, "[key]")
+                self.edge(value, STORE, result, field_of(key))
+        return result
+
+    def display(self, node: ast.List | ast.Tuple | ast.Set) -> int:
+        result = self.container()
+        has_star = isinstance(node, ast.Set)
+        for index, one in enumerate(node.elts):
+            if isinstance(one, ast.Starred):
+                has_star = True
+                self.edge(self.value(one.value), INHERIT, result)
+            else:
+                self.edge(self.value(one), STORE, result, "[*]" if has_star else f"[{index}]")
+        return result
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
+        before = self.scope.now
+        self.scope.now = dict(before or {})
+        for part in node.generators:
+            self.target(part.target, self.load(self.value(part.iter), "[each]"))
+            for test in part.ifs:
+                self.value(test)
+        is_dict = isinstance(node, ast.DictComp)
+        parts = [("[key]", node.key), ("[*]", node.value)] if is_dict else [("[*]", node.elt)]  # type: ignore[union-attr]
+        result = self.container([(label, self.value(one)) for label, one in parts])
+        self.scope.now = before
+        return result
+
+    def inner(self, node: Any) -> int:
+        return self.value(node.value)
+
+    def formatted(self, node: ast.JoinedStr) -> int:
+        result = self.new()
+        self.texts.append(Text(result, None, node.lineno, node.col_offset))
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.edge(self.value(part.value), TEXT, result)
+        return result
+
+    def call(self, node: ast.Call) -> int:
+        self.line = node.lineno
+        function = node.func
+        base = NOTHING
+        if isinstance(function, ast.Attribute):
+            base = self.value(function.value)
+            callee, name = self.load(base, f".{function.attr}"), function.attr
+        else:
+            callee = self.value(function)
+            name = function.id if isinstance(function, ast.Name) else ""
+        given = [
+            ("*" if isinstance(one, ast.Starred) else str(index), self.value(one))
+            for index, one in enumerate(node.args)
+        ]
+        given += [(one.arg or "**", self.value(one.value)) for one in node.keywords]
+        self.line = node.lineno
+        result = self.new()
+        self.calls.append(Called(result, callee, base, name, node.lineno, node.col_offset))
+        self.edge(callee, LOAD, result, "()")
+        for key, value in given:
+            self.edge(value, ARGUMENT, result, key)
+        if name == "super" and not base and self.scope.parent is not None:
+            for one in self.scope.parent.bases:
+                self.edge(one, INHERIT, result)
+        return result
+
+    # Functions
+
+    def function(
+        self,
+        arguments: ast.arguments,
+        body: Sequence[ast.stmt],
+        is_static: bool,
+        is_class: bool,
+        decorators: tuple[int, ...] = (),
+    ) -> int:
+        node = self.new()
+        scope, outer = Scope(self.scope, function=node), self.scope
+
+        def parameter(one: ast.arg) -> tuple[str, int]:
+            found = self.new()
+            scope.ever[one.arg].append(found)
+            if one.arg not in self.shared:
+                scope.now[one.arg] = found  # type: ignore[index]  # it is a dict at first
+            return one.arg, found
+
+        positional = tuple(map(parameter, (*arguments.posonlyargs, *arguments.args)))
+        named = tuple(map(parameter, arguments.kwonlyargs))
+        star, stars = (parameter(one)[1] if one else NOTHING for one in (arguments.vararg, arguments.kwarg))
+        last = positional[len(positional) - len(arguments.defaults) :]
+        defaults = (*zip(last, arguments.defaults, strict=True), *zip(named, arguments.kw_defaults, strict=True))
+        for (_, target), default in defaults:
+            self.edge(self.value(default), ASSIGN, target)
+        takes_self = bool(outer.instance and positional and not is_static)
+        if takes_self:
+            self.edge(outer.owner if is_class else outer.instance, ASSIGN, positional[0][1])
+            if not is_class:
+                outer.selves.append(positional[0][1])
+        takes_class = takes_self and is_class
+        self.functions.append(Parameters(node, positional, named, star, stars, takes_self, takes_class, decorators))
+        self.later.append((scope, body))
+        return node
+
+    def lambda_(self, node: ast.Lambda) -> int:
+        body = ast.Return(node.body)
+        body.lineno = node.body.lineno
+        return self.function(node.args, [body], True, False)

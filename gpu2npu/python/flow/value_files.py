@@ -1,0 +1,393 @@
+"""The values of one file as the solver reads them: its edges by both ends, with those that calls make.
+
+What a call does with its values is data of the caller: an effect for the last name of what is called.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gpu2npu.python.facts.values import (
+    ARGUMENT,
+    ASSIGN,
+    COMPARE,
+    INHERIT,
+    LOAD,
+    MODULE,
+    STORE,
+    TEXT,
+    Called,
+    Made,
+    Parameters,
+    ValueFacts,
+)
+
+
+class Effect(NamedTuple):
+    """What a call does with its values, by the last name of what it calls: see `_EFFECTS`. `keywords` are the arguments
+    that a function hands on beside the first one."""
+
+    kind: str
+    keywords: tuple[str, ...] = ()
+
+
+class ValueFile:
+    """The facts of one file, and its edges by the nodes at both ends."""
+
+    def __init__(self, path: str, first: int, facts: ValueFacts) -> None:
+        self.path = path
+        self.first = first
+        self.facts = facts
+        self.lines = list(facts.lines)
+        self.out: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        self.into: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        self.kinds: dict[int, tuple[str, Any]] = {first + MODULE: ("module", None)}
+        self.loads: dict[int, dict[str, list[int]]] = {}  # the targets of LOAD edges by the field
+        self.stores: dict[int, dict[str, list[int]]] = {}  # the sources of STORE edges by the field
+        self.parameters: dict[int, int] = {}
+        self.stored: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.texts = {(one.line, one.column): first + one.node for one in facts.texts}
+        self.values = {first + one.node: one.value for one in facts.texts}
+        for source, kind, target, label in facts.edges:
+            self.add(first + source, kind, first + target, facts.labels[label])
+        self._describe()
+
+    def add(self, source: int, kind: int, target: int, label: str = "") -> None:
+        if kind == LOAD:
+            self.loads.setdefault(source, {}).setdefault(label, []).append(target)
+        else:
+            self.out[source].append((target, kind, label))
+        if kind == STORE:
+            self.stores.setdefault(target, {}).setdefault(label, []).append(source)
+            if label[0] == ".":
+                self.stored[label].append((source, target))
+        else:
+            self.into[target].append((source, kind, label))
+
+    def new(self, line: int) -> int:
+        """A further place, for what a call does with its values."""
+        self.lines.append(line)
+        return self.first + len(self.lines) - 1
+
+    def _describe(self) -> None:
+        first, kinds = self.first, self.kinds
+        for one in self.facts.texts:
+            if one.value is not None:
+                kinds[first + one.node] = "text", one
+        for function in self.facts.functions:
+            kinds[first + function.node] = "function", function
+            nodes = (*(node for _, node in function.positional + function.named), function.star, function.stars)
+            for node in nodes:
+                self.parameters[first + node] = first + function.node
+        for made in self.facts.classes:
+            kinds[first + made.node] = "class", made
+            kinds[first + made.instance] = "instance", made
+        for node in self.facts.containers:
+            kinds[first + node] = "container", None
+        for node, name in self.facts.outside:
+            kinds[first + node] = "outside", name
+        for taken in self.facts.imports:
+            kinds[first + taken.node] = "import", taken
+
+
+# What calls do with their values. Each adds the edges of one call to its file.
+
+
+def _arguments(file: ValueFile, call: Called) -> dict[str, int]:
+    into = file.into.get(file.first + call.node, ())
+    return {key: source for source, kind, key in into if kind == ARGUMENT}
+
+
+def _text(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is a text of the object and the arguments."""
+    result = file.first + call.node
+    for value in {*_arguments(file, call).values(), *([file.first + call.receiver] if call.receiver else [])}:
+        file.add(value, TEXT, result)
+
+
+def _parts(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result holds parts of the text of the object."""
+    if call.receiver:
+        file.add(file.first + call.receiver, STORE, file.first + call.node, "[*]")
+
+
+def _same(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is an argument: one of some keywords, or the first one."""
+    given = _arguments(file, call)
+    for key in effect.keywords or ("0",):
+        if key in given:
+            file.add(given[key], ASSIGN, file.first + call.node)
+
+
+def _copy(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result holds what the object or the first argument holds, and the keywords by their names."""
+    given, result = _arguments(file, call), file.first + call.node
+    source = file.first + call.receiver if call.receiver else given.get("0")
+    if source is not None:
+        file.add(source, INHERIT, result)
+    for key, value in given.items():
+        if not key.isdigit() and key not in ("*", "**"):
+            file.add(value, STORE, result, f"['{key}']")
+        elif key == "**":
+            file.add(value, INHERIT, result)
+
+
+def _item(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is the element under the first argument, or the second one."""
+    given, result = _arguments(file, call), file.first + call.node
+    if not call.receiver:
+        return
+    receiver = file.first + call.receiver
+    text = file.values.get(given.get("0", 0))
+    file.add(receiver, LOAD, result, f"[{text!r}]" if text is not None else "[*]")
+    if "1" in given:
+        file.add(given["1"], ASSIGN, result)
+
+
+def _attribute(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is the attribute of the first argument that the second one names, or the third one."""
+    given, result = _arguments(file, call), file.first + call.node
+    text = file.values.get(given.get("1", 0))
+    if text is not None and "0" in given:
+        file.add(given["0"], LOAD, result, f".{text}")
+    if "2" in given:
+        file.add(given["2"], ASSIGN, result)
+
+
+def _set_attribute(file: ValueFile, call: Called, effect: Effect) -> None:
+    given = _arguments(file, call)
+    text = file.values.get(given.get("1", 0))
+    if text is not None and {"0", "2"} <= given.keys():
+        file.add(given["2"], STORE, given["0"], f".{text}")
+
+
+def _added(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The object holds the last argument."""
+    given = _arguments(file, call)
+    if call.receiver and given:
+        file.add(list(given.values())[-1], STORE, file.first + call.receiver, "[*]")
+
+
+def _merged(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The object holds what the first argument holds, and the keywords by their names."""
+    given = _arguments(file, call)
+    for key, value in given.items() if call.receiver else ():
+        if key in ("0", "**"):
+            file.add(value, INHERIT, file.first + call.receiver)
+        elif not key.isdigit():
+            file.add(value, STORE, file.first + call.receiver, f"['{key}']")
+
+
+def _values(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result holds the values of the object."""
+    _view(file, call, "[*]", "[*]")
+
+
+def _keys(file: ValueFile, call: Called, effect: Effect) -> None:
+    _view(file, call, "[key]", "[*]")
+
+
+def _items(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result holds pairs of a key and a value of the object."""
+    _view(file, call, "[key]", "[*]", "[0]")
+    _view(file, call, "[*]", "[*]", "[1]")
+
+
+def _view(file: ValueFile, call: Called, read: str, *stored: str) -> None:
+    if not call.receiver:
+        return
+    node = file.new(call.line)
+    file.add(file.first + call.receiver, LOAD, node, read)
+    for label in stored[:0:-1]:
+        holder = file.new(call.line)
+        file.add(node, STORE, holder, label)
+        node = holder
+    file.add(node, STORE, file.first + call.node, stored[0])
+
+
+def _begins(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The object is compared with the first argument."""
+    given = _arguments(file, call)
+    if call.receiver and "0" in given:
+        file.add(given["0"], COMPARE, file.first + call.receiver)
+        file.add(file.first + call.receiver, COMPARE, given["0"])
+
+
+def _equal(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The first two arguments are compared."""
+    given = _arguments(file, call)
+    if {"0", "1"} <= given.keys():
+        file.add(given["0"], COMPARE, given["1"])
+        file.add(given["1"], COMPARE, given["0"])
+
+
+def _option(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The default is an attribute of what the object parses, by the name of an option."""
+    given = _arguments(file, call)
+    names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
+    name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
+    if call.receiver and name and "default" in given:
+        file.add(given["default"], STORE, file.first + call.receiver, "." + name.lstrip("-").replace("-", "_"))
+
+
+def _partial(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is the first argument, and the other arguments are given to it: once here, whoever calls the rest."""
+    given, result = _arguments(file, call), file.first + call.node
+    if "0" not in given:
+        return
+    file.add(given["0"], ASSIGN, result)
+    inner = file.new(call.line)
+    file.add(given["0"], LOAD, inner, "()")
+    for key, value in given.items():
+        if key != "0":
+            file.add(value, ARGUMENT, inner, str(int(key) - 1) if key.isdigit() else key)
+
+
+def _record(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is a class with the fields that the second argument names, in one text or a list."""
+    given, result = _arguments(file, call), file.first + call.node
+    second = given.get("1", 0)
+    text = file.values.get(second)
+    listed = [file.values.get(value) for each in file.stores.get(second, {}).values() for value in each]
+    fields = text.replace(",", " ").split() if text is not None else [each for each in listed if each]
+    instance = file.new(call.line)
+    made = Made(call.node, instance - file.first, (), tuple(fields), ())
+    file.kinds[result], file.kinds[instance] = ("class", made), ("instance", made)
+    file.add(result, INHERIT, instance)
+    file.add(instance, STORE, result, "()")
+
+
+def _element(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result is an element of the first argument."""
+    given = _arguments(file, call)
+    if "0" in given:
+        file.add(given["0"], LOAD, file.first + call.node, "[each]")
+
+
+def _numbered(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result holds pairs of a number and an element of the first argument."""
+    _rows(file, call, 1)
+
+
+def _zipped(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result holds tuples of an element of each argument."""
+    _rows(file, call, 0)
+
+
+def _rows(file: ValueFile, call: Called, first: int) -> None:
+    row = file.new(call.line)
+    file.kinds[row] = "container", None
+    for key, value in _arguments(file, call).items():
+        if key.isdigit():
+            each = file.new(call.line)
+            file.add(value, LOAD, each, "[each]")
+            file.add(each, STORE, row, f"[{int(key) + first}]")
+    file.add(row, STORE, file.first + call.node, "[*]")
+
+
+def _fields(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The result has the keywords as attributes."""
+    for key, value in _arguments(file, call).items():
+        if key.isidentifier():
+            file.add(value, STORE, file.first + call.node, f".{key}")
+
+
+def _parsed_with_rest(file: ValueFile, call: Called, effect: Effect) -> None:
+    """The first element of the result holds what the object holds."""
+    if call.receiver:
+        parsed = file.new(call.line)
+        file.add(file.first + call.receiver, INHERIT, parsed)
+        file.add(parsed, STORE, file.first + call.node, "[0]")
+
+
+_EFFECTS: dict[str, Callable[[ValueFile, Called, Effect], None]] = {
+    "added": _added,
+    "attribute": _attribute,
+    "begins": _begins,
+    "copy": _copy,
+    "element": _element,
+    "equal": _equal,
+    "fields": _fields,
+    "item": _item,
+    "items": _items,
+    "keys": _keys,
+    "merged": _merged,
+    "option": _option,
+    "numbered": _numbered,
+    "parsed": _parsed_with_rest,
+    "partial": _partial,
+    "parts": _parts,
+    "record": _record,
+    "same": _same,
+    "set attribute": _set_attribute,
+    "text": _text,
+    "values": _values,
+    "zipped": _zipped,
+}
+
+
+# What decorators give to the parameters of a function.
+
+
+def _parametrized(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The elements of the second argument are what the parameters are that the first one names."""
+    given = _arguments(file, call)
+    names = (file.values.get(given.get("0", 0)) or "").replace(",", " ").split()
+    rows = given.get("1")
+    for index, name in enumerate(names):
+        target = dict(function.positional + function.named).get(name)
+        if target is None or rows is None:
+            continue
+        row = file.new(call.line) if len(names) > 1 else file.first + target
+        file.add(rows, LOAD, row, "[each]")
+        if len(names) > 1:
+            file.add(row, LOAD, file.first + target, f"[{index}]")
+
+
+def _of_fixture(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The elements of `params` are what the attribute `param` of `request` is."""
+    params = _arguments(file, call).get("params")
+    request = dict(function.positional).get("request")
+    if params is not None and request is not None:
+        each = file.new(call.line)
+        file.add(params, LOAD, each, "[each]")
+        file.add(each, STORE, file.first + request, ".param")
+
+
+def _declared(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The default is what the parameter is that an option is called by."""
+    given = _arguments(file, call)
+    names = [file.values.get(value) or "" for key, value in given.items() if key.isdigit()]
+    own = dict(function.positional + function.named)
+    for name in (each.split("/")[0].lstrip("-").replace("-", "_") for each in names):
+        if name in own and "default" in given:
+            file.add(given["default"], ASSIGN, file.first + own[name])
+
+
+_DECORATIONS: dict[str, Callable[[ValueFile, Called, Parameters], None]] = {
+    "declared": _declared,
+    "fixture": _of_fixture,
+    "parametrized": _parametrized,
+}
+# Effects whose result is a new object, which holds what is stored in it.
+_MAKING = frozenset({"copy", "fields", "items", "keys", "numbered", "parts", "values", "zipped"})
+
+
+def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, Effect]) -> ValueFile:
+    """The values of a file whose places begin at `first`, with what its calls do by their effects."""
+    file = ValueFile(path, first, facts)
+    for call in facts.calls:
+        effect = effects.get(call.name)
+        if effect is not None and effect.kind in _EFFECTS:
+            _EFFECTS[effect.kind](file, call, effect)
+            if effect.kind in _MAKING:
+                file.kinds.setdefault(first + call.node, ("container", None))
+    calls = {call.node: call for call in facts.calls}
+    for function in facts.functions:
+        for call in (calls[each] for each in function.decorators if each in calls):
+            effect = effects.get(call.name)
+            if effect is not None and effect.kind in _DECORATIONS:
+                _DECORATIONS[effect.kind](file, call, function)
+    return file

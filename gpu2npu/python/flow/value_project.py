@@ -1,0 +1,117 @@
+"""The values of a project, read file by file as questions lead to them."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping
+from typing import Any
+
+from gpu2npu.python.facts.value_walk import value_facts
+from gpu2npu.python.facts.values import ValueFacts
+from gpu2npu.python.flow.questions import Questions
+from gpu2npu.python.flow.value_files import Effect, ValueFile, read_values
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import EVERY_FILE, Project
+
+UNKNOWN = ("unknown", None)
+_MOST_FILES = 40  # that are read for those that import a name
+
+
+class ValueProject(Questions):
+    """The files. `effects` are what calls do with values, by the last name of what is called: data of the caller, as
+    libraries are not known here."""
+
+    def __init__(self, project: Project, effects: Mapping[str, Effect]) -> None:
+        super().__init__()
+        self.project = project
+        self.effects = effects
+        self.files: list[ValueFile] = []
+        self._firsts: list[int] = []
+        self._by_path: dict[str, ValueFile | None] = {}
+        self._cut: set[tuple[Any, ...]] = set()
+        self._asker = ""
+
+    def file_of(self, names: Names) -> ValueFile | None:
+        """The values of a parsed file."""
+        path = names.path
+        if path not in self._by_path:
+            facts = value_facts(names.file.tree)
+            self._by_path[path] = None if facts is None else self._read(path, facts)
+        return self._by_path[path]
+
+    def _read(self, path: str, facts: ValueFacts) -> ValueFile:
+        last = self.files[-1] if self.files else None
+        first = 0 if last is None else last.first + len(last.lines)
+        file = read_values(path, first, facts, self.effects)
+        self.files.append(file)
+        self._firsts.append(first)
+        return file
+
+    def file_at(self, path: str | None) -> ValueFile | None:
+        if path is None or (path not in self._by_path and path not in self.project.files):
+            return None
+        if path in self._by_path:
+            found = self._by_path[path]
+            if found is not None:
+                self.project.consult(self._asker, path)
+            return found
+        names = self.project.names(path, self._asker)
+        if names is None:
+            self._by_path[path] = None
+            return None
+        return self.file_of(names)
+
+    def at(self, place: int) -> ValueFile:
+        """The file that a place is in."""
+        return self.files[bisect.bisect_right(self._firsts, place) - 1]
+
+    def line(self, place: int) -> int:
+        file = self.at(place)
+        return file.lines[place - file.first]
+
+    def kind(self, place: int) -> tuple[str, Any]:
+        return self.at(place).kinds.get(place, UNKNOWN)
+
+    def text(self, place: int) -> str | None:
+        """The string that is written in a place."""
+        return self.at(place).values.get(place)
+
+    def importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
+        """The nodes of import statements in other files that bring in a name of a file, or the file as a module."""
+        project = self.project
+        if path not in project.files:
+            return {}
+        found: dict[str, tuple[tuple[int, bool], ...]] = self.ask(
+            ("importers", path, name), lambda: self._find_importers(path, name)
+        )
+        return found
+
+    def _find_importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
+        project = self.project
+        stem = path.removesuffix(".py").rpartition("/")[2]
+        files = project.spelling(name)
+        if stem != "__init__":
+            files &= project.spelling(stem)
+        project.consult(self._asker, EVERY_FILE)
+        if len(files) > _MOST_FILES:
+            self._cut.add(("importers", path, name))
+            return {}
+        found: dict[str, tuple[tuple[int, bool], ...]] = {}
+        for other in sorted(files - {path}):
+            file = self.file_at(other)
+            if file is None:
+                continue
+            nodes = []
+            for taken in file.facts.imports:
+                if taken.name == name and project.module_path(taken.module, other) == path:
+                    nodes.append((taken.node, False))
+                elif self.module_of(other, taken.module, taken.name) == path:
+                    nodes.append((taken.node, True))
+            if nodes:
+                found[other] = tuple(nodes)
+        return found
+
+    def module_of(self, asker: str, module: str, name: str) -> str | None:
+        """The file of the module that an import statement names; None where it names something in one."""
+        dotted = module if not name else f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
+        return self.project.module_path(dotted, asker)

@@ -1,0 +1,341 @@
+"""Answers where a value comes from and where it goes, over the edges of values of a project's files.
+
+A place is a node of a file: the first number of the file plus the node. A state is a place and a path of fields: the
+value that is followed is in that place, under these fields. What a value flows into is found from the file that has it;
+a further file is read where an import leads to it, or where a file may import what the value is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, COMPARE, INHERIT, LOAD, MODULE, STORE, TEXT, Made, Parameters
+from gpu2npu.python.flow.fields import Path, alike, bound_to, matches, widened
+from gpu2npu.python.flow.value_files import ValueFile
+from gpu2npu.python.flow.value_project import UNKNOWN, ValueProject
+from gpu2npu.python.meaning.names import Names
+
+State = tuple[int, Path]
+
+BUDGET, LONGEST = 500, 5  # states that one question may visit; fields in a path
+# By what an object is made or called: methods under these names.
+_CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
+
+
+class Origin(NamedTuple):
+    """Where a value comes from: a place, what it is there, and for what is not of the project its dotted name. `kind`
+    is "text", "function", "class", "instance", "container", "module", "outside" or "unknown"."""
+
+    place: int
+    kind: str
+    text: str = ""
+
+
+class Use(NamedTuple):
+    """What is done with a value at the end of its way: `state` is the last one on it.
+
+    It is "compared" with the value in `place`, or an "argument" `key` of `place`, a call of what `text` names: the
+    dotted name of what is not of the project, or `?.name` for a method of an object that is not known; or "unknown",
+    with what ends the search as its text.
+    """
+
+    kind: str
+    place: int
+    state: State
+    text: str = ""
+    key: str = ""
+
+
+class Way(NamedTuple):
+    """A step of a value: the file and the line that it comes to."""
+
+    path: str
+    line: int
+
+
+Steps = dict[State, "State | None"]
+
+
+class Values(ValueProject):
+    """Answers about the values of a project."""
+
+    # Questions
+
+    def place_of(self, names: Names, line: int, column: int) -> int | None:
+        """The place of the string that begins at a line and column, as `ast` counts them."""
+        file = self.file_of(names)
+        return None if file is None else file.texts.get((line, column))
+
+    def uses(self, place: int, asker: str) -> list[Use]:
+        """What is done with a value, the value itself or a text that it is a part of."""
+        self._asker = asker
+        steps = self.reach(place)
+        found: dict[tuple[str, int, str, str], Use] = {}
+        if ("reach", place) in self._cut:
+            found["unknown", place, "", ""] = Use("unknown", place, (place, ()), "too many places")
+        for state in steps:
+            for use in self._uses_at(state):
+                found.setdefault((use.kind, use.place, use.text, use.key), use)
+        return list(found.values())
+
+    def _uses_at(self, state: State) -> Iterator[Use]:
+        place, path = state
+        for target, kind, label in self.at(place).out.get(place, ()):
+            if kind == COMPARE and not path:
+                yield Use("compared", target, state)
+            elif kind == ARGUMENT and (not path or (label == "**" and len(path) == 1)):
+                key = label if not path else path[0][2:-2]
+                for text in self._outside(target):
+                    yield Use("argument", target, state, text, key)
+
+        if path and self.kind(place)[0] == "module" and ("importers", self.at(place).path, path[0][1:]) in self._cut:
+            yield Use("unknown", place, state, "too many files")
+
+    def _outside(self, call: int) -> Iterator[str]:
+        """The names of what a call calls that is not of the project."""
+        callees = self.callees(call)
+        for origin, _ in callees:
+            if origin.kind in ("outside", "unknown"):
+                yield origin.text
+        if not callees:
+            yield "?"
+
+    def sources(self, place: int, asker: str, path: Path = ()) -> list[Origin]:
+        """Where a value comes from."""
+        self._asker = asker
+        return list(self.origins(place, path))
+
+    def way(self, start: int, use: Use) -> list[Way]:
+        """The lines that a value comes through on the way to what is done with it, without repeats."""
+        steps = self.reach(start)
+        places, at = [use.place], steps.get(use.state)
+        places += [use.state[0]] if use.state in steps else []
+        while at is not None:
+            places.append(at[0])
+            at = steps.get(at)
+        lines = [Way(self.at(place).path, self.line(place)) for place in reversed(places)]
+        return list(dict.fromkeys(step for step in lines if step.line))
+
+    def _closed(self, key: tuple[Any, ...], start: State, step: Callable[[int, Path], Iterator[State]]) -> Steps:
+        """The states that `step` leads to from `start`, each with the one before it."""
+        seen: Steps = {start: None}
+        todo = [start]
+        for state in todo:
+            if len(seen) >= BUDGET:
+                self._cut.add(key)
+                break
+            for other in step(*state):
+                if other not in seen and len(other[1]) <= LONGEST:
+                    seen[other] = state
+                    todo.append(other)
+        return seen
+
+    # Forward
+
+    def reach(self, place: int) -> Steps:
+        """All states that a value gets to."""
+        key = ("reach", place)
+        found: Steps = self.ask(key, lambda: self._closed(key, (place, ()), self._after))
+        return found
+
+    def _after(self, place: int, path: Path) -> Iterator[State]:
+        file = self.at(place)
+        for target, kind, label in file.out.get(place, ()):
+            if kind == ASSIGN:
+                yield target, path
+            elif kind == TEXT:
+                yield target, widened(path)
+            elif kind == INHERIT:
+                if path and not self._overrides(file, target, path[0]):
+                    yield target, path
+            elif kind == STORE:
+                yield target, (label, *path)
+                for origin in self.origins(target):
+                    if origin.kind in ("instance", "class", "container", "function", "module"):
+                        yield origin.place, (label, *path)
+            elif kind == ARGUMENT:
+                for parameter, taken, added in self._bindings(target, label):
+                    if not taken or (path and matches(path[0], taken)):
+                        yield parameter, (*added, *(path[1:] if taken else path))
+        if path:
+            yield from ((target, path[1:]) for target in alike(file.loads.get(place), path[0], matches))
+        what, one = file.kinds.get(place, UNKNOWN)
+        if what == "class" and len(path) > 1 and path[0] == "()":
+            yield file.first + one.instance, path[1:]
+        elif what == "instance" and path:
+            yield from ((each, path) for each in self._selves_above(file, one))
+        elif what == "module" and path:
+            yield from self._importers(file, path)
+
+    def _overrides(self, file: ValueFile, cls: int, label: str) -> bool:
+        """Return whether a class defines what it would inherit."""
+        is_class = file.kinds.get(cls, UNKNOWN)[0] == "class"
+        return label != "()" and is_class and label in file.stores.get(cls, ())
+
+    def _selves_above(self, file: ValueFile, made: Made) -> Iterator[int]:
+        """The first parameters of the methods that a class inherits."""
+        for base in made.bases:
+            for origin in self.origins(file.first + base):
+                if origin.kind == "class":
+                    above = self.at(origin.place)
+                    one: Made = above.kinds[origin.place][1]
+                    yield from (above.first + each for each in one.selves)
+                    yield from self._selves_above(above, one) if one is not made else ()
+
+    def _importers(self, file: ValueFile, path: Path) -> Iterator[State]:
+        """Where other files import a name of a module, or the module itself and take the name from it."""
+        name, rest = path[0], path[1:]
+        if name[0] != ".":
+            return
+        for other, nodes in self.importers(file.path, name[1:]).items():
+            at = self._by_path.get(other)
+            for node, is_module in nodes if at is not None else ():
+                yield at.first + node, path if is_module else rest  # type: ignore[union-attr]
+
+    # Back
+
+    def origins(self, place: int, path: Path = ()) -> Iterable[Origin]:
+        """Where the value comes from that is in a place, under some fields."""
+        key = ("origins", place, path)
+        found: dict[Origin, None] = self.ask(key, lambda: dict.fromkeys(self._ends(key, place, path)))
+        return found
+
+    def _ends(self, key: tuple[Any, ...], place: int, path: Path) -> Iterator[Origin]:
+        leads: set[State] = set()
+
+        def step(at: int, fields: Path) -> Iterator[State]:
+            for other in self._before(at, fields):
+                leads.add((at, fields))
+                yield other
+
+        for at, fields in self._closed(key, (place, path), step):
+            what, one = self.kind(at)
+            if what == "outside":
+                yield Origin(at, what, one + "".join(fields))
+            elif what == "import" and (at, fields) not in leads:
+                yield Origin(at, "outside", ".".join(filter(None, (one.module, one.name))) + "".join(fields))
+            elif not fields and what not in ("unknown", "import"):
+                yield Origin(at, what)
+            elif (at, fields) not in leads:
+                yield Origin(at, "unknown", "?" + "".join(fields))
+
+    def _before(self, place: int, path: Path) -> Iterator[State]:
+        file = self.at(place)
+        what, one = file.kinds.get(place, UNKNOWN)
+        if what == "outside" or (not path and what not in ("unknown", "import")):
+            if what == "outside":
+                yield from self._through_stars(file, one, path)
+            return
+        own = bool(path) and self._overrides(file, place, path[0])
+        for source, kind, label in file.into.get(place, ()):
+            if kind == ASSIGN:
+                yield source, path
+            elif kind == TEXT:
+                yield source, widened(path)
+            elif kind == INHERIT:
+                if path and not own:
+                    yield source, path
+            elif kind == LOAD:
+                yield source, (label, *path)
+        if path:
+            stored = file.stores.get(place)
+            yield from ((source, path[1:]) for source in alike(stored, path[0], lambda read, by: matches(by, read)))
+        if what == "import":
+            yield from self._imported(file, one.module, one.name, path)
+        elif what == "module" and path and path[0][0] == ".":
+            is_package = file.path.endswith("__init__.py")
+            inner = self.file_at(self.module_of(file.path, ".", path[0][1:])) if is_package else None
+            if inner is not None:
+                yield inner.first + MODULE, path[1:]
+        elif what in ("instance", "class", "container") and path and path[0][0] == ".":
+            for value, target in file.stored.get(path[0], ()):
+                if target != place and any(origin.place == place for origin in self.origins(target)):
+                    yield value, path[1:]
+            if what == "instance":
+                yield file.first + one.node, ("()", *path)
+        function = file.parameters.get(place)
+        if function is not None:
+            yield from self._given(place, function, path)
+
+    def _given(self, parameter: int, function: int, path: Path) -> Iterator[State]:
+        for call in self.callers(function):
+            for source, kind, key in self.at(call).into.get(call, ()):
+                for place, taken, added in self._bindings(call, key) if kind == ARGUMENT else ():
+                    if place == parameter and (not added or (path and matches(added[0], path[0]))):
+                        rest = path[1:] if added else path
+                        yield source, ((taken, *rest) if taken else rest)
+
+    def _imported(self, file: ValueFile, module: str, name: str, path: Path) -> Iterator[State]:
+        inner = self.file_at(self.module_of(file.path, module, name))
+        if inner is not None and inner is not file:
+            yield inner.first + MODULE, path
+            return
+        outer = self.file_at(self.project.module_path(module, file.path)) if name else None
+        if outer is not None and outer is not file:
+            yield outer.first + MODULE, (f".{name}", *path)
+
+    def _through_stars(self, file: ValueFile, name: str, path: Path) -> Iterator[State]:
+        for module in file.facts.stars:
+            other = self.project.module_path(module, file.path)
+            if other is not None and self.project.may_star(other, name, file.path):
+                found = self.file_at(other)
+                if found is not None:
+                    yield found.first + MODULE, (f".{name}", *path)
+
+    # Calls
+
+    def callees(self, call: int) -> Iterable[tuple[Origin, int]]:
+        """What a call calls, each with the number of parameters that come before its first argument."""
+        found: dict[tuple[Origin, int], None] = self.ask(("callees", call), lambda: dict.fromkeys(self._targets(call)))
+        return found
+
+    def _targets(self, call: int) -> Iterator[tuple[Origin, int]]:
+        for callee, kind, label in self.at(call).into.get(call, ()):
+            if kind != LOAD or label != "()":
+                continue
+            by_class = any(
+                origin.kind == "class"
+                for base, how, _ in self.at(callee).into.get(callee, ())
+                if how == LOAD
+                for origin in self.origins(base)
+            )
+            for origin in self.origins(callee):
+                if origin.kind in ("class", "instance"):
+                    yield origin, 1
+                    for name in (".__init__",) if origin.kind == "class" else (".__call__", ".forward"):
+                        inner = self.origins(origin.place, (name,))
+                        yield from ((one, 1) for one in inner if one.kind == "function")
+                elif origin.kind == "function":
+                    function: Parameters = self.kind(origin.place)[1]
+                    yield origin, int(function.takes_class or (function.takes_self and not by_class))
+                else:
+                    yield origin, 0
+
+    def callers(self, function: int) -> Iterable[int]:
+        """The calls of a function."""
+        found: dict[int, None] = self.ask(("callers", function), lambda: dict.fromkeys(self._calls_of(function)))
+        return found
+
+    def _calls_of(self, function: int) -> Iterator[int]:
+        states = list(self.reach(function))
+        for place, path in tuple(states):
+            what = self.kind(place)[0]
+            if path in _CALLED_BY.get(what, ()):
+                states += self.reach(place)
+        for place, path in states:
+            if not path:
+                yield from self.at(place).loads.get(place, {}).get("()", ())
+
+    def _bindings(self, call: int, key: str) -> Iterator[tuple[int, str, Path]]:
+        """The parameters that an argument of a call is for: the place, the field that it is taken from, and those that
+        it is put in."""
+        for origin, skip in self.callees(call):
+            file = self.at(origin.place)
+            one = file.kinds.get(origin.place, UNKNOWN)[1]
+            if origin.kind == "class" and one.fields:
+                index = int(key) if key.isdigit() else -1
+                name = one.fields[index] if 0 <= index < len(one.fields) else key
+                yield file.first + one.instance, "", (f".{name}",)
+            elif origin.kind == "function":
+                yield from ((file.first + node, taken, added) for node, taken, added in bound_to(one, key, skip))

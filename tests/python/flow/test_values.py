@@ -1,0 +1,91 @@
+"""Where values come from and where they go: the order of code, other files, the way, and the order of questions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from gpu2npu.engine.strings.value_effects import EFFECTS
+from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.python.flow.values import BUDGET, Use, Values, Way
+
+FLOWS = """
+import torch
+class Base:
+    kind = "class"
+    def __init__(self, where):
+        self.where = where
+    def move(self, x):
+        return x.to(self.where)
+class Own(Base):
+    def again(self, x):
+        return self.again(x) or self.move(x)
+def turn(a, n):
+    return turn(back(a, n), n) if n else a
+def back(b, n):
+    return turn(b, n - 1)
+w = "given"
+Own(turn(w, 3)).move(torch.zeros(2))
+w = "later"
+print(w)
+"""
+
+
+def values_in(files: Mapping[str, str]) -> Values:
+    return Values(torch_project({path: text.encode() for path, text in files.items()}), EFFECTS)
+
+
+def found(values: Values, path: str, text: str) -> tuple[int, list[Use]]:
+    """The place of the first string of a file that is `text`, and what is done with it."""
+    names = values.project.names(path)
+    assert names is not None
+    at = names.file.text.index(f'"{text}"')
+    span = names.file.lines.span(at, at + 1)
+    place = values.place_of(names, span.start_line, span.start_column)
+    assert place is not None
+    return place, values.uses(place, path)
+
+
+def given(values: Values, path: str, text: str) -> list[tuple[str, str]]:
+    """What is called with a string, and as which argument."""
+    return sorted({(use.text, use.key) for use in found(values, path, text)[1] if use.kind == "argument"})
+
+
+def test_a_value_goes_through_functions_that_call_each_other_and_methods_that_are_inherited() -> None:
+    values = values_in({"a.py": FLOWS})
+    assert given(values, "a.py", "given") == [("torch.zeros().to", "0")]
+    assert given(values, "a.py", "later") == [("print", "0")]
+    assert given(values, "a.py", "class") == []
+
+
+def test_the_order_of_questions_does_not_matter() -> None:
+    texts = ["given", "later", "class"]
+    known = {text: given(values_in({"a.py": FLOWS}), "a.py", text) for text in texts}
+    for seed in range(6):
+        values, order = values_in({"a.py": FLOWS}), random.Random(seed).sample(texts, 3)
+        assert {text: given(values, "a.py", text) for text in order} == known
+
+
+def test_a_value_goes_through_files() -> None:
+    files = {
+        "a.py": "from c import move\nmove(1, 'x')\nmove(2, \"given\")\n",
+        "b.py": 'KIND = "kind"\ndef move(x, w):\n    return x.to(w)\n',
+        "c.py": "from b import move\n",
+        "d.py": "import b\nprint(b.KIND)\n",
+    }
+    values = values_in(files)
+    assert given(values, "a.py", "given") == [("?.to", "0")]
+    assert given(values, "b.py", "kind") == [("print", "0")]
+    assert values.project.consulted["a.py"] >= {"b.py", "c.py"}
+
+
+def test_a_question_over_its_budget_is_not_answered_with_no() -> None:
+    chain = "\n".join(f"def f{each}(w): f{each + 1}(w)" for each in range(BUDGET))
+    values = values_in({"a.py": f'{chain}\nf0("given")\n'})
+    assert "unknown" in {use.kind for use in found(values, "a.py", "given")[1]}
+
+
+def test_the_way_of_a_value_has_the_lines_that_it_comes_through() -> None:
+    values = values_in({"a.py": 'w = "given"\n\ndef f(v):\n    return g(v)\nf(w)\n'})
+    place, (use,) = found(values, "a.py", "given")
+    assert values.way(place, use) == [Way("a.py", 1), Way("a.py", 3), Way("a.py", 4)]
