@@ -10,7 +10,7 @@ from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.strings.words import is_word, mentions
-from gpu2npu.python.flow.values import Origin, Use, Values, Way
+from gpu2npu.python.flow.values import ValueOrigin, Values, ValueUse, Way
 from gpu2npu.rulebook.rule import Role
 
 # Calls that look at a value and do nothing that depends on its being a device.
@@ -26,11 +26,11 @@ _OTHERS = frozenset(
 
 @dataclass(frozen=True)
 class Flow:
-    """What the uses of a value say: a verdict, and the way to the use that decides or that could not be followed."""
+    """The answer of the uses of a value: a verdict, and the way to the use that decides or is not known."""
 
     verdict: str
     way: tuple[Way, ...] = ()
-    use: Use | None = None
+    use: ValueUse | None = None
     is_contradicted: bool = False
 
     def why_left(self) -> str:
@@ -89,7 +89,7 @@ class _Judge:
                 return Flow(verdict, tuple(self.values.way(place, use)), use, wanted == NO)
         return Flow(UNSURE)
 
-    def of_use(self, use: Use) -> str | None:
+    def of_use(self, use: ValueUse) -> str | None:
         """The verdict of one use; None where it says nothing."""
         if use.kind == "argument":
             return self.of_argument(use.text, use.key)
@@ -123,7 +123,7 @@ class _Judge:
                 verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
 
-    def of_origin(self, origin: Origin) -> str | None:
+    def of_origin(self, origin: ValueOrigin) -> str | None:
         if origin.kind not in ("outside", "unknown"):
             return None
         owner, _, last = origin.text.removesuffix("()").rpartition(".")

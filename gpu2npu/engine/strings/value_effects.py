@@ -1,8 +1,8 @@
-"""What calls of Python's own functions, of argparse and of what is like it do with the values that they are given."""
+"""Effects of calls of Python's own functions, of argparse and of what is like it on the values that they are given."""
 
 from __future__ import annotations
 
-from gpu2npu.python.flow.value_files import Effect
+from gpu2npu.python.flow.value_files import CallEffect
 
 _NAMES = {
     "text": "str lower upper casefold strip lstrip rstrip replace format join removeprefix removesuffix",
@@ -30,11 +30,11 @@ _NAMES = {
     "parametrized": "parametrize",
     "declared": "option",
 }
-EFFECTS = {name: Effect(kind) for kind, names in _NAMES.items() for name in names.split()} | {
-    "cast": Effect("same", ("1",)),
-    "field": Effect("same", ("default",)),
-    "Field": Effect("same", ("0", "default")),
-    "Option": Effect("same", ("0", "default")),
-    "Argument": Effect("same", ("0", "default")),
-    "attrib": Effect("same", ("default",)),
+EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in names.split()} | {
+    "cast": CallEffect("same", ("1",)),
+    "field": CallEffect("same", ("default",)),
+    "Field": CallEffect("same", ("0", "default")),
+    "Option": CallEffect("same", ("0", "default")),
+    "Argument": CallEffect("same", ("0", "default")),
+    "attrib": CallEffect("same", ("default",)),
 }

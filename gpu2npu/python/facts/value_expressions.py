@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from gpu2npu.python.facts.value_names import Nodes, Scope, field_of
+from gpu2npu.python.facts.value_names import NameScope, Nodes, field_of
 from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, LOAD, NOTHING, STORE, TEXT, Called, Parameters, Text
 
 
@@ -132,7 +132,7 @@ class Expressions(Nodes):
         decorators: tuple[int, ...] = (),
     ) -> int:
         node = self.new()
-        scope, outer = Scope(self.scope, function=node), self.scope
+        scope, outer = NameScope(self.scope, function=node), self.scope
 
         def parameter(one: ast.arg) -> tuple[str, int]:
             found = self.new()

@@ -14,8 +14,8 @@ from gpu2npu.python.facts.values import (
     NOTHING,
     STORE,
     Called,
+    ClassValue,
     Edge,
-    Made,
     Parameters,
     Taken,
     Text,
@@ -33,11 +33,11 @@ class Loop:
         self.ends: list[Now | None] = []
 
 
-class Scope:
-    """What names are bound to: `now` for code that runs in order, None where nothing arrives; `ever` for code that
+class NameScope:
+    """The values of names: `now` for code that runs in order, None where nothing arrives; `ever` for code that
     runs later, with one join for each name in `joined`."""
 
-    def __init__(self, parent: Scope | None, owner: int = NOTHING, function: int = NOTHING) -> None:
+    def __init__(self, parent: NameScope | None, owner: int = NOTHING, function: int = NOTHING) -> None:
         self.parent = parent
         self.owner = owner
         self.function = function
@@ -48,7 +48,7 @@ class Scope:
         self.ever: dict[str, list[int]] = defaultdict(list)
         self.joined: Now = {}
         self.loops: list[Loop] = []
-        self.declared: dict[str, Scope] = {}
+        self.declared: dict[str, NameScope] = {}
         self.generator = NOTHING
 
 
@@ -63,16 +63,16 @@ class Nodes:
         self.loads: dict[tuple[int, str], int] = {}
         self.texts: list[Text] = []
         self.functions: list[Parameters] = []
-        self.classes: list[Made] = []
+        self.classes: list[ClassValue] = []
         self.imports: list[Taken] = []
         self.outside: Now = {}
         self.stars: list[str] = []
         self.containers: list[int] = []
         self.calls: list[Called] = []
-        self.later: list[tuple[Scope, Sequence[ast.stmt]]] = []
+        self.later: list[tuple[NameScope, Sequence[ast.stmt]]] = []
         # Names that a function binds outside itself: where they are read, any of their values may be there.
         self.shared = frozenset(shared)
-        self.scope = self.top = Scope(None, MODULE)
+        self.scope = self.top = NameScope(None, MODULE)
 
     def value(self, node: ast.AST | None) -> int:
         """The node of an expression; of a statement, nothing."""
@@ -130,7 +130,7 @@ class Nodes:
         if scope is self.scope and name not in self.shared and scope.now is not None:
             scope.now[name] = value
 
-    def everything(self, scope: Scope, name: str) -> int:
+    def everything(self, scope: NameScope, name: str) -> int:
         """The join of all that a name is ever bound to."""
         found = scope.joined.get(name)
         if found is None:
@@ -139,13 +139,13 @@ class Nodes:
                 self.edge(value, ASSIGN, found)
         return found
 
-    def close(self, scope: Scope) -> None:
-        """What a module or a class binds are its attributes."""
+    def close(self, scope: NameScope) -> None:
+        """Make attributes of all that a module or a class binds."""
         for name in list(scope.ever):
             self.edge(self.everything(scope, name), STORE, scope.owner, f".{name}")
 
     def current(self, name: str, now: Now, loops: Sequence[Loop]) -> int | None:
-        """What a name is bound to now; in a loop, a join that a later round adds to."""
+        """The value of a name now; in a loop, a join that a later round adds to."""
         if name in now or not loops:
             return now.get(name)
         loop = loops[-1]
@@ -159,7 +159,7 @@ class Nodes:
 
     def name(self, node: ast.Name) -> int:
         name = node.id
-        scope: Scope | None = self.scope.declared.get(name, self.scope)
+        scope: NameScope | None = self.scope.declared.get(name, self.scope)
         if scope is self.scope and scope.now is not None:
             found = self.current(name, scope.now, scope.loops)
             if found is not None:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpu2npu.python.facts.value_expressions import Expressions
-from gpu2npu.python.facts.value_names import Loop, Now, Scope, field_of
-from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, TEXT, Made, Taken, ValueFacts
+from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
+from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
 from gpu2npu.python.tree.syntax import import_module, last_name
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
@@ -279,11 +279,11 @@ class _Walk(Expressions):
             one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
         ]
         self.bind(node.name, owner)
-        outer, self.scope = self.scope, Scope(self.scope, owner)
+        outer, self.scope = self.scope, NameScope(self.scope, owner)
         self.scope.instance, self.scope.bases = instance, bases
         self.block(node.body)
         self.close(self.scope)
-        self.classes.append(Made(owner, instance, bases, tuple(fields), tuple(self.scope.selves)))
+        self.classes.append(ClassValue(owner, instance, bases, tuple(fields), tuple(self.scope.selves)))
         self.scope = outer
 
 

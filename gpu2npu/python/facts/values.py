@@ -50,7 +50,7 @@ class Parameters(msgspec.Struct, frozen=True, gc=False, array_like=True):
     decorators: tuple[int, ...] = ()
 
 
-class Made(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class ClassValue(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A class: `instance` is all objects of it, `fields` its annotated attributes in order, `selves` the first
     parameters of its methods."""
 
@@ -89,7 +89,7 @@ class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     lines: tuple[int, ...]
     texts: tuple[Text, ...]
     functions: tuple[Parameters, ...]
-    classes: tuple[Made, ...]
+    classes: tuple[ClassValue, ...]
     imports: tuple[Taken, ...]
     outside: tuple[tuple[int, str], ...]
     stars: tuple[str, ...]

@@ -19,15 +19,15 @@ from gpu2npu.python.facts.values import (
     STORE,
     TEXT,
     Called,
-    Made,
+    ClassValue,
     Parameters,
     ValueFacts,
 )
 
 
-class Effect(NamedTuple):
-    """What a call does with its values, by the last name of what it calls: see `_EFFECTS`. `keywords` are the arguments
-    that a function hands on beside the first one."""
+class CallEffect(NamedTuple):
+    """The use that a call makes of its values, by the last name of its callee: see `_EFFECTS`. `keywords` are the
+    arguments that a function hands on beside the first one."""
 
     kind: str
     keywords: tuple[str, ...] = ()
@@ -100,20 +100,20 @@ def _arguments(file: ValueFile, call: Called) -> dict[str, int]:
     return {key: source for source, kind, key in into if kind == ARGUMENT}
 
 
-def _text(file: ValueFile, call: Called, effect: Effect) -> None:
+def _text(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a text of the object and the arguments."""
     result = file.first + call.node
     for value in {*_arguments(file, call).values(), *([file.first + call.receiver] if call.receiver else [])}:
         file.add(value, TEXT, result)
 
 
-def _parts(file: ValueFile, call: Called, effect: Effect) -> None:
+def _parts(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds parts of the text of the object."""
     if call.receiver:
         file.add(file.first + call.receiver, STORE, file.first + call.node, "[*]")
 
 
-def _same(file: ValueFile, call: Called, effect: Effect) -> None:
+def _same(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is an argument: one of some keywords, or the first one."""
     given = _arguments(file, call)
     for key in effect.keywords or ("0",):
@@ -121,7 +121,7 @@ def _same(file: ValueFile, call: Called, effect: Effect) -> None:
             file.add(given[key], ASSIGN, file.first + call.node)
 
 
-def _copy(file: ValueFile, call: Called, effect: Effect) -> None:
+def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds what the object or the first argument holds, and the keywords by their names."""
     given, result = _arguments(file, call), file.first + call.node
     source = file.first + call.receiver if call.receiver else given.get("0")
@@ -134,7 +134,7 @@ def _copy(file: ValueFile, call: Called, effect: Effect) -> None:
             file.add(value, INHERIT, result)
 
 
-def _item(file: ValueFile, call: Called, effect: Effect) -> None:
+def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the element under the first argument, or the second one."""
     given, result = _arguments(file, call), file.first + call.node
     if not call.receiver:
@@ -146,7 +146,7 @@ def _item(file: ValueFile, call: Called, effect: Effect) -> None:
         file.add(given["1"], ASSIGN, result)
 
 
-def _attribute(file: ValueFile, call: Called, effect: Effect) -> None:
+def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the attribute of the first argument that the second one names, or the third one."""
     given, result = _arguments(file, call), file.first + call.node
     text = file.values.get(given.get("1", 0))
@@ -156,21 +156,21 @@ def _attribute(file: ValueFile, call: Called, effect: Effect) -> None:
         file.add(given["2"], ASSIGN, result)
 
 
-def _set_attribute(file: ValueFile, call: Called, effect: Effect) -> None:
+def _set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given = _arguments(file, call)
     text = file.values.get(given.get("1", 0))
     if text is not None and {"0", "2"} <= given.keys():
         file.add(given["2"], STORE, given["0"], f".{text}")
 
 
-def _added(file: ValueFile, call: Called, effect: Effect) -> None:
+def _added(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds the last argument."""
     given = _arguments(file, call)
     if call.receiver and given:
         file.add(list(given.values())[-1], STORE, file.first + call.receiver, "[*]")
 
 
-def _merged(file: ValueFile, call: Called, effect: Effect) -> None:
+def _merged(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds what the first argument holds, and the keywords by their names."""
     given = _arguments(file, call)
     for key, value in given.items() if call.receiver else ():
@@ -180,16 +180,16 @@ def _merged(file: ValueFile, call: Called, effect: Effect) -> None:
             file.add(value, STORE, file.first + call.receiver, f"['{key}']")
 
 
-def _values(file: ValueFile, call: Called, effect: Effect) -> None:
+def _values(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds the values of the object."""
     _view(file, call, "[*]", "[*]")
 
 
-def _keys(file: ValueFile, call: Called, effect: Effect) -> None:
+def _keys(file: ValueFile, call: Called, effect: CallEffect) -> None:
     _view(file, call, "[key]", "[*]")
 
 
-def _items(file: ValueFile, call: Called, effect: Effect) -> None:
+def _items(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds pairs of a key and a value of the object."""
     _view(file, call, "[key]", "[*]", "[0]")
     _view(file, call, "[*]", "[*]", "[1]")
@@ -207,7 +207,7 @@ def _view(file: ValueFile, call: Called, read: str, *stored: str) -> None:
     file.add(node, STORE, file.first + call.node, stored[0])
 
 
-def _begins(file: ValueFile, call: Called, effect: Effect) -> None:
+def _begins(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object is compared with the first argument."""
     given = _arguments(file, call)
     if call.receiver and "0" in given:
@@ -215,7 +215,7 @@ def _begins(file: ValueFile, call: Called, effect: Effect) -> None:
         file.add(file.first + call.receiver, COMPARE, given["0"])
 
 
-def _equal(file: ValueFile, call: Called, effect: Effect) -> None:
+def _equal(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The first two arguments are compared."""
     given = _arguments(file, call)
     if {"0", "1"} <= given.keys():
@@ -223,7 +223,7 @@ def _equal(file: ValueFile, call: Called, effect: Effect) -> None:
         file.add(given["1"], COMPARE, given["0"])
 
 
-def _option(file: ValueFile, call: Called, effect: Effect) -> None:
+def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The default is an attribute of what the object parses, by the name of an option."""
     given = _arguments(file, call)
     names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
@@ -232,7 +232,7 @@ def _option(file: ValueFile, call: Called, effect: Effect) -> None:
         file.add(given["default"], STORE, file.first + call.receiver, "." + name.lstrip("-").replace("-", "_"))
 
 
-def _partial(file: ValueFile, call: Called, effect: Effect) -> None:
+def _partial(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the first argument, and the other arguments are given to it: once here, whoever calls the rest."""
     given, result = _arguments(file, call), file.first + call.node
     if "0" not in given:
@@ -245,7 +245,7 @@ def _partial(file: ValueFile, call: Called, effect: Effect) -> None:
             file.add(value, ARGUMENT, inner, str(int(key) - 1) if key.isdigit() else key)
 
 
-def _record(file: ValueFile, call: Called, effect: Effect) -> None:
+def _record(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a class with the fields that the second argument names, in one text or a list."""
     given, result = _arguments(file, call), file.first + call.node
     second = given.get("1", 0)
@@ -253,25 +253,25 @@ def _record(file: ValueFile, call: Called, effect: Effect) -> None:
     listed = [file.values.get(value) for each in file.stores.get(second, {}).values() for value in each]
     fields = text.replace(",", " ").split() if text is not None else [each for each in listed if each]
     instance = file.new(call.line)
-    made = Made(call.node, instance - file.first, (), tuple(fields), ())
+    made = ClassValue(call.node, instance - file.first, (), tuple(fields), ())
     file.kinds[result], file.kinds[instance] = ("class", made), ("instance", made)
     file.add(result, INHERIT, instance)
     file.add(instance, STORE, result, "()")
 
 
-def _element(file: ValueFile, call: Called, effect: Effect) -> None:
+def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is an element of the first argument."""
     given = _arguments(file, call)
     if "0" in given:
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
 
 
-def _numbered(file: ValueFile, call: Called, effect: Effect) -> None:
+def _numbered(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds pairs of a number and an element of the first argument."""
     _rows(file, call, 1)
 
 
-def _zipped(file: ValueFile, call: Called, effect: Effect) -> None:
+def _zipped(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds tuples of an element of each argument."""
     _rows(file, call, 0)
 
@@ -287,14 +287,14 @@ def _rows(file: ValueFile, call: Called, first: int) -> None:
     file.add(row, STORE, file.first + call.node, "[*]")
 
 
-def _fields(file: ValueFile, call: Called, effect: Effect) -> None:
+def _fields(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result has the keywords as attributes."""
     for key, value in _arguments(file, call).items():
         if key.isidentifier():
             file.add(value, STORE, file.first + call.node, f".{key}")
 
 
-def _parsed_with_rest(file: ValueFile, call: Called, effect: Effect) -> None:
+def _parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The first element of the result holds what the object holds."""
     if call.receiver:
         parsed = file.new(call.line)
@@ -302,7 +302,7 @@ def _parsed_with_rest(file: ValueFile, call: Called, effect: Effect) -> None:
         file.add(parsed, STORE, file.first + call.node, "[0]")
 
 
-_EFFECTS: dict[str, Callable[[ValueFile, Called, Effect], None]] = {
+_EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "added": _added,
     "attribute": _attribute,
     "begins": _begins,
@@ -375,7 +375,7 @@ _DECORATIONS: dict[str, Callable[[ValueFile, Called, Parameters], None]] = {
 _MAKING = frozenset({"copy", "fields", "items", "keys", "numbered", "parts", "values", "zipped"})
 
 
-def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, Effect]) -> ValueFile:
+def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, CallEffect]) -> ValueFile:
     """The values of a file whose places begin at `first`, with what its calls do by their effects."""
     file = ValueFile(path, first, facts)
     for call in facts.calls:

@@ -9,7 +9,7 @@ from typing import Any
 from gpu2npu.python.facts.value_walk import value_facts
 from gpu2npu.python.facts.values import ValueFacts
 from gpu2npu.python.flow.questions import Questions
-from gpu2npu.python.flow.value_files import Effect, ValueFile, read_values
+from gpu2npu.python.flow.value_files import CallEffect, ValueFile, read_values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Project
 
@@ -21,7 +21,7 @@ class ValueProject(Questions):
     """The files. `effects` are what calls do with values, by the last name of what is called: data of the caller, as
     libraries are not known here."""
 
-    def __init__(self, project: Project, effects: Mapping[str, Effect]) -> None:
+    def __init__(self, project: Project, effects: Mapping[str, CallEffect]) -> None:
         super().__init__()
         self.project = project
         self.effects = effects

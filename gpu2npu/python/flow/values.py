@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, COMPARE, INHERIT, LOAD, MODULE, STORE, TEXT, Made, Parameters
+from gpu2npu.python.facts.values import (
+    ARGUMENT,
+    ASSIGN,
+    COMPARE,
+    INHERIT,
+    LOAD,
+    MODULE,
+    STORE,
+    TEXT,
+    ClassValue,
+    Parameters,
+)
 from gpu2npu.python.flow.fields import Path, alike, bound_to, matches, widened
 from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.flow.value_project import UNKNOWN, ValueProject
@@ -23,8 +34,8 @@ BUDGET, LONGEST = 500, 5  # states that one question may visit; fields in a path
 _CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
 
 
-class Origin(NamedTuple):
-    """Where a value comes from: a place, what it is there, and for what is not of the project its dotted name. `kind`
+class ValueOrigin(NamedTuple):
+    """A source of a value: a place, what it is there, and for what is not of the project its dotted name. `kind`
     is "text", "function", "class", "instance", "container", "module", "outside" or "unknown"."""
 
     place: int
@@ -32,8 +43,8 @@ class Origin(NamedTuple):
     text: str = ""
 
 
-class Use(NamedTuple):
-    """What is done with a value at the end of its way: `state` is the last one on it.
+class ValueUse(NamedTuple):
+    """A use of a value at the end of its way: `state` is the last one on it.
 
     It is "compared" with the value in `place`, or an "argument" `key` of `place`, a call of what `text` names: the
     dotted name of what is not of the project, or `?.name` for a method of an object that is not known; or "unknown",
@@ -67,30 +78,30 @@ class Values(ValueProject):
         file = self.file_of(names)
         return None if file is None else file.texts.get((line, column))
 
-    def uses(self, place: int, asker: str) -> list[Use]:
-        """What is done with a value, the value itself or a text that it is a part of."""
+    def uses(self, place: int, asker: str) -> list[ValueUse]:
+        """The uses of a value: the value itself or a text that it is a part of."""
         self._asker = asker
         steps = self.reach(place)
-        found: dict[tuple[str, int, str, str], Use] = {}
+        found: dict[tuple[str, int, str, str], ValueUse] = {}
         if ("reach", place) in self._cut:
-            found["unknown", place, "", ""] = Use("unknown", place, (place, ()), "too many places")
+            found["unknown", place, "", ""] = ValueUse("unknown", place, (place, ()), "too many places")
         for state in steps:
             for use in self._uses_at(state):
                 found.setdefault((use.kind, use.place, use.text, use.key), use)
         return list(found.values())
 
-    def _uses_at(self, state: State) -> Iterator[Use]:
+    def _uses_at(self, state: State) -> Iterator[ValueUse]:
         place, path = state
         for target, kind, label in self.at(place).out.get(place, ()):
             if kind == COMPARE and not path:
-                yield Use("compared", target, state)
+                yield ValueUse("compared", target, state)
             elif kind == ARGUMENT and (not path or (label == "**" and len(path) == 1)):
                 key = label if not path else path[0][2:-2]
                 for text in self._outside(target):
-                    yield Use("argument", target, state, text, key)
+                    yield ValueUse("argument", target, state, text, key)
 
         if path and self.kind(place)[0] == "module" and ("importers", self.at(place).path, path[0][1:]) in self._cut:
-            yield Use("unknown", place, state, "too many files")
+            yield ValueUse("unknown", place, state, "too many files")
 
     def _outside(self, call: int) -> Iterator[str]:
         """The names of what a call calls that is not of the project."""
@@ -101,12 +112,12 @@ class Values(ValueProject):
         if not callees:
             yield "?"
 
-    def sources(self, place: int, asker: str, path: Path = ()) -> list[Origin]:
-        """Where a value comes from."""
+    def sources(self, place: int, asker: str, path: Path = ()) -> list[ValueOrigin]:
+        """The sources of a value."""
         self._asker = asker
         return list(self.origins(place, path))
 
-    def way(self, start: int, use: Use) -> list[Way]:
+    def way(self, start: int, use: ValueUse) -> list[Way]:
         """The lines that a value comes through on the way to what is done with it, without repeats."""
         steps = self.reach(start)
         places, at = [use.place], steps.get(use.state)
@@ -173,18 +184,18 @@ class Values(ValueProject):
         is_class = file.kinds.get(cls, UNKNOWN)[0] == "class"
         return label != "()" and is_class and label in file.stores.get(cls, ())
 
-    def _selves_above(self, file: ValueFile, made: Made) -> Iterator[int]:
+    def _selves_above(self, file: ValueFile, made: ClassValue) -> Iterator[int]:
         """The first parameters of the methods that a class inherits."""
         for base in made.bases:
             for origin in self.origins(file.first + base):
                 if origin.kind == "class":
                     above = self.at(origin.place)
-                    one: Made = above.kinds[origin.place][1]
+                    one: ClassValue = above.kinds[origin.place][1]
                     yield from (above.first + each for each in one.selves)
                     yield from self._selves_above(above, one) if one is not made else ()
 
     def _importers(self, file: ValueFile, path: Path) -> Iterator[State]:
-        """Where other files import a name of a module, or the module itself and take the name from it."""
+        """The places where other files import a name of a module, or the module itself and take the name from it."""
         name, rest = path[0], path[1:]
         if name[0] != ".":
             return
@@ -195,13 +206,13 @@ class Values(ValueProject):
 
     # Back
 
-    def origins(self, place: int, path: Path = ()) -> Iterable[Origin]:
-        """Where the value comes from that is in a place, under some fields."""
+    def origins(self, place: int, path: Path = ()) -> Iterable[ValueOrigin]:
+        """The sources of the value that is in a place, under some fields."""
         key = ("origins", place, path)
-        found: dict[Origin, None] = self.ask(key, lambda: dict.fromkeys(self._ends(key, place, path)))
+        found: dict[ValueOrigin, None] = self.ask(key, lambda: dict.fromkeys(self._ends(key, place, path)))
         return found
 
-    def _ends(self, key: tuple[Any, ...], place: int, path: Path) -> Iterator[Origin]:
+    def _ends(self, key: tuple[Any, ...], place: int, path: Path) -> Iterator[ValueOrigin]:
         leads: set[State] = set()
 
         def step(at: int, fields: Path) -> Iterator[State]:
@@ -212,13 +223,13 @@ class Values(ValueProject):
         for at, fields in self._closed(key, (place, path), step):
             what, one = self.kind(at)
             if what == "outside":
-                yield Origin(at, what, one + "".join(fields))
+                yield ValueOrigin(at, what, one + "".join(fields))
             elif what == "import" and (at, fields) not in leads:
-                yield Origin(at, "outside", ".".join(filter(None, (one.module, one.name))) + "".join(fields))
+                yield ValueOrigin(at, "outside", ".".join(filter(None, (one.module, one.name))) + "".join(fields))
             elif not fields and what not in ("unknown", "import"):
-                yield Origin(at, what)
+                yield ValueOrigin(at, what)
             elif (at, fields) not in leads:
-                yield Origin(at, "unknown", "?" + "".join(fields))
+                yield ValueOrigin(at, "unknown", "?" + "".join(fields))
 
     def _before(self, place: int, path: Path) -> Iterator[State]:
         file = self.at(place)
@@ -285,12 +296,14 @@ class Values(ValueProject):
 
     # Calls
 
-    def callees(self, call: int) -> Iterable[tuple[Origin, int]]:
-        """What a call calls, each with the number of parameters that come before its first argument."""
-        found: dict[tuple[Origin, int], None] = self.ask(("callees", call), lambda: dict.fromkeys(self._targets(call)))
+    def callees(self, call: int) -> Iterable[tuple[ValueOrigin, int]]:
+        """The callees of a call, each with the number of parameters that come before its first argument."""
+        found: dict[tuple[ValueOrigin, int], None] = self.ask(
+            ("callees", call), lambda: dict.fromkeys(self._targets(call))
+        )
         return found
 
-    def _targets(self, call: int) -> Iterator[tuple[Origin, int]]:
+    def _targets(self, call: int) -> Iterator[tuple[ValueOrigin, int]]:
         for callee, kind, label in self.at(call).into.get(call, ()):
             if kind != LOAD or label != "()":
                 continue

@@ -1,4 +1,4 @@
-"""How the name or the kind of a device travels: the flow of the value decides, since no name here says anything."""
+"""The ways of a device's name and kind: the flow of the value decides, since no name here says anything."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where values come from and where they go: the order of code, other files, the way, and the order of questions."""
+"""Sources and uses of values: the order of code, other files, the way, and the order of questions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import torch_project
-from gpu2npu.python.flow.values import BUDGET, Use, Values, Way
+from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
 
 FLOWS = """
 import torch
@@ -35,7 +35,7 @@ def values_in(files: Mapping[str, str]) -> Values:
     return Values(torch_project({path: text.encode() for path, text in files.items()}), EFFECTS)
 
 
-def found(values: Values, path: str, text: str) -> tuple[int, list[Use]]:
+def found(values: Values, path: str, text: str) -> tuple[int, list[ValueUse]]:
     """The place of the first string of a file that is `text`, and what is done with it."""
     names = values.project.names(path)
     assert names is not None
@@ -47,7 +47,7 @@ def found(values: Values, path: str, text: str) -> tuple[int, list[Use]]:
 
 
 def given(values: Values, path: str, text: str) -> list[tuple[str, str]]:
-    """What is called with a string, and as which argument."""
+    """The calls with a string, and as which argument."""
     return sorted({(use.text, use.key) for use in found(values, path, text)[1] if use.kind == "argument"})
 
 
