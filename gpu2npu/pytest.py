@@ -19,7 +19,7 @@ import pytest
 
 HARDWARE = "npu_hardware"
 _WORKER_REPORTS = "gpu2npu_tests"  # where pytest-xdist's workers give theirs to the one that writes
-_REFUSED = re.compile(r"\(gpu2npu rules explain ([\w-]+)\)")
+_REFUSED = re.compile(r"\[([a-z0-9]+(?:-[a-z0-9]+)+)\]$", re.MULTILINE)
 # Reasons of tests that skip themselves where an accelerator, or one of some kind or number, is missing.
 _FOR_HARDWARE = re.compile(r"\b(?:cuda|gpus?|npus?|nccl|hccl|xpu|mps|accelerators?|devices?|hardware)\b", re.IGNORECASE)
 

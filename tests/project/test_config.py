@@ -73,7 +73,7 @@ def test_a_broken_pyproject_that_does_not_mention_the_tool_is_none_of_its_busine
         (b"version = 2", "version: must be a text."),
         (
             b"verson = '2.1.0'",
-            "verson: is an unknown key; known: version, torch-npu, rules, skip-rules, exclude, skip-kinds, soc.",
+            "verson: is an unknown key; known: version, torch-npu, rules, skip-rules, exclude, skip-kinds, soc, lang.",
         ),
         (b"version = '2.0'", "version: PyTorch version '2.0' is not known; use one of 1.11.0, 2.1.0"),
         (b"rules = 'one.json'", "rules: must be a list of texts."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +74,9 @@ def _device(tensors: Tensors) -> str:
 
 @functools.cache
 def _host() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    # Jobs of several machines that are tried on one have a number for each (torchrun's GROUP_RANK).
+    name = f"{socket.gethostname()} {os.environ.get('GROUP_RANK', '')}"
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def _shapes(tensors: Tensors) -> str:

@@ -63,7 +63,7 @@ def _place(step: Way) -> str:
 
 def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow:
     """Judge a string by all that its value comes to in the project."""
-    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)):
+    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or _is_key(place):
         return Flow(UNSURE)
     project = place.names.project
     if project.values is None:
@@ -71,6 +71,14 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
     judge = _Judge(project.values, role, place, is_foreign)
     at = project.values.place_of(place.names, place.node.lineno, place.node.col_offset)
     return Flow(UNSURE) if at is None else judge.of(at)
+
+
+def _is_key(place: StringPlace) -> bool:
+    """Return whether a string is the key of a dictionary: it is changed where it is stored and read, or nowhere."""
+    parent = place.names.file.parents[place.node]
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is place.node
+    return isinstance(parent, ast.Dict) and place.node in parent.keys
 
 
 class _Judge:
