@@ -212,7 +212,11 @@ def test_an_unexpected_error_leaves_nothing(project: Path, monkeypatch: pytest.M
 def test_progress_counts_every_file(project: Path) -> None:
     seen: list[tuple[int, int]] = []
     request = project, Settings("2.1.0"), Output(project.parent / "out")
-    migrate_project(*request, lambda done, total, verb="done": seen.append((done, total)) if verb == "done" else None, prepare=prepare)
+    migrate_project(
+        *request,
+        lambda done, total, verb="done": seen.append((done, total)) if verb == "done" else None,
+        prepare=prepare,
+    )
     assert seen == [(2, 3), (3, 3)]
 
 
