@@ -36,8 +36,8 @@ class Exports(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """All that other files, and questions about the whole project, need of a file. As MessagePack it takes a tenth to a
-    quarter of the file's size; to make it from a parsed file takes a third of the time of the walk.
+    """All that other files, and questions about the whole project, need of a file. As MessagePack it takes a quarter
+    to a third of the file's size; to make it from a parsed file takes a third of the time of the walk.
 
     `bound` has the bindings of each name of the module, `stars` the modules whose stars add to them. `imports` are the
     modules, and the names in them, that import statements anywhere in the file name, as they are written; `exports` is

@@ -19,7 +19,7 @@ class Questions:
         self._done: set[Hashable] = set()
         self._has_grown = self._is_circular = False
 
-    def ask(self, key: Hashable, compute: Callable[[], dict[Any, Any]]) -> Any:
+    def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
         """The answer to a question: a dict, to which rounds only add."""
         if key in self._known:
             return self._known[key]

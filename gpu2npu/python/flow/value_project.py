@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu2npu.python.facts.value_walk import value_facts
@@ -30,6 +30,18 @@ class ValueProject(Questions):
         self._by_path: dict[str, ValueFile | None] = {}
         self._cut: set[tuple[Any, ...]] = set()
         self._asker = ""
+
+    def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
+        """The answer to a question about a place or a file. What it is looked up in is noted for the file that it is
+        about, and whoever asks depends on that file: also where the answer is remembered from somebody else."""
+        about = key[1] if isinstance(key[1], str) else self.at(key[1]).path
+        asker, self._asker = self._asker, about
+        if asker != about and about in self.project.files:
+            self.project.consult(asker, about)
+        try:
+            return super().ask(key, compute)
+        finally:
+            self._asker = asker
 
     def file_of(self, names: Names) -> ValueFile | None:
         """The values of a parsed file."""

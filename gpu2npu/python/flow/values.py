@@ -220,7 +220,7 @@ class Values(ValueProject):
                 leads.add((at, fields))
                 yield other
 
-        for at, fields in self._closed(key, (place, path), step):
+        for at, fields in self._closed(key, (place, path), step):  # where it is cut, it ends with "unknown"
             what, one = self.kind(at)
             if what == "outside":
                 yield ValueOrigin(at, what, one + "".join(fields))

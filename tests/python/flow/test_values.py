@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.project.check.traced import Dependencies
 from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
 
 FLOWS = """
@@ -79,10 +80,33 @@ def test_a_value_goes_through_files() -> None:
     assert values.project.consulted["a.py"] >= {"b.py", "c.py"}
 
 
+def test_an_answer_that_is_remembered_depends_on_the_same_files() -> None:
+    files = {
+        "a.py": 'from b import move\nmove(1, "given")\n',
+        "b.py": "import c\ndef move(x, w):\n    return c.move(x, w)\n",
+        "c.py": "def move(x, w):\n    return x.to(w)\n",
+        "z.py": 'from b import move\nmove(1, "given")\n',
+    }
+    values = values_in(files)
+    assert given(values, "a.py", "given") == given(values, "z.py", "given") == [("?.to", "0")]
+    project = values.project
+    depends = Dependencies(sorted(files), (project.consulted,))
+    for path in ("a.py", "z.py"):
+        bits = depends.of(path)
+        assert bits == -1 or all(bits >> sorted(files).index(each) & 1 for each in ("b.py", "c.py")), path
+
+
 def test_a_question_over_its_budget_is_not_answered_with_no() -> None:
     chain = "\n".join(f"def f{each}(w): f{each + 1}(w)" for each in range(BUDGET))
     values = values_in({"a.py": f'{chain}\nf0("given")\n'})
     assert "unknown" in {use.kind for use in found(values, "a.py", "given")[1]}
+
+
+def test_sources_over_their_budget_are_not_all() -> None:
+    chain = "\n".join(f"def f{each}(w):\n    return f{each + 1}(w)" for each in range(BUDGET))
+    values = values_in({"a.py": f'{chain}\nx = f0("given")\nx == "other"\n'})
+    _, (use,) = found(values, "a.py", "other")
+    assert "unknown" in {origin.kind for origin in values.sources(use.place, "a.py")}
 
 
 def test_the_way_of_a_value_has_the_lines_that_it_comes_through() -> None:
