@@ -4,8 +4,6 @@ import pytest
 import torch
 import torch_npu
 
-pytestmark = pytest.mark.usefixtures("beyond_the_table")
-
 
 def corners(boxes, trans):
     if not trans:
@@ -51,6 +49,7 @@ def boxes(n, trans=True):
     return made if trans else corners(made, True)
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 @pytest.mark.parametrize(("name", "formula"), [("npu_diou", diou), ("npu_ciou", ciou)])
 @pytest.mark.parametrize("trans", [True, False])
 @pytest.mark.parametrize("is_cross", [True, False])

@@ -4,13 +4,12 @@ import pytest
 import torch
 import torch_npu
 
-pytestmark = pytest.mark.usefixtures("beyond_the_table")
-
 
 def turned(pairs, angles):
     return torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(angles), angles))
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 def test_interleaved():
     x, angles = torch.randn(2, 3, 5, 8), torch.randn(2, 1, 5, 4)
     both = torch.cat((angles, angles), -1)

@@ -5,8 +5,6 @@ import torch
 import torch.nn.functional as F
 import torch_npu
 
-pytestmark = pytest.mark.usefixtures("beyond_the_table")
-
 HEADS, SHARED, DEPTH, SCALE = 4, 2, 8, 8**-0.5
 TRIANGLE = torch.triu(torch.ones(2048, 2048), diagonal=1).bool()
 
@@ -31,6 +29,7 @@ def close(ours, wanted):
     torch.testing.assert_close(ours.cpu(), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 @pytest.mark.parametrize("layout", ["BSH", "BSND", "BNSD", "BNSD_BSND"])
 def test_prompts_in_every_layout(layout):
     tensors = made()
@@ -44,6 +43,7 @@ def test_prompts_in_every_layout(layout):
     close(sums, scores.logsumexp(-1, keepdim=True))
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
 def test_masks(mode):
     q, k, v = made(rows=5, columns=7)
@@ -57,6 +57,7 @@ def test_masks(mode):
     close(found, expected(q, k, v, attn_mask=causal if mode > 1 else ~mask))
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 def test_lengths_of_sequences():
     q, k, v = made()
     found = torch_npu.npu_prompt_flash_attention(
@@ -86,6 +87,7 @@ def test_tokens_of_all_sequences_in_a_row():
     close(found, torch.cat([part[0].transpose(0, 1) for part in parts]))
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 @pytest.mark.parametrize("shape", ["BnBsH", "BnNBsD", "BnBsND"])
 def test_a_new_token_over_a_paged_cache(shape):
     q, k, v = made(rows=1, columns=12)
@@ -109,6 +111,7 @@ def test_a_new_token_over_a_paged_cache(shape):
         close(found[one], laid(expected(q[one], k[one, :, :length], v[one, :, :length]), "BSH"))
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 def test_a_cache_in_int8_and_a_result_in_int8():
     q = torch.randn(2, HEADS, 1, DEPTH)
     k, v = (torch.randint(-100, 100, (2, HEADS, 6, DEPTH), dtype=torch.int8) for _ in "kv")
@@ -129,6 +132,7 @@ def test_a_cache_in_int8_and_a_result_in_int8():
         torch_npu.npu_incre_flash_attention(q.npu(), k.npu(), v.npu(), **given)
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 def test_rotary_parts_and_shifts():
     q, k, v = made(shared=HEADS)
     rope_q, rope_k, shift = torch.randn(2, HEADS, 5, 4), torch.randn(2, HEADS, 7, 4), torch.randn(1, HEADS, 5, 7)
@@ -140,6 +144,7 @@ def test_rotary_parts_and_shifts():
     assert nothing.tolist() == [0]
 
 
+@pytest.mark.usefixtures("beyond_the_table")
 def test_what_is_not_computed_is_named():
     q, k, v = (each.npu() for each in made(shared=HEADS))
     with pytest.raises(NotImplementedError, match="inference attention with learnable_sink"):

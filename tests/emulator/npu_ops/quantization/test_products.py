@@ -4,8 +4,6 @@ import pytest
 import torch
 import torch_npu
 
-pytestmark = pytest.mark.usefixtures("beyond_the_table")
-
 
 def whole(*shape):
     return torch.randint(-100, 100, shape, dtype=torch.int8)
