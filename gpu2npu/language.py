@@ -13,6 +13,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -60,7 +61,6 @@ class _Catalogue:
 
 
 _current = "en"
-_is_chosen = False
 _catalogue: _Catalogue | None = None
 _added: dict[str, dict[str, str]] = defaultdict(dict)
 
@@ -80,17 +80,14 @@ def use(name: str) -> None:
         _forget()
 
 
-def choose(name: str) -> None:
-    """As `use`, for good: what the user asks for has precedence over the settings of a project."""
-    global _is_chosen
-    use(name)
-    _is_chosen = True
-
-
-def prefer(name: str) -> None:
-    """As `use`, unless the user has chosen."""
-    if not _is_chosen:
-        use(name)
+@contextmanager
+def restored() -> Iterator[None]:
+    """Bring the language back at the end that is in use at the start."""
+    before = _current
+    try:
+        yield
+    finally:
+        use(before)
 
 
 def of_locale(environment: Mapping[str, str] = os.environ) -> str:
@@ -225,9 +222,6 @@ def _template(message: str, translation: str) -> _Template:
 
 def in_language(name: str, texts: Iterable[str]) -> list[str]:
     """The texts in a language, whatever is in use."""
-    before = _current
-    use(name)
-    try:
+    with restored():
+        use(name)
         return [shown(text) for text in texts]
-    finally:
-        use(before)

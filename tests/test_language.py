@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from gpu2npu import language
 from gpu2npu.cli.language import cells, wrapped
+from gpu2npu.cli.main import cli
 from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
 from tools import cli_pages
 from tools.messages import all_messages, is_prose, messages_of_python
@@ -22,9 +24,9 @@ UNTRANSLATED = 640
 
 @pytest.fixture
 def chinese() -> Iterator[None]:
-    language.use("zh")
-    yield
-    language.use("en")
+    with language.restored():
+        language.use("zh")
+        yield
 
 
 def test_every_message_has_a_translation() -> None:
@@ -98,6 +100,17 @@ def test_english_is_left_alone() -> None:
 )
 def test_the_locale_decides(variables: dict[str, str], expected: str) -> None:
     assert of_locale(variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [((), "其中没有面向 CUDA 的内容"), (("--lang", "en"), "nothing in it is for CUDA")]
+)
+def test_a_project_s_own_language_ends_with_the_command(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
+    (tmp_path / "gpu2npu.toml").write_text("lang = 'zh'\n")
+    (tmp_path / "a.py").write_text("x = 1\n")
+    done = CliRunner().invoke(cli, ["check", *words, str(tmp_path)])
+    assert expected in done.stdout
+    assert language.language() == "en"
 
 
 def test_wide_characters_take_two_columns() -> None:

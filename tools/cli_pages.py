@@ -27,12 +27,9 @@ def main() -> None:
 
 def page(name: str) -> str:
     """The page in a language."""
-    before = language.language()
-    language.use(name)
-    try:
+    with language.restored():
+        language.use(name)
         return "\n".join(_lines()) + "\n"
-    finally:
-        language.use(before)
 
 
 def _lines() -> Iterator[str]:

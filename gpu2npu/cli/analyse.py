@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option, version_option
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def analyse(
 
     given = Settings(version or "", torch_npu or "", exclude=exclude, jobs=jobs, file_timeout=file_timeout)
     settings = given.or_else(read_config(source))
+    prefer(settings.lang)
     if not settings.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
     end_cleanly_on_signals()

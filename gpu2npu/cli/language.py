@@ -11,7 +11,7 @@ from unicodedata import east_asian_width
 
 import click
 
-from gpu2npu.language import LANGUAGES, choose, language, shown
+from gpu2npu.language import LANGUAGES, language, shown, use
 
 # Characters of two columns, and those of them that must not begin a line: closing marks and brackets.
 _WIDE = r"\u2e80-\u9fff\uff00-\uffee"
@@ -19,6 +19,7 @@ _CLOSING = r"[\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f\u201d
 # A word of a language with spaces, or one wide character.
 _UNIT = re.compile(rf"[{_WIDE}]{_CLOSING}|[^\s{_WIDE}]+{_CLOSING}|\s+")
 _COLUMNS = re.compile(r"(\s{2,})")
+_CHOSEN = "gpu2npu.lang"  # a key of Context.meta, which a command shares with its group
 
 
 def say(text: str, err: bool = False, **style: Any) -> None:
@@ -26,9 +27,16 @@ def say(text: str, err: bool = False, **style: Any) -> None:
     click.secho(shown(text), file=sys.stderr if err else sys.stdout, **style)
 
 
-def _chosen(_ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
+def prefer(name: str) -> None:
+    """Print in the language of a project's settings from now on, unless they name none or --lang chose one."""
+    if name and _CHOSEN not in click.get_current_context().meta:
+        use(name)
+
+
+def _chosen(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
     if name is not None:
-        choose(name)
+        ctx.meta[_CHOSEN] = True
+        use(name)
 
 
 language_option = click.Option(

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from gpu2npu.cli.language import language_option
+from gpu2npu.language import restored
 from gpu2npu.near_names import did_you_mean
 
 
@@ -31,6 +32,13 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy_commands: Mapping[str, LazyCommand], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lazy_commands = dict(lazy_commands)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click; the language of one command is not that of the next in the same process."""
+        if not kwargs.get("standalone_mode", True):  # the caller prints the errors
+            return super().main(*args, **kwargs)
+        with restored():
+            return super().main(*args, **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click, but the words after `--` stay in `ctx.args`. Raises UsageError if there are none."""

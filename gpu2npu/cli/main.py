@@ -23,7 +23,7 @@ from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import OWN_PROCESS, EndedBySignal
 from gpu2npu.cli.table_report import report_option
-from gpu2npu.language import of_locale, prefer
+from gpu2npu.language import of_locale, restored, use
 from gpu2npu.project.errors import OutputError, UsageError
 
 EXIT_USAGE = 2
@@ -232,6 +232,7 @@ def _refuse_options_before(ctx: click.Context, command: str) -> None:
         raise click.UsageError(f"The option {given[0]} belongs to the migration and has no meaning before '{command}'.")
 
 
+@restored()
 def main() -> NoReturn:
     """The entry point: every way to fail is one sentence on stderr and an exit code of its own."""
     for stream in (sys.stdout, sys.stderr):
@@ -239,7 +240,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        prefer(of_locale())
+        use(of_locale())
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _ended)
         result = cli.main(prog_name="gpu2npu", standalone_mode=False, obj=OWN_PROCESS)

@@ -12,6 +12,7 @@ import click
 
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
+from gpu2npu.cli.language import prefer
 from gpu2npu.cli.rules.options import split_ids
 from gpu2npu.cli.signals import end_cleanly_on_signals
 from gpu2npu.cli.table_report import refuse_missing_package, write_report
@@ -147,6 +148,7 @@ def _settings(
         file_timeout=options["file_timeout"],
     )
     settings = given.or_else(read_config(source))
+    prefer(settings.lang)
     if not settings.version and options["watch"] is None:
         raise click.UsageError(
             "The option -v/--version is missing: give the PyTorch version the project is written for."

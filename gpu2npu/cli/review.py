@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.language import message, shown
 from gpu2npu.project.choosing import Hunk
@@ -82,6 +82,7 @@ def review(
 
     given = Settings(version=version, torch_npu=torch_npu or "", rules=rules, jobs=jobs, file_timeout=file_timeout)
     settings = given.or_else(read_config(source))
+    prefer(settings.lang)
     if not settings.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
     end_cleanly_on_signals()

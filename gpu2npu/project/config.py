@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.formats.kinds import OTHER_KINDS
-from gpu2npu.language import LANGUAGES, prefer
+from gpu2npu.language import LANGUAGES
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
 from gpu2npu.support.chips import chip_families
@@ -118,13 +118,9 @@ def _checked(table: object, path: Path, prefix: str) -> Settings:
             place = f"{prefix}.{key}".lstrip(".")
             unknown = unknown_version if key == "version" else unknown_torch_npu
             raise UsageError(f"{path}: {place}: {unknown(table[key])}.")
-    if "lang" in table:
-        if table["lang"] not in LANGUAGES:
-            place = f"{prefix}.lang".lstrip(".")
-            raise UsageError(
-                f"{path}: {place}: there is no language {table['lang']!r}; there are {', '.join(LANGUAGES)}."
-            )
-        prefer(table["lang"])
+    if "lang" in table and table["lang"] not in LANGUAGES:
+        place = f"{prefix}.lang".lstrip(".")
+        raise UsageError(f"{path}: {place}: there is no language {table['lang']!r}; there are {', '.join(LANGUAGES)}.")
     for kind in table.get("skip-kinds", ()):
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")
@@ -138,6 +134,7 @@ def _checked(table: object, path: Path, prefix: str) -> Settings:
         exclude=tuple(table.get("exclude", ())),
         skip_kinds=tuple(table.get("skip-kinds", ())),
         chips=_chips(table.get("soc", ()), path, f"{prefix}.soc".lstrip(".")),
+        lang=table.get("lang", ""),
     )
 
 

@@ -23,7 +23,8 @@ class Settings:
     `skip_rules` of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see
     formats/kinds.py), stays as it is. `chips` are families of chips (of limits.CHIPS). `codemods` are the structural
     rewrites. `jobs` is the number of worker processes, None for one a CPU; `file_timeout` how many seconds the work on
-    one file may take, None for as long as it likes. `file` is where a project's own settings stand.
+    one file may take, None for as long as it likes. `file` is where a project's own settings are,
+    `lang` the language they ask for.
     """
 
     version: str = ""
@@ -38,6 +39,7 @@ class Settings:
     jobs: int | None = None
     file_timeout: float | None = None
     file: Path | None = None
+    lang: str = ""
 
     @property
     def release(self) -> str:
@@ -70,6 +72,7 @@ class Settings:
             exclude=self.exclude or project.exclude,
             skip_kinds=self.skip_kinds or project.skip_kinds,
             chips=self.chips or project.chips,
+            lang=self.lang or project.lang,
         )
 
     def check(self) -> None:

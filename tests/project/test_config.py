@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu.language import language
 from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
@@ -17,6 +18,7 @@ skip-rules = ["data-parallel"]
 exclude = ["third_party"]
 skip-kinds = ["shell"]
 soc = ["Ascend910B2", "910b", "A3"]
+lang = "zh"
 """
 
 
@@ -37,9 +39,11 @@ def test_every_key(tmp_path: Path, name: str, head: str) -> None:
         exclude=("third_party",),
         skip_kinds=("shell",),
         chips=("910B", "910_93"),
+        lang="zh",
     )
     assert read_config(tmp_path) == expected
     assert read_config(tmp_path / "train.py") == expected
+    assert language() == "en"
 
 
 def test_a_file_that_begins_with_a_byte_order_mark(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gpu2npu.cli.check import repositories as check_repos
 from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files, split_ids
 from gpu2npu.cli.table_report import refuse_missing_package, report_option, write_report
@@ -303,11 +303,13 @@ def _check_one(
     sources: tuple[Path, ...], settings: Settings, choice: CheckChoice, shown: Shown, stdin_name: str
 ) -> int:
     from gpu2npu.cli.console import progress_shown
+    from gpu2npu.project.check.choice import settings_above
     from gpu2npu.project.check.session import check_project
     from gpu2npu.project.check.standard_input import check_text
     from gpu2npu.report.check.exit_code import exit_code
     from gpu2npu.report.text import one_line
 
+    prefer(settings_above(Path(stdin_name) if sources == (_STDIN,) else sources[0])[0].lang)
     with progress_shown(shown.quiet or not sys.stderr.isatty(), message("Checking")) as progress:
         if sources == (_STDIN,):
             result, chosen = check_text(sys.stdin.buffer.read(), stdin_name, settings, choice, progress)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.engine import ProjectContext, scan_project
 from gpu2npu.project.config import CONFIG_NAME, read_config
@@ -51,6 +51,7 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
     if not resolved.is_relative_to(root):
         raise click.UsageError(f"'{path}' does not lie in the project '{root}'; give another folder with -i.")
     settings = Settings(version or "", rules=files).or_else(read_config(root))
+    prefer(settings.lang)
     version = settings.version or RELEASES[0]
     release = known_version(version)
     if release is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.file_options import version_option
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.program_options import (
     ReportOptions,
@@ -202,6 +202,7 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     from gpu2npu.project.settings import Settings
 
     settings = Settings(version or "").or_else(read_config(source))
+    prefer(settings.lang)
     outcome, destination = migrate_project(source, settings, Output(folder / "migration"))
     if not outcome.complete:
         say("Note: some files could not be migrated; see msFmkTranspltlog.txt in the copy.", err=True)

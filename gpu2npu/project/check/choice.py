@@ -71,7 +71,7 @@ def source_trees(
     """
     if not sources:
         raise UsageError("Nothing to check: give a folder or a file.")
-    own = [_settings(choice.settings_of or source) for source in sources]
+    own = [settings_above(choice.settings_of or source) for source in sources]
     versions = {each.version for each, _ in own if each.version}
     if not settings.version and len(versions) > 1:
         raise UsageError(f"The sources are written for different versions, {', '.join(sorted(versions))}; give -v.")
@@ -92,7 +92,7 @@ def source_trees(
     return trees, root, not (settings.version or settings.torch_npu or versions or releases)
 
 
-def _settings(source: Path) -> tuple[Settings, Path]:
+def settings_above(source: Path) -> tuple[Settings, Path]:
     """The settings of the nearest folder of a source that has some, and that folder."""
     resolved = Path(os.path.realpath(source))
     folder = resolved if resolved.is_dir() else resolved.parent
