@@ -26,10 +26,15 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 _Reading = tuple[int, str]
 _SENTENCE_END = re.compile(r"(?<=[.!?:;,)\]])\s+")
+_SOURCE = re.compile(r" \(")
+_SOURCE_END = re.compile(r"\)\.(?: |$)")
+_NAMED = re.compile(r"([\w.]+): (.+)", re.DOTALL)
 _GAP = re.compile(r"(\s*\n\s*)")
 # Letters up to which the fixed text of a template is found everywhere ("{0} of {1}"): it is for numbers, "3 places".
 _SHORT = 4
 _VERBS = ("is", "are")
+_IS_CHINESE = re.compile(r"[\u4e00-\u9fff]").match
+_MEETS = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9_]|[A-Za-z0-9_][\u4e00-\u9fff]")
 _REMEMBERED = 20_000  # texts whose translation is remembered
 
 
@@ -137,7 +142,7 @@ def _forget() -> None:
 def _best(text: str) -> _Reading:
     """Count the characters of a text that the catalogue has, and translate by it: the text as one message, with
     those in its values, or the messages that it joins. The reading that explains the most of the text counts."""
-    readings = [*_as_one(text), *_as_a_part(text), *_as_several(text)]
+    readings = [*_as_one(text), *_as_a_part(text), *_as_several(text), *_as_cited(text)]
     return max(readings, key=lambda reading: reading[0], default=(0, text))
 
 
@@ -162,11 +167,15 @@ def _as_a_part(text: str) -> Iterator[_Reading]:
     """A part of a message that a full stop makes a sentence."""
     if text.endswith("."):
         for score, translation in _as_one(text[:-1]):
-            yield score, f"{translation}\u3002"
+            yield score + 1, f"{translation}\u3002"
 
 
 def _as_several(text: str) -> Iterator[_Reading]:
-    """By lines, or else by sentences: a first message of its own, and the rest."""
+    """By lines, or else by sentences: a first message of its own, or a name with a colon, and the rest."""
+    if named := _NAMED.fullmatch(text):
+        score, rest = _remembered(named[2])
+        if score:
+            yield score, f"{named[1]}\uff1a{rest}"
     for gap in (_GAP, _SENTENCE_END):
         for cut in gap.finditer(text):
             heads = [*_as_one(text[: cut.start()]), *_as_a_part(text[: cut.start()])]
@@ -174,6 +183,16 @@ def _as_several(text: str) -> Iterator[_Reading]:
                 score, head = max(heads)
                 further, rest = _remembered(text[cut.end() :])
                 yield score + further, f"{head}{cut.group() if gap is _GAP or not _is_wide(head[-1:]) else ''}{rest}"
+
+
+def _as_cited(text: str) -> Iterator[_Reading]:
+    """A part of a message with its source in brackets, and the rest."""
+    for start in _SOURCE.finditer(text):
+        heads = list(_as_one(text[: start.start()]))
+        for end in _SOURCE_END.finditer(text, start.end()) if heads else ():
+            score, head = max(heads)
+            further, rest = _remembered(text[end.end() :])
+            yield score + further + len(" ()."), f"{head}\uff08{text[start.end() : end.start()]}\uff09\u3002{rest}"
 
 
 def _is_wide(character: str) -> bool:
@@ -195,13 +214,26 @@ def _remembered(text: str) -> _Reading:
 
 
 def _filled(translation: str, values: Mapping[str, _Reading]) -> str:
-    return PLACEHOLDER.sub(lambda each: values[each[1]][1] if each[1] in values else each[0], translation)
+    """Put the values into a translation, with a space where Chinese meets a name or a number, and none within it."""
+    filled = ""
+    for at, part in enumerate(PLACEHOLDER.split(translation)):
+        if at % 2 == 1:
+            part = values[part][1] if part in values else f"{{{part}}}"
+        before, after = filled.rstrip(" "), part.lstrip(" ")
+        if _IS_CHINESE(before[-1:]) and _IS_CHINESE(after[:1]):
+            filled = before + after
+        elif _MEETS.fullmatch(before[-1:] + after[:1]):
+            filled = f"{before} {after}"
+        else:
+            filled += part
+    return filled
 
 
 @cache
 def _compiled(parts: tuple[str, ...]) -> re.Pattern[str]:
-    letters = sum(each.isalpha() for part in parts[::2] for each in part)
-    value = "(.*?)" if letters > _SHORT else r"(\d[\d.,%]*(?: [A-Za-z]+)?|)"
+    fixed = "".join(parts[::2]).strip()
+    counts = not parts[0] and fixed.isalpha()  # "{0} files"
+    value = "(.*?)" if sum(map(str.isalpha, fixed)) > _SHORT and not counts else r"(\d[\d.,%]*(?: [A-Za-z]+)?|)"
     return re.compile("".join(re.escape(part) if at % 2 == 0 else value for at, part in enumerate(parts)), re.DOTALL)
 
 

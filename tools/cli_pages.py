@@ -5,6 +5,7 @@ python -m tools.cli_pages docs
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +81,7 @@ def _epilog(command: click.Command) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return shown(text.strip().replace("\n", " "))
+    return shown(re.sub(r"\s*\n\s*", " ", text.strip()))
 
 
 if __name__ == "__main__":

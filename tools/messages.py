@@ -85,6 +85,26 @@ OF_CLICK = (
     "{name} {filename} is not executable.",
     "{name} {filename} does not exist.",
 )
+# What many rows of the table of behaviour say, with a placeholder for the operator, its arguments and their values.
+_OF_ROWS = (
+    "aclnn{0} takes {1}",
+    "{0} of npu_{1} is {2}",
+    "{0} of npu_{1} has {2} dimensions",
+    "{0} of npu_{1} has 1 dimension",
+    "change what {0} is given",
+    "convert {0} to {1}",
+    "reshape {0}",
+    "{0} has the dtype of {1}",
+    "{0} have the dtype of {1}",
+    "{0} has one dimension",
+    "{0} have one dtype",
+    "{0} have one shape",
+    "there is one {0} for each row",
+    "the head size is at most {0}",
+    "sparse_mode is 0 to {0}",
+)
+_OPERATOR = re.compile(r"^(?:npu_\w+|scatter_update): ")
+_LISTED = re.compile(r"\w+(?:, \w+)*|\d+ to \d+")  # "int8, int32", "2 to 8"
 _MARKERS = {"shown", "message", "say"}
 
 
@@ -201,6 +221,22 @@ def messages_of_rules(document: Any) -> Iterator[str]:
             yield from messages_of_rules(each)
 
 
+def messages_of_row(text: str) -> Iterator[str]:
+    """Collect what a row of the table of behaviour says: hundreds of rows say the same of other operators."""
+    text = _OPERATOR.sub("", text)
+    for shape in _OF_ROWS:
+        parts = PLACEHOLDER.split(shape)
+        pattern = "".join(re.escape(part) if at % 2 == 0 else "(.+?)" for at, part in enumerate(parts))
+        if match := re.fullmatch(pattern, text):
+            yield shape
+            for value in match.groups():
+                if " " in value and not _LISTED.fullmatch(value):
+                    yield from messages_of_row(value)
+            return
+    if text:
+        yield text
+
+
 def all_messages() -> dict[str, list[tuple[str, int]]]:
     """Each message with the places that write it."""
     found: dict[str, list[tuple[str, int]]] = {}
@@ -215,7 +251,8 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
     for path in sorted((PACKAGE / "support" / "data" / "behaviour").glob("*.json")):
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
             for key in ("evidence", "advice"):
-                found.setdefault(row.get(key) or "is", []).append((path.name, 1))
+                for text in messages_of_row(row.get(key, "")):
+                    found.setdefault(text, []).append((path.name, 1))
     for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
         if path.suffix in (".html", ".js"):
             for text in MESSAGE.findall(path.read_text(encoding="utf-8")):

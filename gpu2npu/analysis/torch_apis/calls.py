@@ -81,7 +81,7 @@ def _sentence(text: str) -> str:
 
 
 # A sentence that starts with a name, whose letters mean something.
-_NAME = re.compile(r"\w+(?:::|[._])\w")
+_NAME = re.compile(r"\w+(?:::|[._])\w|aclnn[A-Z]|\w+ of npu_")
 
 
 def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
