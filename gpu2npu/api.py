@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpu2npu.project.errors import OutputError as OutputError
 from gpu2npu.project.errors import UsageError as UsageError
@@ -48,8 +49,7 @@ class Findings(tuple[tuple[str, Finding, Part], ...]):
         return _frame(place_rows(self), PLACE_HEADER)
 
 
-@dataclass(frozen=True)
-class Migrated:
+class Migrated(Struct, frozen=True):
     """One migrated text, what was changed in it and what is left to a person."""
 
     text: str
@@ -57,8 +57,7 @@ class Migrated:
     findings: Findings
 
 
-@dataclass(frozen=True)
-class MigratedProject:
+class MigratedProject(Struct, frozen=True):
     """One migration of a project.
 
     `destination` is the folder that was written, None where nothing was to be written. `failures` has by path why a
@@ -71,8 +70,7 @@ class MigratedProject:
     failures: dict[str, str]
 
 
-@dataclass(frozen=True)
-class CheckedProject:
+class CheckedProject(Struct, frozen=True):
     """One check: the verdict with its counts and its effort, the edits a migration makes, and what is left.
 
     `causes` are the findings by the answer that they need, the worst first. `failures` has by path why a file could

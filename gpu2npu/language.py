@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
+from msgspec import Struct
+
 LANGUAGES = ("en", "zh")
 DOMAIN = "gpu2npu"
 LOCALE = Path(__file__).parent / "locale"
@@ -38,8 +40,7 @@ _MEETS = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9_]|[A-Za-z0-9_][\u4e00-\u9fff]")
 _REMEMBERED = 20_000  # texts whose translation is remembered
 
 
-@dataclass(frozen=True)
-class _Template:
+class _Template(Struct, frozen=True):
     """A message with placeholders: its fixed texts with the names of values between them, the length of all fixed text,
     the longest of them, and the translation."""
 

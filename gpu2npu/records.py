@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import Struct
+
 
 class FindingKind(str, Enum):
     """The reason why a place needs a person's eye."""
@@ -47,8 +49,7 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """One edit, with the source text it replaced (`before`) and what stands there now (`after`)."""
 
     span: Span
@@ -59,8 +60,7 @@ class Change:
     after: str
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One place that was not (or not fully) migrated: `api` is what was met, `message` says what to do.
 
     `advice` is the part of the message that other APIs share; "" stands for all of it.
@@ -81,8 +81,7 @@ Bounds = tuple[int, int]
 Code = str | Bounds
 
 
-@dataclass(frozen=True)
-class MovedLines:
+class MovedLines(Struct, frozen=True):
     """The lines of a block, by the offsets of their starts, that move to the left when what is around it goes: from the
     indentation `inner` to `outer`. `end` is the offset behind the last."""
 
@@ -92,8 +91,7 @@ class MovedLines:
     outer: str
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """Replace the text between the bounds `place` because of a rule. Offsets are those of the source.
 
     `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `place` itself
@@ -124,8 +122,7 @@ class Edit:
         return (self.text,) if isinstance(self.text, str) else self.text
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A finding at a place, by offsets in the source."""
 
     place: Bounds
@@ -141,8 +138,7 @@ class Found:
         return Finding(span, self.rule, self.kind, self.api, self.message, self.severity, self.advice)
 
 
-@dataclass(frozen=True)
-class FileRewrite:
+class FileRewrite(Struct, frozen=True):
     """The edits and findings of the codemods in one Python file, and traits that it gets by them.
 
     An edit here has precedence over one of the rules, and a finding over what the rule of its id finds on its line.
@@ -161,8 +157,7 @@ class AdviceKind(str, Enum):
     AFFINITY = "affinity"  # torch_npu has a fused operator for what the code spells out
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """One place that works and could be better on the NPU.
 
     `rule` is the id of the knowledge behind it; `api` is what was met and `replacement` what to use instead, if it has
@@ -178,8 +173,7 @@ class Advice:
     form: str = ""
 
 
-@dataclass(frozen=True)
-class MigratedFile:
+class MigratedFile(Struct, frozen=True):
     """The outcome for one file: each Python file, and each other file that has something to migrate or to report.
 
     `path` is relative to the project, with forward slashes. `content` is None when the file stays as it is, byte for
@@ -207,8 +201,7 @@ class NativeKind(str, Enum):
     BUILD = "build"  # what compiles CUDA code: an extension of a setup script, CMake
 
 
-@dataclass(frozen=True, order=True)
-class NativePlace:
+class NativePlace(Struct, frozen=True, order=True):
     """One place in a project's own C++ and CUDA code, or in what builds it.
 
     `api` is the operator by the name that Python calls it ("my_ext.nms", "torchvision::nms"), the kernel, the library
@@ -223,8 +216,7 @@ class NativePlace:
     called_from: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, order=True)
-class PathNote:
+class PathNote(Struct, frozen=True, order=True):
     """A path that is not in the output as it is in the source, or was not looked at, and why. `failed` says that it
     ought to have been."""
 
@@ -233,8 +225,7 @@ class PathNote:
     failed: bool
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of one migration for a whole project. Every tuple is sorted by path.
 
     `copied` are the files that are not among `files`, copied as they are; `skipped` the folders left out by design.

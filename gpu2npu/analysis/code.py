@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import ValueTypes
@@ -16,8 +17,7 @@ from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, chain, local_nam
 _TESTS = frozenset({"isinstance", "issubclass", "hasattr"})
 
 
-@dataclass(frozen=True, eq=False)
-class Code:
+class Code(Struct, frozen=True, eq=False):
     """A file's names and types, and what it does in the order of the source, each with the scope it is done in.
 
     `mentions` are imported names, and dotted names that may lead to others, that are read and not called: values,

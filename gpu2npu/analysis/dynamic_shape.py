@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.python.project.project import Project
@@ -57,8 +58,7 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
     return changed, notes
 
 
-@dataclass(frozen=True)
-class _Outline:
+class _Outline(Struct, frozen=True):
     """A file as far as it may be a script. `imported` are the files of the project that its imports may run. `is_main`:
     it says itself that it is a script; `acts`: it does more than to define, and has to do with PyTorch. `end` is the
     offset behind the import that the hook is added to (see _last_import)."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.analysis.affinity.advice import affinity_advice
 from gpu2npu.analysis.affinity.settings import settings_advice
@@ -38,8 +40,7 @@ class FileQuestion(str, Enum):
     AFFINITY_APIS = "affinity_apis"
 
 
-@dataclass(frozen=True)
-class FileAnalyser:
+class FileAnalyser(Struct, frozen=True):
     """Analyses the Python files and notebooks of a project for the release `version`. Picklable, so that workers can
     have it. `chips` are the families of chips that it is to run on (of limits.CHIPS).
     """

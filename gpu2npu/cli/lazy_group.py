@@ -6,19 +6,18 @@ What stands after `--`, where no subcommand comes before it, is a command of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from gpu2npu.cli.language import language_option
 from gpu2npu.language import restored
 from gpu2npu.near_names import did_you_mean
 
 
-@dataclass(frozen=True)
-class LazyCommand:
+class LazyCommand(Struct, frozen=True):
     """The place of a subcommand, and the line that `--help` shows for it without importing it."""
 
     module: str

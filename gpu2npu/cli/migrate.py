@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from gpu2npu.emulator.launch import missing_requirements
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
@@ -72,8 +72,7 @@ update_baseline_option = click.option(
 )
 
 
-@dataclass(frozen=True)
-class ReportOptions:
+class ReportOptions(Struct, frozen=True):
     """The report of a verification: a page, text or JSON, and the baseline that the program is held against."""
 
     html: Path | None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import Entry, calls_in, find_entries
@@ -32,8 +33,7 @@ _BY_HAND = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Backward:
+class _Backward(Struct, frozen=True, eq=False):
     """`loss.backward()` in a block: the statements of its forward pass, and the steps of the optimizer after it."""
 
     file: ParsedFile

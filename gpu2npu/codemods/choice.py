@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
 class CodemodError(ValueError):
     """A codemod cannot do what the user asked for; the message is one sentence for them."""
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """The part of a project that it installs: the outermost folders of its packages, `packages`, and the files with the
     functions that its `commands` call, by path. Programs outside the project import these."""
 
@@ -18,8 +17,7 @@ class Installation:
     commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CodemodChoice:
+class CodemodChoice(Struct, frozen=True):
     """`data_parallel` says that DataParallel becomes DistributedDataParallel, as it does unless the rule of that
     name is skipped. `main` is the entry file that becomes a multi-card script (`distributed -m`), relative to the
     project, and `target_model` the expression of the model in it. `amp_model` is the model whose training becomes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.flow.reachability import (
@@ -27,8 +28,7 @@ _PLAIN = PLAIN_DECORATORS | {"autocast", "enable_grad", "inference_mode", "no_gr
 _CALLED_BY_TORCH = frozenset({"forward"})
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
+class Entry(Struct, frozen=True, eq=False):
     """A file that is started, `python train.py`, and the code that may run then.
 
     `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes

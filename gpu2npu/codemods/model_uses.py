@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import Step, inserted
@@ -34,8 +35,7 @@ DISTRIBUTED_HAS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Alias:
+class _Alias(Struct, frozen=True, eq=False):
     """An expression, `model` or `self.model`, that means the wrapped model in a function, class or file."""
 
     file: ParsedFile

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.codemods.affinity.codemod import added_module, affinity
 from gpu2npu.codemods.amp_model import amp_model

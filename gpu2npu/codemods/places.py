@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE
@@ -23,8 +24,7 @@ _RULES = {
 NPU = ("torch_npu",)
 
 
-@dataclass(frozen=True)
-class GroupEdit(Edit):
+class GroupEdit(Edit, frozen=True):
     """An edit whose new text asks the process group. `alone` is the text for code that also runs without a group; where
     it is None, there has to be one. `optional` says that other programs that run the code need none for it."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.records import FileRewrite
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.library import Library
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The work of the codemods: rewrites by path, and files that the output gets besides, by path.
 
     `failures` are the reasons for which files could not be looked at, by path.
@@ -25,8 +25,7 @@ class Plan:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ProjectPart:
+class ProjectPart(Struct, frozen=True):
     """Some files of a project, with everything that they import of it. Picklable.
 
     `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` says whether
@@ -45,8 +44,7 @@ class ProjectPart:
     facts: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PlannedPart:
+class PlannedPart(Struct, frozen=True):
     """`has_model` says that the part has the model of `CodemodChoice.amp_model`."""
 
     plan: Plan

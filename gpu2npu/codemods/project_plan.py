@@ -6,7 +6,8 @@ A project is planned in parts that import nothing from each other, so that each 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.codemods.concern import concerned_files

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.text.blocks import line_start, next_line, same_line, start_of
@@ -24,8 +25,7 @@ _LOCAL = {"torch.distributed": "dist"}
 _PLUGIN = "torch_npu"
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(Struct, frozen=True):
     """`name` is what to write for the module or name, `edits` the import that it takes, if any."""
 
     name: str

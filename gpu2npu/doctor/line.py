@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Level = Literal["ok", "warning", "error"]
 
 
-@dataclass(frozen=True)
-class CheckLine:
+class CheckLine(Struct, frozen=True):
     """The answer of one check: what it is about, how it is, a sentence, and the command that mends it, "" for none."""
 
     check: str

@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.support.cann import cann_key
 
@@ -29,16 +30,14 @@ class MachineError(Exception):
     """A machine that cannot be looked at as requested: one sentence for the user."""
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(Struct, frozen=True):
     """An installed distribution: its version, and the folder that its modules are in."""
 
     version: str
     folder: Path
 
 
-@dataclass(frozen=True)
-class Toolkit:
+class Toolkit(Struct, frozen=True):
     """A CANN that is installed: its folder, its version ("" where no file states it) and that of its kernels, and the
     architecture that it is for. `kernels` is None where there are none."""
 
@@ -54,8 +53,7 @@ class Toolkit:
         return beside if self.home.parent.name == "ascend-toolkit" and beside.is_file() else self.home / "set_env.sh"
 
 
-@dataclass(frozen=True)
-class NpuSmi:
+class NpuSmi(Struct, frozen=True):
     """The answer of `npu-smi info`: its exit code (None where it did not end in time), and its output."""
 
     code: int | None
@@ -67,8 +65,7 @@ class NpuSmi:
         return [(int(number), name, health) for number, name, health in _CHIP.findall(self.output)]
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """All that the checks are about. Paths in it are below `root`, which is "/" but for tests. `python` is the version
     of the Python whose `packages` these are, by normalised name; `processes` the limit of `ulimit -u`, None for none.
     """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from msgspec import Struct
 
 from gpu2npu.records import Change, Operation
 
 
-@dataclass(frozen=True)
-class LineEdit:
+class LineEdit(Struct, frozen=True):
     """Replace the lines from `start` to before `end`, counted from 0, by `text`, whole lines."""
 
     start: int

@@ -6,9 +6,11 @@ import contextlib
 import os
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
@@ -31,8 +33,7 @@ NOTEBOOK = ".ipynb"
 Stamp = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class OpenProject:
+class OpenProject(Struct, frozen=True):
     """The rules and facts of a project as its files are on the disk.
 
     `saved` has the Python files that the structural rewrites were planned for: they are about these very bytes, and are

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from lsprotocol import types
+from msgspec import Struct
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
@@ -34,8 +34,7 @@ def language_server(settings: Settings) -> LanguageServer:
     return server
 
 
-@dataclass(frozen=True)
-class _Documents:
+class _Documents(Struct, frozen=True):
     """The texts that are open in the editor."""
 
     server: LanguageServer

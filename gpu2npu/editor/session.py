@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
+
 from gpu2npu.editor.hover import hover_text
 from gpu2npu.editor.open_project import OpenProject, open_project, resolved, source_of
 from gpu2npu.project.settings import Settings
@@ -18,8 +20,7 @@ from gpu2npu.records import MigratedFile
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The outcome of checking one version of a text, which a file would keep as the bytes `source`."""
 
     project: OpenProject

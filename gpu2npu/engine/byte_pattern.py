@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.rulebook.expression import Expression
@@ -13,8 +14,7 @@ from gpu2npu.rulebook.expression import Expression
 _ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$]", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class BytePattern:
+class BytePattern(Struct, frozen=True):
     """`required` are sets of texts in small letters: of each, every match has one."""
 
     pattern: Expression[bytes]

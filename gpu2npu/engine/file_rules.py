@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import imports_package
 from gpu2npu.engine.matches import Matches
@@ -35,8 +37,7 @@ Handler = Callable[[Any, Scope], "bool | None"]
 Handlers = Mapping[type[Any], Handler]  # of a node, or Quoted
 
 
-@dataclass(frozen=True)
-class Quoted:
+class Quoted(Struct, frozen=True):
     """A string or an f-string, and the literals it is written with; no rule is for its text alone. `text` is that of a
     string that is one literal."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from gpu2npu.engine.matches import ImportSite
 from gpu2npu.python.facts.record import FileFacts
@@ -17,8 +18,7 @@ from gpu2npu.python.tree.syntax import member_of
 from gpu2npu.rulebook.rule import Rulebook
 
 
-@dataclass(frozen=True)
-class Renamed:
+class Renamed(Struct, frozen=True):
     """One imported name under a rule: where it moves, `None` for a name that stays."""
 
     alias: ast.alias

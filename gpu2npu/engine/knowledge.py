@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from gpu2npu.distributions import normalised
 from gpu2npu.engine.marks import Mark
 from gpu2npu.engine.table import RuleTable, Trigger, rule_table, trigger_of
@@ -16,8 +18,7 @@ PlaceHandler = Callable[[Any], "list[Mark] | None"]
 PlaceHandlers = Mapping[type[Any], PlaceHandler]
 
 
-@dataclass(frozen=True)
-class SetVariable:
+class SetVariable(Struct, frozen=True):
     """The value that a variable is set to, and where that stands.
 
     `bare`: a shell reads it, and no quotes are around it.
@@ -28,8 +29,7 @@ class SetVariable:
     bare: bool = False
 
 
-@dataclass(frozen=True)
-class NamedVariable:
+class NamedVariable(Struct, frozen=True):
     """An environment variable whose name stands at `start`, with what it is set to there, if anything."""
 
     name: str
@@ -37,8 +37,7 @@ class NamedVariable:
     given: SetVariable | None = None
 
 
-@dataclass(frozen=True)
-class SettingValue:
+class SettingValue(Struct, frozen=True):
     """The value at `start` below some keys; None where it is a number or the like, whose text is `atom`."""
 
     keys: Sequence[str]
@@ -47,8 +46,7 @@ class SettingValue:
     atom: str = ""
 
 
-@dataclass(frozen=True)
-class KeyedValue:
+class KeyedValue(Struct, frozen=True):
     """A value at `start` by the nearest key alone: an option of the program `of`, or with `*` a key of anything. It is
     None where it is not a string, and the key stands at `start`; it may be one of those `beside` it in a list."""
 
@@ -59,8 +57,7 @@ class KeyedValue:
     beside: Set[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True):
     """A program whose name stands at `start`, and the `words` after it with their places; `alone`: it has none, and
     nothing reads its output. With None for the words it is only looked for, as by `which`."""
 
@@ -70,8 +67,7 @@ class CommandLine:
     alone: bool = False
 
 
-@dataclass(frozen=True)
-class AnyText:
+class AnyText(Struct, frozen=True):
     """A text at `start`, whatever it means."""
 
     text: str

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import Import
 from gpu2npu.records import Bounds, Edit, Found
 from gpu2npu.rulebook.rule import Rule
 
 
-@dataclass(frozen=True)
-class ReceiverQuestion:
+class ReceiverQuestion(Struct, frozen=True):
     """A member edit that depends on what `receiver` is, which only inference across files can find out."""
 
     receiver: ast.expr
@@ -20,8 +21,7 @@ class ReceiverQuestion:
     edit: Edit
 
 
-@dataclass(frozen=True)
-class ImportSite:
+class ImportSite(Struct, frozen=True):
     """An import statement that brings torch into the file.
 
     `names` are the packages and local names it is about, `is_plain` says that it is `import torch`, `is_edited` that it

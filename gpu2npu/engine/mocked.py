@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.engine.code_matching import FLAG_HOLDERS
 from gpu2npu.engine.file_rules import FileRules
@@ -20,8 +22,7 @@ _OPEN = "A mock is given this name; rename it if the code that gets the mock rea
 _PLAIN = (ast.Constant, ast.Dict, ast.JoinedStr, ast.List, ast.Set, ast.Tuple)
 
 
-@dataclass(frozen=True)
-class _Mock:
+class _Mock(Struct, frozen=True):
     """A call that makes or sets up a mock. `holder` is what the mock is bound to: a name, or an attribute."""
 
     call: ast.Call
@@ -29,8 +30,7 @@ class _Mock:
     holder: ast.expr | None
 
 
-@dataclass(frozen=True)
-class _Member:
+class _Member(Struct, frozen=True):
     """A name that a mock is given: a string, `"cuda.return_value"`, or a keyword; `value` is what the mock has by it,
     None where that is not said. `is_shared`: the name is for other code as well, or only perhaps for the mock."""
 

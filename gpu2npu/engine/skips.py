@@ -7,7 +7,8 @@ and before the first code of a file, of which its docstring is none, for the who
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _COMMENT = re.compile(r"#\s*gpu2npu:\s*skip(?:\s*=\s*(?P<rules>[\w-]+(?:\s*,\s*[\w-]+)*))?\s*(?:#|$)")
 # A docstring in three quotes, on lines of its own after blank ones and comments.
@@ -20,8 +21,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 EVERY_RULE = "*"
 
 
-@dataclass(frozen=True)
-class Skips:
+class Skips(Struct, frozen=True):
     """The ids of rules switched off, in the whole file and by line (counted from 1); EVERY_RULE stands for all."""
 
     file: frozenset[str] = frozenset()

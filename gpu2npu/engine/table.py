@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, any_may_be_in, unanchored
 from gpu2npu.engine.required_texts import required_texts
@@ -24,8 +26,7 @@ _WORD = re.compile(rb"\w+")
 IMAGE = "{cann_image}"
 
 
-@dataclass(frozen=True)
-class Trigger:
+class Trigger(Struct, frozen=True):
     """The texts of which a file must have one for any rule to matter.
 
     These are words, words with others that go with them, beginnings of words, and patterns.
@@ -70,8 +71,7 @@ class Trigger:
         return any(word.startswith(self.beginnings) for word in found if word[:length] in heads) if heads else False
 
 
-@dataclass(frozen=True)
-class StringRule:
+class StringRule(Struct, frozen=True):
     """A string rule with its role, and the pattern of the literals it may apply to."""
 
     rule: Rule
@@ -80,8 +80,7 @@ class StringRule:
     literal: Expression[str]
 
 
-@dataclass(frozen=True)
-class RuleTable:
+class RuleTable(Struct, frozen=True):
     """Rules by what they match.
 
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;

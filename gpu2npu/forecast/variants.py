@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _BATCH = re.compile(r"^-{1,2}((per[-_]device[-_])?(train[-_])?(micro[-_])?batch[-_]?size|bs|b)$")
 _MEANS = (
@@ -19,8 +20,7 @@ _MEANS = (
 _ACCUMULATION = re.compile(r"^--(gradient[-_]|grad[-_])?accum(ulation|ulate)?([-_](steps|iter))?$")
 
 
-@dataclass(frozen=True)
-class FurtherRun:
+class FurtherRun(Struct, frozen=True):
     """A run to make: what it is about, the words to add to the command, and the batch that it then has."""
 
     name: str

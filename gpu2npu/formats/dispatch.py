@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
 from gpu2npu.engine.findings import merged
@@ -99,7 +101,7 @@ def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, co
     except SourceReadError:  # the failure of the record, where anything is to be migrated
         return migrated
     without = outside(rulebook, migrated.path, find_skips(file.text).file, frozenset(), context.imported)
-    knowledge = replace(knowledge_for(rulebook, context.version, without), uses_device=context.uses_device)
+    knowledge = dataclasses.replace(knowledge_for(rulebook, context.version, without), uses_device=context.uses_device)
     found = install_findings(file, context.project, knowledge)
     return replace(migrated, findings=merged(migrated.findings, found))
 
@@ -140,7 +142,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     is_script = kind is FileKind.SHELL and not kinds.is_environment_file(path)
     own = own_variables(text) if is_script else frozenset()
     knowledge = knowledge_for(rulebook, context.version, without)
-    knowledge = replace(knowledge, text=text, own=own, uses_device=context.uses_device)
+    knowledge = dataclasses.replace(knowledge, text=text, own=own, uses_device=context.uses_device)
     if kind is FileKind.NOTEBOOK:
         result, edited = _notebook(text, path, rulebook, context, knowledge)
         content = None if result.content is None else file.encode(result.content.decode())

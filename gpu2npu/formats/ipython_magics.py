@@ -7,8 +7,9 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import accumulate
+
+from msgspec import Struct, field
 
 from gpu2npu.python.text.edits import Replacement
 
@@ -28,8 +29,7 @@ _PYTHON = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A code cell, the `number`-th of all cells. `lines` keep their ends; `python` is the cell with masks, one line for
     each of its own, or None where it holds no Python that can be read.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class FormatError(ValueError):
     """A text is not what its name says; the message is for the user."""
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """A value, or a key. From `start` to `end` stands its text, without quotes.
 
     `value` is the string it means, None where it is a number or the like, whose text is `atom`. `places` gives the
@@ -35,13 +35,11 @@ class Scalar:
         return self.start + index if self.places is None else self.places[index]
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(Struct, frozen=True):
     entries: tuple[tuple[Scalar, Node], ...]
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(Struct, frozen=True):
     """A list. Other places take it by its `anchor`; `alias` is for such a place."""
 
     items: tuple[Node, ...]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.engine import Migration, ProjectContext, migrate_python
 from gpu2npu.engine.findings import merged
@@ -31,8 +34,7 @@ _BETWEEN = "#%% 7ad3-cell\n"
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A line of a cell as it stands in the notebook."""
 
     scalar: Scalar
@@ -149,8 +151,8 @@ def _by_cell(replacements: Iterable[Replacement], cells: Sequence[Cell]) -> list
 def _span(span: Span, cells: Sequence[Cell], starts: Sequence[int]) -> Span:
     index = max(bisect_right(starts, span.start_line) - 1, 0)
     above = starts[index] - 1
-    shifted_span = replace(span, cell=cells[index].number, start_line=max(span.start_line - above, 1))
-    return replace(shifted_span, end_line=max(span.end_line - above, 1))
+    shifted_span = dataclasses.replace(span, cell=cells[index].number, start_line=max(span.start_line - above, 1))
+    return dataclasses.replace(shifted_span, end_line=max(span.end_line - above, 1))
 
 
 def _placed_failure(failure: str, cells: Sequence[Cell], starts: Sequence[int]) -> str:
@@ -220,7 +222,7 @@ def _written_file(
     result, edited = migrate_part(cell.text[above:], name, rulebook, context)
 
     def placed(span: Span) -> Span:
-        return replace(span, cell=cell.number, start_line=span.start_line + 1, end_line=span.end_line + 1)
+        return dataclasses.replace(span, cell=cell.number, start_line=span.start_line + 1, end_line=span.end_line + 1)
 
     changes = [replace(change, span=placed(change.span)) for change in result.changes]
     findings = [replace(finding, span=placed(finding.span)) for finding in result.findings]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.distributions import normalised
 from gpu2npu.engine.knowledge import Knowledge
@@ -50,8 +51,7 @@ _TAKING = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Required:
+class Required(Struct, frozen=True):
     """One requirement of a file: where it starts, its normalised name, and its marker as it is written."""
 
     start: int

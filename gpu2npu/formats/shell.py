@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+
+from msgspec import Struct
 
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SetVariable
 from gpu2npu.engine.marks import Mark
@@ -77,8 +79,7 @@ def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:
     return _Reader(text, knowledge, 0, spoken=False).marks()
 
 
-@dataclass(frozen=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     """Reads one piece of shell. `spoken`: it is text that may only be shown, so that nothing uncertain is reported."""
 
     text: str

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 _ENDS_WORD = frozenset(" \t\n;&|()<>")
 # After a command: an alternative to it, or a pipe to a program that shows what it reads.
 _SHOWN = re.compile(r"\|(?:\||&?\s*(?:tee|cat|less|more|head)\b)")
@@ -29,8 +31,7 @@ _ARITHMETIC = re.compile(r"\(\((?P<sum>[^\n;'\"]*?)\)\)")
 _NAME = re.compile(r"(?<![\w$#{!])(?P<name>[A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word from `start` to `end`. `value_start` and `value_end` are inside its quotes where it is quoted as a whole
     or, after `name=` or `--name=`, from there on. `quote` is that quote, empty where there is none."""
 
@@ -48,8 +49,7 @@ class Word:
         return start, self.end, ""
 
 
-@dataclass(frozen=True)
-class Heredoc:
+class Heredoc(Struct, frozen=True):
     """A here-document's text. `raw`: its delimiter is quoted, and nothing is expanded."""
 
     start: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpu2npu.formats.json_reader import unescaped
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar

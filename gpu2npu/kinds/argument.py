@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
-@dataclass(frozen=True)
-class ArgumentMatch(Match):
+class ArgumentMatch(Match, frozen=True):
     """An argument of a call of `of`: by keyword, or by position counted from 0.
 
     With `value`, only where it is that string. Arguments written as one of `unless` are left alone, and so are those in

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.code_matching import FLAG_HOLDERS
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
-@dataclass(frozen=True)
-class AttributeMatch(Match):
+class AttributeMatch(Match, frozen=True):
     """An attribute that is read, `x.is_cuda`, on anything but an object whose class defines it itself.
 
     `of`: only on what a call of this function gave; else on any object.

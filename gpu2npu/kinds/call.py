@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
-@dataclass(frozen=True)
-class CallMatch(ReferenceMatch):
+class CallMatch(ReferenceMatch, frozen=True):
     """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
 
     With `arguments`, only where it is called with so many; with `without`, only where that keyword argument is left to

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
@@ -19,8 +18,7 @@ _CLOSE = re.compile(r"[ \t]*,?[ \t]*\)")
 _OPEN = re.compile(r"[ \t]*\([ \t]*\Z")
 
 
-@dataclass(frozen=True)
-class ClassMatch(ReferenceMatch):
+class ClassMatch(ReferenceMatch, frozen=True):
     """The definition of a class that names the class of a qualified name among its bases."""
 
     base: str

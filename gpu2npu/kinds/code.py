@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
 _PLAIN = ("name", "literal")  # what may be written twice
 
 
-@dataclass(frozen=True)
-class CodeMatch(Match):
+class CodeMatch(Match, frozen=True):
     """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
 
     `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,

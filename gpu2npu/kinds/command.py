@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,8 +23,7 @@ _COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
 _ANY = re.compile(r"\$[A-Z]\w*")
 
 
-@dataclass(frozen=True)
-class CommandMatch(Match):
+class CommandMatch(Match, frozen=True):
     """A program that a script or a subprocess call runs, or a command line of one: its first words, and after them
     options with their values, in any order and among others. A word `$X` is any word."""
 

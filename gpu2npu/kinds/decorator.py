@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
@@ -17,8 +16,7 @@ from gpu2npu.rulebook.match import Json, ReferenceMatch
 from gpu2npu.rulebook.rule import Rule
 
 
-@dataclass(frozen=True)
-class DecoratorMatch(ReferenceMatch):
+class DecoratorMatch(ReferenceMatch, frozen=True):
     """A function or class with a decorator of a qualified name, called or not."""
 
     decorator: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -28,8 +27,7 @@ _SETTERS = frozenset({"setdefault", "putenv", "setenv"})
 _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True)
-class EnvironmentMatch(Match):
+class EnvironmentMatch(Match, frozen=True):
     """An environment variable, in Python and elsewhere; a final `*` stands for any rest of the name, and so does a
     final metavariable, `$X`, which the new name may have too."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec.structs import replace
 
 from gpu2npu.distributions import normalised
 from gpu2npu.engine.file_rules import FileRules, Handlers
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
-@dataclass(frozen=True)
-class ImportMatch(Match):
+class ImportMatch(Match, frozen=True):
     """An import of a module or of something under it. `distributions` are the names that pip knows it by.
 
     A leading `*` stands for any beginning of the name of a module that the project does not have in Python, one at the

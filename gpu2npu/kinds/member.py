@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
-@dataclass(frozen=True)
-class MemberMatch(Match):
+class MemberMatch(Match, frozen=True):
     """A method or attribute of a class and of its subclasses: where it is called, read or assigned, and where a
     subclass of the project defines it."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
-@dataclass(frozen=True)
-class MethodMatch(Match):
+class MethodMatch(Match, frozen=True):
     """A method that is called, `x.cuda(...)`, on a receiver of one of the kinds tensor, module, unknown."""
 
     method: str

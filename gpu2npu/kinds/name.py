@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted
@@ -27,8 +26,7 @@ from gpu2npu.rulebook.rule import Rule
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
-@dataclass(frozen=True)
-class NameMatch(Match):
+class NameMatch(Match, frozen=True):
     """A qualified name and everything under it: `torch.cuda` also matches `torch.cuda.amp.autocast`."""
 
     name: str

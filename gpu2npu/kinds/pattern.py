@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, RuledString
@@ -16,8 +15,7 @@ from gpu2npu.rulebook.match import Evidence, Json, Match
 from gpu2npu.rulebook.rule import Rule
 
 
-@dataclass(frozen=True)
-class PatternMatch(Match):
+class PatternMatch(Match, frozen=True):
     """A part of any string that a regular expression finds."""
 
     pattern: str

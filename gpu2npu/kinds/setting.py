@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,8 +21,7 @@ from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 
-@dataclass(frozen=True)
-class SettingMatch(Match):
+class SettingMatch(Match, frozen=True):
     """A value in YAML, JSON or TOML, in settings of a command line, and a string or number in dictionaries of Python
     code, by the path of its keys: `trainer.*.device`.
 

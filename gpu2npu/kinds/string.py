@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -45,8 +44,7 @@ _SPOKEN = frozenset(
 _LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", "nccl", "gloo", "mpi", "ucc"})
 
 
-@dataclass(frozen=True)
-class StringMatch(Match):
+class StringMatch(Match, frozen=True):
     """A string that stands where its role says it has the meaning, such as a device; without a role, anywhere."""
 
     string: str

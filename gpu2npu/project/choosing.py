@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import Change, MigratedFile, Operation
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Lines of one file that a migration replaces: lines `start` to `end` of the source, from 0, the end exclusive.
 
     `changes` are those that touch these lines; `context` are some lines before and after.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules, modules_joined
@@ -24,8 +25,7 @@ from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The line's `text`; what rules did there; and for each rule with words there that did nothing, the reason."""
 
     text: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
@@ -15,8 +17,7 @@ from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """A name or a string on the line. `word` is the name, or the text of the string; `node` the expression, keyword,
     definition or import that it is the (last) name of; `text` is None of a name."""
 

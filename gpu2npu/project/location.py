@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """The output of a run: it is written below `folder`, in the place of an earlier one if `force` says so. `log_level`
     is how much the log says; `command` is what run_distributed_npu.sh starts for each NPU, a word each; none: it is
     written for a project on several cards only, to be filled in."""
@@ -23,8 +23,7 @@ class Output:
     command: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """The places that a run reads and writes.
 
     `root` is the folder of the project's files, resolved; `only` the one file of it that is looked at, if the source is

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_cpp.sources import native_places
@@ -31,8 +33,7 @@ if TYPE_CHECKING:
 Prepare = Callable[[Session], "FileMigrator"]
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """The preview of a migration: its outcome, and the bytes of each file that it would change."""
 
     outcome: Outcome

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
@@ -50,8 +53,7 @@ class FileMigrator(Protocol):
     def __call__(self, source: bytes, path: str) -> MigratedFile: ...
 
 
-@dataclass(frozen=True)
-class Migrator:
+class Migrator(Struct, frozen=True):
     """Applies a rulebook and the plan of the codemods to the files of one project, and analyses them where there is an
     `analyser`. Picklable, so that workers can have it.
 
@@ -147,7 +149,7 @@ def _with_plugin(context: ProjectContext, plan: Plan) -> ProjectContext:
     """The context of a project in which a codemod may have written an import of torch_npu."""
     if context.has_plugin or not any(edit.rule == PLUGIN for each in plan.rewrites.values() for edit in each.edits):
         return context
-    return replace(context, has_plugin=True)
+    return dataclasses.replace(context, has_plugin=True)
 
 
 def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
@@ -189,7 +191,7 @@ def _method_name(finding: Finding) -> Span:
     """The name of the method alone: a change of what it is called on (`x.cuda().det()`) does not answer for it."""
     span = finding.span
     start = span.end_column - len(finding.api.rpartition(".")[2])
-    return replace(span, start_line=span.end_line, start_column=start)
+    return dataclasses.replace(span, start_line=span.end_line, start_column=start)
 
 
 def _begins_as(one: Span, other: Span) -> bool:

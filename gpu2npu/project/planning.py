@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
@@ -17,8 +18,7 @@ from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.worker_processes import TimeLimitError
 
 
-@dataclass(frozen=True)
-class PartPlanning:
+class PartPlanning(Struct, frozen=True):
     """Plans parts in a pool, where a part may take as long as all of its files. A component that cannot be planned
     fails, and the others go on. Plans that are `stored` are not made again."""
 

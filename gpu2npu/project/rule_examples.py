@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.context import project_imports
@@ -27,8 +28,7 @@ _SECONDS = 180.0
 _IMPORT = re.compile(r"\s*(import|from)\b")  # a line that says less about a match than those that use the name
 
 
-@dataclass(frozen=True)
-class ExampleRun:
+class ExampleRun(Struct, frozen=True):
     """One example (counted from 0) and what came of it: the text `after`, and the `problem`, None if all is well.
     Where it could not be migrated at all, `after` says nothing."""
 

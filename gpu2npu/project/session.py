@@ -6,9 +6,10 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, closing
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head

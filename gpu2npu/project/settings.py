@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice
 from gpu2npu.formats.kinds import OTHER_KINDS
@@ -14,8 +16,7 @@ from gpu2npu.rulebook.select import RuleChoice
 from gpu2npu.support.releases import known_torch_npu, known_version, release_of, unknown_torch_npu, unknown_version
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings that a command line, an API's caller and a project's own file give; empty ones are not said.
 
     `version` is that of PyTorch that a project is written for, `torch_npu` a release of torch_npu, "" for the newest of

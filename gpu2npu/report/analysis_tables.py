@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.report.tables import csv_bytes
 from gpu2npu.report.text import one_line
@@ -14,8 +15,7 @@ LOG_NAME = "pytorch_analysis.txt"
 Row = tuple[str | int, ...]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A CSV file: `rows` have the length of `header`."""
 
     header: tuple[str, ...]

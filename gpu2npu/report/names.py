@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.report.launcher import LAUNCHER_NAME, launcher_bytes
 from gpu2npu.report.log import LOG_LINE, LOG_NAME
@@ -22,8 +23,7 @@ HEAD_BYTES = 256
 _RENAMED = re.compile(r"^(?:gpu2npu_(?:\d+_)?)?(.+?)(?:\.\d+)?$")
 
 
-@dataclass(frozen=True)
-class ReportNames:
+class ReportNames(Struct, frozen=True):
     """`names` maps each report to its file name in the output's root. `replaced` are the project's files that an
     earlier migration wrote and that give way. `kept_launcher`: the project has the launcher, perhaps filled in.
     """

@@ -6,8 +6,9 @@ The names of many functions share a cell, one a line, and no cell has more than 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from gpu2npu.report.analysis_tables import Row, Table
 
@@ -33,8 +34,7 @@ class NeedKind(str, Enum):
     UNKNOWN = "unknown API"
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(Struct, frozen=True):
     """`api` is the name that needs something on the NPU, `evidence` a sentence that says what is known of it."""
 
     kind: NeedKind
@@ -42,8 +42,7 @@ class Need:
     evidence: str
 
 
-@dataclass(frozen=True)
-class Affected:
+class Affected(Struct, frozen=True):
     """A function, method or class of a library that reaches a need; a module, if importing it does.
 
     `names` are those it can be imported by, its own last. `chain` are the functions from itself to the one that has the
@@ -56,8 +55,7 @@ class Affected:
     chain: tuple[tuple[str, str, int], ...]
 
 
-@dataclass(frozen=True)
-class ReachedNeed:
+class ReachedNeed(Struct, frozen=True):
     """A need with everything that reaches it, sorted by the length of the chain and by name."""
 
     need: Need

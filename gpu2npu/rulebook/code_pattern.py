@@ -7,8 +7,9 @@ import builtins
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpu2npu.python.tree.syntax import dotted_name
 from gpu2npu.rulebook.template import ARGS, Piece
@@ -31,8 +32,7 @@ class PatternError(ValueError):
     """A pattern that cannot be used; the text is one sentence for the author of the rule."""
 
 
-@dataclass(frozen=True)
-class CodePattern:
+class CodePattern(Struct, frozen=True):
     """An expression in which some names are metavariables: `pieces` is its text with them as fields, `tree` its tree.
 
     `names` are the nodes that stand for themselves: qualified names, builtins and members of a metavariable's value,

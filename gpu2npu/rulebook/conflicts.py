@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
+
+from msgspec import Struct
 
 from gpu2npu.rulebook.rule import Rule, Rulebook
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """Two rules that both match some place: `first` is applied there, because of `reason`."""
 
     first: Rule

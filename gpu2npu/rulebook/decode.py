@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from gpu2npu.language import add_translation
@@ -68,5 +67,5 @@ def decode_role(entry: dict[str, Any]) -> Role:
 
 def merge_roles(first: Role, second: Role) -> Role:
     """A role that two files say something about."""
-    pairs = ((field.name, getattr(first, field.name), getattr(second, field.name)) for field in fields(Role))
+    pairs = ((name, getattr(first, name), getattr(second, name)) for name in Role.__struct_fields__)
     return Role(**{name: one | other if isinstance(one, frozenset) else one or other for name, one, other in pairs})

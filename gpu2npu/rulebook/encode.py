@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from gpu2npu.rulebook.match import Match
@@ -15,9 +14,7 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
     return _without_empty(
         {
             **{key: getattr(rule, key) or None for key in keys},
-            "where": _without_empty(
-                {field.name: sorted(getattr(rule.where, field.name)) for field in fields(rule.where)}
-            ),
+            "where": _without_empty({name: sorted(getattr(rule.where, name)) for name in rule.where.__struct_fields__}),
             "match": rule.match.encode(),
             "then": _then(rule.then, rule.match),
             "examples": [_example(example) for example in rule.examples],
@@ -45,7 +42,7 @@ def _then(then: Then, match: Match) -> dict[str, Any]:
         "values": dict(then.values),
         "report": _report(then.report, match) if then.report is not None else None,
     }
-    return _without_empty({field.name: encoded.get(field.name, getattr(then, field.name)) for field in fields(then)})
+    return _without_empty({name: encoded.get(name, getattr(then, name)) for name in then.__struct_fields__})
 
 
 def _example(example: Example) -> dict[str, Any]:

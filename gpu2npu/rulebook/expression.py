@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, AnyStr, Generic, TypeVar
+
+from msgspec import Struct
 
 _Found = TypeVar("_Found")
 
@@ -40,8 +41,7 @@ class ExpressionTimeError(Exception):
     """A search with a rule's regular expression takes longer than it may; the text says which rule's."""
 
 
-@dataclass(frozen=True)
-class Expression(Generic[AnyStr]):
+class Expression(Struct, Generic[AnyStr], frozen=True):
     """A regular expression that compiles, of the rule `owner`. All searches raise ExpressionTimeError."""
 
     text: AnyStr

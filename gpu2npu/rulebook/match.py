@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
 
 from gpu2npu.records import FindingKind, Severity
 
@@ -31,8 +31,7 @@ SEVERITIES = {
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Texts without which a file has no match: words that it has all of, or where `pattern` is set, a regular
     expression for its bytes. A last word that ends in a star stands for any word that begins so."""
 
@@ -43,8 +42,7 @@ class Evidence:
 _known: dict[str, type[Match]] = {}
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """The match of a rule. The fields are the keys of the entry in the rule file, the first one called `key` there.
 
     `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep,
@@ -69,7 +67,7 @@ class Match:
     @property
     def index(self) -> str:
         """The text that the rules of the kind are found by in a table of rules."""
-        return str(getattr(self, dataclasses.fields(self)[0].name))
+        return str(getattr(self, self.__struct_fields__[0]))
 
     @property
     def evidence(self) -> Evidence | None:
@@ -221,21 +219,26 @@ class Match:
 
     def encode(self) -> dict[str, Any]:
         """The entry; keys that say nothing are left out."""
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        values = {key: getattr(self, name) for name, key in self._keys() if getattr(self, name) != defaults[name]}
+        defaults = self._defaults()
+        values = {key: getattr(self, name) for name, key in self._keys() if getattr(self, name) != defaults.get(name)}
         return {key: sorted(value) if isinstance(value, frozenset) else value for key, value in values.items()}
 
     @classmethod
     def _keys(cls) -> Iterator[tuple[str, str]]:
         """The fields, each with its key in the rule file."""
-        for index, field in enumerate(dataclasses.fields(cls)):
-            yield field.name, field.name if index else cls.key
+        for index, name in enumerate(cls.__struct_fields__):
+            yield name, name if index else cls.key
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """The defaults of the fields that have one, which are the last."""
+        defaults = cls.__struct_defaults__
+        return dict(zip(cls.__struct_fields__[-len(defaults) :], defaults, strict=True)) if defaults else {}
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
         """The JSON Schema of an entry."""
-        fields = zip(dataclasses.fields(cls), cls._keys(), strict=True)
-        required = [key for field, (_, key) in fields if field.default is dataclasses.MISSING]
+        required = [key for name, key in cls._keys() if name not in cls._defaults()]
         return {"type": "object", "additionalProperties": False, "required": required, "properties": dict(cls.shape)}
 
     @classmethod
@@ -265,8 +268,7 @@ def decode_match(entry: Mapping[str, Any]) -> Match:
     return kind_of(entry).decode(entry)
 
 
-@dataclass(frozen=True)
-class ReferenceMatch(Match):
+class ReferenceMatch(Match, frozen=True):
     """A match by the qualified name of a function or class, which is the first field: a rule is found by its last name,
     also where the project has another name for it."""
 

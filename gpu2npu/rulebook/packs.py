@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.errors import RuleError
@@ -24,8 +25,7 @@ GROUP = "gpu2npu.rules"
 PREFIX = "pack:"
 
 
-@dataclass(frozen=True)
-class Pack:
+class Pack(Struct, frozen=True):
     """One pack that is installed: its name, its distribution with the version, and its rule files."""
 
     name: str

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.match import Match
 from gpu2npu.support.releases import has_fact
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(Struct, frozen=True):
     """The files a rule is for: those whose path fits one of the patterns, that import one of the modules, that do so or
     that imports join to one that does (`nearby`), and that are in a `project` some file of which imports one and no
     file of which imports one of `without`.
@@ -27,8 +28,7 @@ class Where:
     without: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """The finding that a rule reports at a matched place."""
 
     kind: FindingKind
@@ -36,8 +36,7 @@ class Report:
     severity: Severity
 
 
-@dataclass(frozen=True)
-class Addition:
+class Addition(Struct, frozen=True):
     """Code that is added at a match: `what` is base, decorator or statement. A statement goes to a `place`: before or
     after the statement that has the match, first in the function around it, or, as the head of a `with`, around it."""
 
@@ -46,8 +45,7 @@ class Addition:
     place: str = "before"
 
 
-@dataclass(frozen=True)
-class Then:
+class Then(Struct, frozen=True):
     """The actions of a rule on a match; several fields may be set together.
 
     `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
@@ -74,8 +72,7 @@ class Then:
     keep: bool = False
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(Struct, frozen=True):
     """One executed example: `before` becomes `after` (the same text when kept), with a finding of kind `reports`.
 
     `file` is the name of the file it stands in; `version` the PyTorch version, the rule's first one unless given.
@@ -88,8 +85,7 @@ class Example:
     file: str = "example.py"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included; a patch
     release counts as its minor release. `needs` and `lacks` are facts of support.releases: the rule is only for
     releases of torch_npu that have the one, and have not the other.
@@ -142,8 +138,7 @@ def minor_release(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")[:2]))
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(Struct, frozen=True):
     """The places where a bare string has a certain meaning; all words are compared in lower case.
 
     `words`: a variable, parameter, key or flag whose name contains one of them holds such a value.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.rule import Rulebook
 
 
-@dataclass(frozen=True)
-class RuleChoice:
+class RuleChoice(Struct, frozen=True):
     """A choice of rules: `files` of own rules; the ids of the `only` rules to apply (none: all), and of `skip`."""
 
     files: tuple[Path, ...] = ()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ARGS = "args"
 RECEIVER = "receiver"
@@ -20,8 +21,7 @@ class TemplateError(ValueError):
     """A template that cannot be used; the text is one sentence for the author of the rule."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of a template: either text of the code, or a field: a position counted from 0, or a name."""
 
     text: str | None = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.rulebook.check import keyword_in
 from gpu2npu.rulebook.document import type_name
@@ -182,8 +183,7 @@ def _attribute(entry: Entry) -> list[Part]:
     return [("", decode_match({"attribute": old}), then), ("-called", decode_match({"method": old}), then)]
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """A kind of rule: the word for its ids, its keys with their types, and its translation."""
 
     word: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.support.operators import Reached
 from gpu2npu.support.releases import DATA
@@ -13,8 +14,7 @@ from gpu2npu.support.releases import DATA
 TORCH_APIS = DATA / "torch_apis.json"
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One set of operators that calls reached, forward and in their gradients.
 
     `samples` reached it, `plain` of them called without options; `label` is what the others set ("mode='bicubic'").

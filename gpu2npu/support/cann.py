@@ -6,9 +6,10 @@ import json
 import re
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.support.releases import (
     DATA,
@@ -23,8 +24,7 @@ from gpu2npu.support.releases import (
 )
 
 
-@dataclass(frozen=True)
-class Cann:
+class Cann(Struct, frozen=True):
     """A release of CANN ("8.3.RC1") for one of torch_npu, and its image for the 910B ("" where none is known).
 
     `is_listed` is false where Ascend's tables do not name this torch_npu: then it is the CANN of the nearest one before
@@ -61,8 +61,7 @@ _CANN = re.compile(r"(\d+)\.(\d+)\.?(RC)?(\d+)((?:\.\d+)*)(?:[.-]?(alpha|beta)\.
 _NEAREST = 4  # releases that a sentence about an unknown one names
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(Struct, frozen=True):
     """A published pair of torch_npu and CANN, with the torch that torch_npu needs.
 
     `pythons` are those that torch_npu's wheels on PyPI are for, from the oldest; none where PyPI does not have it.

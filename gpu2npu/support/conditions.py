@@ -18,10 +18,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 DTYPES: Final = {
     "floats": ("float16", "bfloat16", "float32", "float64"),
@@ -70,8 +71,7 @@ UNKNOWN: Final = _Mark("UNKNOWN")
 _MISSING: Final = _Mark("MISSING")
 
 
-@dataclass(frozen=True)
-class TensorFacts:
+class TensorFacts(Struct, frozen=True):
     """The facts known of one tensor: None where a fact is not. `dtype` is "float64", `device` "npu" or "cpu"; a
     dimension of `shape` is None where it is not known."""
 
@@ -81,8 +81,7 @@ class TensorFacts:
     device: str | None = None
 
 
-@dataclass(frozen=True)
-class CallFacts:
+class CallFacts(Struct, frozen=True):
     """The facts known of one call: its arguments by name (TensorFacts, lists of them, values of Python, and for what
     has a name in torch that name), and tensors whose argument is not known. An argument that is not in it is UNKNOWN.
     """
@@ -100,8 +99,7 @@ class ConditionError(ValueError):
     """A condition that is not of the language; the message is for who writes the row."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A condition, and what it depends on: `uses` are (argument, attribute), with "" for the value of the argument."""
 
     text: str
@@ -126,8 +124,7 @@ def condition(text: str) -> Condition:
 _Value = Callable[[CallFacts], Any]
 
 
-@dataclass(frozen=True)
-class _Several:
+class _Several(Struct, frozen=True):
     values: tuple[Any, ...]
 
 

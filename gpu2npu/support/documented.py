@@ -8,17 +8,17 @@ was verified; what it does not may work all the same, which the operators of a w
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.support.releases import DATA
 
 DOCUMENTED = DATA / "documented.json"
 
 
-@dataclass(frozen=True)
-class Documented:
+class Documented(Struct, frozen=True):
     """The facts that the documentation states about one name. `dtypes` is empty where it states none."""
 
     supported: bool

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Set
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from gpu2npu.support.releases import DATA, RELEASES
 
@@ -15,8 +16,7 @@ KNOWN_FACTS = DATA / "known_facts.json"
 FALLBACK_SWITCH = "TORCH_NPU_FALLBACK_CPU_DISABLE"
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One fact about APIs in some releases of torch_npu.
 
     `apis` are qualified names, or patterns in which "*" stands for any characters. `since` and `until` are the first

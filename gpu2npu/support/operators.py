@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
+
 from gpu2npu.support.release_tables import SupportTable
 from gpu2npu.support.releases import DATA, RELEASES
 
@@ -109,16 +111,14 @@ def _changes() -> dict[str, Any]:
     return changes
 
 
-@dataclass(frozen=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """An operator that a call reaches, and what PyTorch's composition of it reaches."""
 
     operator: str
     parts: tuple[Reached, ...] = ()
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """Operators that a call needs and the NPU has not: those that fall back, and those PyTorch has not either."""
 
     falls_back: frozenset[str] = frozenset()

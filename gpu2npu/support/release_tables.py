@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.support.releases import (
     DATA,
@@ -52,8 +53,7 @@ def without_repeats(name: str) -> str:
     return _TORCH_IN_TORCH.sub("torch", name) if ".torch" in name else name
 
 
-@dataclass(frozen=True)
-class SupportTable:
+class SupportTable(Struct, frozen=True):
     """One release of torch_npu.
 
     `version` is its version ("2.1.0.post17"), or the PyTorch version that was asked for where PyPI has none for it;

@@ -22,10 +22,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 DATA = Path(__file__).parent / "data"
 TORCH_NPU = DATA / "torch_npu"
@@ -46,8 +47,7 @@ _NEAREST = 3  # versions that a sentence about an unknown one names
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:(rc|\.post)(\d+))?")
 
 
-@dataclass(frozen=True)
-class TorchNpu:
+class TorchNpu(Struct, frozen=True):
     """One release of torch_npu on PyPI: its version, and the wheel that its facts come from. `digest` is that of the
     facts, by `facts_digest`; `base` the version that the data say the difference from."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 TABLE = Path(__file__).parent / "data" / "torch_results.json"
 
 
-@dataclass(frozen=True)
-class TorchResults:
+class TorchResults(Struct, frozen=True):
     """Qualified names ("torch.cat", "torch.Tensor.view"). Those in both `tensor` and `tensors` give one or several
     tensors, by their arguments. `methods` are all public attributes of a Tensor."""
 

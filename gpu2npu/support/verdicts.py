@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.support import facts
 from gpu2npu.support.api_variants import Variant, api_variants
@@ -78,8 +80,7 @@ class VerdictKind(str, Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class ApiVerdict:
+class ApiVerdict(Struct, frozen=True):
     """The verdict on `api`; `evidence` is a sentence that names the release, `advice` what to do instead.
 
     `later` is the release of PyTorch or torch_npu that it came with, where that is a later one.

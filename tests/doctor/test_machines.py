@@ -2,10 +2,10 @@
 
 import json
 import platform
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.doctor import ascend
 from gpu2npu.doctor.examination import examine

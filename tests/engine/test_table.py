@@ -1,10 +1,10 @@
 """Tests of what a file must have for a rule to look at it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.byte_pattern import any_in, unanchored

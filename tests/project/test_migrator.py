@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.cli.main import main

@@ -1,10 +1,10 @@
 """Reports for GitLab and for services that read JUnit, and the numbers by rule."""
 
 import json
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.records import Change, Finding, FindingKind, Operation, PathNote, Severity, Span
 from gpu2npu.report.check.exit_code import above

@@ -1,9 +1,9 @@
 import csv
 import io
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpu2npu.records import (
     Change,

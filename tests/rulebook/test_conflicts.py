@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.kinds.argument import ArgumentMatch

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.records import FindingKind, Severity

@@ -23,14 +23,12 @@ from gpu2npu.rulebook.schema import schema, starter
 MODULE = '''
 """Rules for statements that delete a name."""
 import ast
-from dataclasses import dataclass
 
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import Match
 
 
-@dataclass(frozen=True)
-class DeletedMatch(Match):
+class DeletedMatch(Match, frozen=True):
     deleted: str
 
     key = "deleted"
@@ -62,15 +60,13 @@ class DeletedMatch(Match):
 
 IN_CONFIGURATIONS = '''
 """Rules for the port that a program listens on, wherever a key says that it is one."""
-from dataclasses import dataclass
 
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue
 from gpu2npu.engine.marks import applied
 from gpu2npu.rulebook.match import Match
 
 
-@dataclass(frozen=True)
-class PortMatch(Match):
+class PortMatch(Match, frozen=True):
     port: str
 
     key = "port"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.analysis.affinity.definitions import rms_norm, rotary_embedding, spelled_attention
 from gpu2npu.analysis.affinity.shapes import (
@@ -63,8 +64,7 @@ MATCHERS: Mapping[str, Matcher] = {
 }
 
 
-@dataclass(frozen=True)
-class Affinity:
+class Affinity(Struct, frozen=True):
     """One piece of knowledge. `form` is the vendor's word: torch, function, class or special.
 
     It matches `calls` (qualified name -> replacement) whose keywords are those in `having`, definitions of one of the
@@ -113,8 +113,7 @@ def _decoded(entry: Mapping[str, Any]) -> Affinity:
     )
 
 
-@dataclass(frozen=True)
-class Affinities:
+class Affinities(Struct, frozen=True):
     """The matchers that apply in one release: calls and definitions by name, and the shapes."""
 
     evidence: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
@@ -35,8 +36,7 @@ _DTYPES = frozenset({"float", "bfloat", "half", "double", "int", "uint", "long",
 Places = Iterator[ast.expr | ast.stmt]
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
+class Training(Struct, frozen=True, eq=False):
     """The parts of a file that settings are about: the calls of `_LOADER` and `_DDP` whose arguments are all written
     out, by what is called, and the innermost loops that compute gradients."""
 
@@ -63,8 +63,7 @@ class Training:
 Finder = Callable[[Training], Places]
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One cause, the line to write, and what makes it certain. Nothing is said in files whose text has `unless`."""
 
     id: str

@@ -6,7 +6,8 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
@@ -20,8 +21,7 @@ _WORDS = re.compile(rb"\b(?:CUDAExtension|CppExtension|cpp_extension|load_inline
 _SOURCE_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(Struct, frozen=True):
     """An extension built by the Python file `path`. `name` is what Python imports; `sources` are the file names that
     the call spells out, as they are spelled; `functions` those that load_inline exports. `cuda`: it compiles CUDA code.
     `line` is where it is built.

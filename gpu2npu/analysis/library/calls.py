@@ -6,8 +6,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu.analysis.library.graph import Use, library_name, uses_of
 from gpu2npu.analysis.library.unsupported_functions import read_library
@@ -30,8 +31,7 @@ _KINDS = {
 _WORST_FIRST = (FindingKind.UNSUPPORTED, FindingKind.UNKNOWN, FindingKind.REVIEW)
 
 
-@dataclass(frozen=True)
-class ListedApi:
+class ListedApi(Struct, frozen=True):
     """A function or class of a library that reaches `needs`, names of APIs and operators, sorted; empty where the table
     does not name them."""
 

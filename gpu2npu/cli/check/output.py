@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from gpu2npu.report.check.result import CheckResult
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "lines", "json", "sarif", "github", "gitlab", "junit", "html")
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """The output that is asked for.
 
     `form` is one of FORMATS, `output` the file to write, None for standard output, `bar` that of --fail-on. `docs_url`

@@ -6,10 +6,12 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.cli.check.output import write, write_bytes
 from gpu2npu.project.errors import UsageError
@@ -26,8 +28,7 @@ FILES = ("html", "csv", "parquet", "excel")
 ROWS = ("repository", "cause", "package", "owner")
 
 
-@dataclass(frozen=True)
-class Rollup:
+class Rollup(Struct, frozen=True):
     """The output for many repositories: `form` is one of FORMATS, `output` the file to write, None for standard output,
     `bar` that of --fail-on; `rows` is what a row of a CSV or Parquet table is, one of ROWS; `last` the file of an
     earlier run."""

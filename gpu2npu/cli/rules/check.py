@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from gpu2npu.cli.file_options import jobs_option
 from gpu2npu.cli.language import say

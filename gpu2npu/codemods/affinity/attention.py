@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.codemods.affinity.kind import AffinityKind, Argument, FusedCase, FusedMatch
 from gpu2npu.codemods.affinity.reading import TermReader
@@ -17,8 +19,7 @@ _LEAST = -1e4
 _TURNING = frozenset({"permute", "transpose", "swapaxes"})
 
 
-@dataclass(frozen=True)
-class _Scores:
+class _Scores(Struct, frozen=True):
     """The scores of query and key: `options` are the keywords of scale, mask and bias."""
 
     query: Term

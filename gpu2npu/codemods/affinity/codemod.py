@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.codemods.affinity.catalogue import KINDS, available
 from gpu2npu.codemods.affinity.edit import Planned, planned

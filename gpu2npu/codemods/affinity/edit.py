@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.affinity.kind import FusedMatch
 from gpu2npu.codemods.affinity.reading import TermReader, Within
@@ -20,8 +21,7 @@ _FREE = frozenset({"leaf", "dtype", "const", "float32", "halves"})
 _SIZES = frozenset({"size", "dim"})
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """The expressions that the new call repeats, and the statements to take out, with their lines."""
 
     arguments: tuple[ast.expr, ...]
@@ -34,8 +34,7 @@ def planned(reading: TermReader, node: ast.expr, match: FusedMatch) -> Planned |
     return _Planning(reading, node, match).planned()
 
 
-@dataclass(frozen=True, eq=False)
-class _Planning:
+class _Planning(Struct, frozen=True, eq=False):
     reading: TermReader
     node: ast.expr
     match: FusedMatch

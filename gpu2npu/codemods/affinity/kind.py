@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import Term
@@ -15,8 +16,7 @@ from gpu2npu.records import Bounds, Code
 Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
 
 
-@dataclass(frozen=True)
-class FusedMatch:
+class FusedMatch(Struct, frozen=True):
     """A value that becomes a call of `function`: a name in the module of fused operators, or a qualified one of
     torch's."""
 
@@ -30,8 +30,7 @@ class FusedMatch:
         return tuple(term for term in map(term_of, self.arguments) if term is not None)
 
 
-@dataclass(frozen=True)
-class AffinityReplacement:
+class AffinityReplacement(Struct, frozen=True):
     """Code that takes the place of a node, or of what is `at` a place within it.
 
     Before it comes the name of `function` in the module of fused operators, if there is one; an import from that module
@@ -59,8 +58,7 @@ def term_of(argument: Argument) -> Term | None:
 HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"
 
 
-@dataclass(frozen=True)
-class FusedCase:
+class FusedCase(Struct, frozen=True):
     """Code that defines `f`, before and after; "" where it stays. `shapes` are the sizes of its tensors, by letters
     that stand for sizes, or numbers; `mixes` says that they may have several dtypes."""
 
@@ -82,8 +80,7 @@ class FusedCase:
         return f"{HEAD}{needed}{self.after}" if self.after else ""
 
 
-@dataclass(frozen=True)
-class AffinityKind:
+class AffinityKind(Struct, frozen=True):
     """One kind of rewrite.
 
     `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in

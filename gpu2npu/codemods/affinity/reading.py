@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import Struct
+
 from gpu2npu.codemods.affinity.operations import binary, called, subscript
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
@@ -30,8 +32,7 @@ _NUMBERS = {"math.pi": math.pi, "math.inf": math.inf, "torch.inf": math.inf, "nu
 _FLOAT32 = frozenset({"torch.float32", "torch.float"})
 
 
-@dataclass(frozen=True)
-class Within:
+class Within(Struct, frozen=True):
     """The binding of a name somewhere within a compound statement, or by one that does more than assign it."""
 
     statement: ast.AST

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.model_class import (
     ModelClass,
@@ -61,8 +62,7 @@ _BY_HAND = (
 )
 
 
-@dataclass(frozen=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """The reason why a wrap does not become one in DistributedDataParallel, and what to do instead.
 
     `one_npu` says that the model goes to one NPU without a wrapper; else the wrap stays as it is. `one_process` says

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.card_count import by_world_size, tests_for_processes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.nodes import walk
@@ -34,8 +35,7 @@ _KEEPING = frozenset({"cuda", "detach_", "eval", "float", "half", "load_state_di
 _DEPTH = 3
 
 
-@dataclass(frozen=True, eq=False)
-class ModelClass:
+class ModelClass(Struct, frozen=True, eq=False):
     """A class of the project, and the file that it is in."""
 
     file: ParsedFile

@@ -6,7 +6,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, own_group
 from gpu2npu.codemods.data_parallel.inputs import moved_inputs
@@ -44,8 +45,7 @@ _PREFIX = "Names in checkpoints begin with `module.`, as those of the wrapped mo
 _DEPENDENT = frozenset({"load_state_dict", "module", "state_dict"})
 
 
-@dataclass(frozen=True, eq=False)
-class _Use:
+class _Use(Struct, frozen=True, eq=False):
     """One use of a model that was wrapped."""
 
     file: ParsedFile

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.concern import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, other_values, spell_distributed
@@ -31,8 +32,7 @@ _REBOUND = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class DataParallelReference:
+class DataParallelReference(Struct, frozen=True, eq=False):
     """One expression that names DataParallel. `is_test` says that it is compared with a class, or an annotation."""
 
     file: ParsedFile

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.concern import DATA_PARALLEL
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
@@ -27,8 +28,7 @@ _STORING = frozenset({"add_module", "append", "extend", "insert", "register_modu
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
 
 
-@dataclass(frozen=True, eq=False)
-class Wrap:
+class Wrap(Struct, frozen=True, eq=False):
     """`nn.DataParallel(m, ...)`: the call, its argument for the module, and the `whole` with the `.cuda()` or
     `.to(device)` behind it, which is the call itself if there is none."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.elsewhere.counterparts import counterparts, registers_twice
 from gpu2npu.engine.elsewhere.cuda import CudaBranches, cuda_branches, tests_for_cuda
@@ -16,8 +17,7 @@ from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.records import Bounds
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+class Elsewhere(Struct, frozen=True):
     """`branches` never run on an NPU, since what stands beside them is for it; `cuda` is what only CUDA's own code
     stands under."""
 

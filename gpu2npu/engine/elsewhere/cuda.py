@@ -7,7 +7,8 @@ import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
 from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
@@ -65,8 +66,7 @@ _ATTENTION_TEXT = re.compile(r"xformers|\bflash[-_ ]?att", re.IGNORECASE)
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 
 
-@dataclass(frozen=True)
-class CudaBranches:
+class CudaBranches(Struct, frozen=True):
     """Code of CUDA's own, by the places of what decides whether it runs.
 
     `conditions` stay as they are. Where a condition is a name that other code may ask as well, `named` has its place

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.elsewhere.foreign_calls import ForeignCalls, is_read, values_of
 from gpu2npu.engine.elsewhere.own_functions import called_function
@@ -39,8 +40,7 @@ _MOVES = frozenset({"cuda", "to"})
 _MAX_STEPS = 10
 
 
-@dataclass(frozen=True)
-class _Given:
+class _Given(Struct, frozen=True):
     """A name or `self.x` that is given to a package, with the values that it stands for."""
 
     place: Bounds
@@ -48,8 +48,7 @@ class _Given:
     rule: Rule
 
 
-@dataclass(frozen=True)
-class _Value:
+class _Value(Struct, frozen=True):
     """A value of a name: where it stands, and whether it is a device, and no tensor or module on one."""
 
     place: Bounds

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Definition, Names
@@ -45,8 +46,7 @@ def gives_cuda(value: ast.expr, names: Names, table: RuleTable) -> bool:
     return qualified is not None and foreign_rule(qualified, names, table) is not None
 
 
-@dataclass(frozen=True)
-class ForeignCalls:
+class ForeignCalls(Struct, frozen=True):
     """Finds the rule for the foreign package that a call in one file reaches."""
 
     names: Names

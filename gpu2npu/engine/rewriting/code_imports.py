@@ -6,8 +6,9 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
@@ -44,8 +45,7 @@ class CodeReplacement(NamedTuple):
         return (old, name) if isinstance(old, ast.Name) and is_name and name is not None and "." in name else None
 
 
-@dataclass(frozen=True)
-class Spelled:
+class Spelled(Struct, frozen=True):
     """The qualified names of a replacement as a file spells them, and the modules that it must import for that."""
 
     spelled: dict[str, str]

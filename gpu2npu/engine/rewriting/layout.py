@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import Code, Edit, FindingKind, Found, MovedLines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
@@ -12,8 +12,7 @@ from gpu2npu.support.release_tables import SupportTable, has_cuda_name, has_npu_
 from gpu2npu.support.releases import since_when
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(Struct, frozen=True):
     """The new names in one file, whose edits and findings go to `matches`."""
 
     table: RuleTable

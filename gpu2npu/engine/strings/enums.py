@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.engine.strings.places import UNSURE, YES, Siblings, StringPlace, beside, strings_of
 from gpu2npu.engine.strings.words import is_word

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
@@ -24,8 +25,7 @@ _OTHERS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """The answer of the uses of a value: a verdict, and the way to the use that decides or is not known."""
 
     verdict: str

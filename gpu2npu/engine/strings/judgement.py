@@ -6,7 +6,8 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.features import enables_feature

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.engine.strings.forms import indexes
 from gpu2npu.python.meaning.names import Names
@@ -123,8 +124,7 @@ def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
         yield node.values if isinstance(node, ast.JoinedStr) else elements(node)
 
 
-@dataclass(frozen=True)
-class StringPlace:
+class StringPlace(Struct, frozen=True):
     """A string's place: the expression that it is, the scope it is in, and what a rule would write there."""
 
     node: ast.expr

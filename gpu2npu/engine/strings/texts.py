@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.text.literals import Literal, LiteralError, literals
 from gpu2npu.python.tree.file import PythonFile
@@ -12,8 +13,7 @@ from gpu2npu.python.tree.syntax_tree import parse_expression
 from gpu2npu.records import Bounds
 
 
-@dataclass(frozen=True)
-class StringText:
+class StringText(Struct, frozen=True):
     """The text of one literal, or one text between the braces of an f-string.
 
     `node` is the expression that it is part of, or is. `place` is what an edit replaces: `opening`, `raw` and

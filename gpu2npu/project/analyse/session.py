@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpu2npu import __version__
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
@@ -28,8 +29,7 @@ from gpu2npu.report.text import counted
 SUFFIX = "analysis"
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """A copy of the project that an analysis writes beside its tables: in `folder` of the output ("" for the output
     itself), with `files`, by path, added or in the place of what the project has."""
 
@@ -37,8 +37,7 @@ class Copy:
     files: Mapping[str, bytes]
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True):
     """The result of one mode: tables by file name, and what it could not look at."""
 
     tables: Mapping[str, Table]
@@ -46,8 +45,7 @@ class Result:
     copies: tuple[Copy, ...] = ()
 
 
-@dataclass(frozen=True)
-class AnalysisChoice:
+class AnalysisChoice(Struct, frozen=True):
     """The request for an analysis, beyond what a migration is asked.
 
     `modes` are names of modes, `fix` says to write a copy with the safe replacements, `apis` are tables that an

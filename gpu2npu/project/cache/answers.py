@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpu2npu.project.cache.store import Store, file_digests, name_of
 from gpu2npu.records import Change, Finding, MigratedFile
@@ -24,16 +25,14 @@ if TYPE_CHECKING:
 _BETWEEN_WRITES = 2.0  # seconds: answers that a killed run loses
 
 
-@dataclass(frozen=True)
-class FileAnswer:
+class FileAnswer(Struct, frozen=True):
     """The answer about a file: its record, without the content that a migration would write, and its diff."""
 
     file: MigratedFile
     diff: str = ""
 
 
-@dataclass(frozen=True)
-class _Stored:
+class _Stored(Struct, frozen=True):
     """An answer as it is stored. `depends` are hexadecimal digits."""
 
     changes: tuple[Change, ...]

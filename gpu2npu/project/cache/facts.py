@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import msgspec
+from msgspec import Struct
 
 from gpu2npu.project.cache.store import Store, name_of
 from gpu2npu.python.facts.record import FileFacts, decoded
 
 
-@dataclass(frozen=True)
-class StoredFacts:
+class StoredFacts(Struct, frozen=True):
     """The place of the facts of a project's files. `contents` has the digest of each file by path."""
 
     store: Store

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.codemods.plan import PlannedPart, ProjectPart
 from gpu2npu.project.cache.store import Store, name_of
 
 
-@dataclass(frozen=True)
-class StoredPlans:
+class StoredPlans(Struct, frozen=True):
     """The place of the plans for a project's parts. `contents` has the digest of each Python file by path."""
 
     store: Store

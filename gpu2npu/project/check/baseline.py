@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.tree.atomic import write_atomically
@@ -16,8 +18,7 @@ FORMAT = 1
 _MAX_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, order=True)
-class Known:
+class Known(Struct, frozen=True, order=True):
     """One known finding. The rule and the api are for people who read the file; the fingerprint decides."""
 
     fingerprint: str
@@ -25,8 +26,7 @@ class Known:
     api: str
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """Known findings by the path of their file, relative to the folder that the baseline is in, with "/"."""
 
     findings: Mapping[str, Collection[Known]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def read_baseline(file: Path) -> Baseline:
 def write_baseline(baseline: Baseline, file: Path) -> None:
     """Sorted, so that the same findings make the same bytes. Raises OutputError."""
     findings = {
-        path: [vars(known) for known in sorted(entries)]
+        path: [asdict(known) for known in sorted(entries)]
         for path, entries in sorted(baseline.findings.items())
         if entries
     }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import UsageError
@@ -15,8 +17,7 @@ from gpu2npu.support.chips import DEFAULT_CHIP, chip_families
 from gpu2npu.support.releases import RELEASES
 
 
-@dataclass(frozen=True)
-class CheckChoice:
+class CheckChoice(Struct, frozen=True):
     """The choices of a check, beside its settings. `select` and `ignore` are ids of rules, or patterns such as
     "cuda-*", to report and not to report. `cache` is the folder of the cache, None for no cache. `diffs` asks for the
     diff of each file. `settings_of` is the folder whose own settings count, None for those of each source; `root` the
@@ -35,8 +36,7 @@ class CheckChoice:
 DEFAULT_CHOICE = CheckChoice()
 
 
-@dataclass(frozen=True)
-class SourceTree:
+class SourceTree(Struct, frozen=True):
     """One source of a check: `prefix` is what goes before its paths to make them paths from the root of the check;
     `excluded_above` patterns are about paths from the folder that is `above` it and has the settings."""
 

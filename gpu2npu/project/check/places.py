@@ -7,7 +7,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.python.text.source import SourceReadError, read_settings, read_source
 from gpu2npu.records import Finding, MigratedFile
@@ -19,8 +21,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _HEADER = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 
 
-@dataclass(frozen=True)
-class _Text:
+class _Text(Struct, frozen=True):
     """A file, or a cell of a notebook: `first` is the file's line that its first one is."""
 
     lines: Sequence[str]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.flow.reachability import called_later, may_fail, names_in, run_names, tree_of
 from gpu2npu.python.project.project import Project
@@ -21,8 +22,7 @@ from gpu2npu.python.tree.syntax import (
 )
 
 
-@dataclass(frozen=True)
-class _Imported:
+class _Imported(Struct, frozen=True):
     """An import statement of the project's own files: their paths, and the local name of each name that it brings in.
     `within` is the definition that it waits for a call of, "" where it is done at once; `is_choice` where the importer
     goes on without it, or a condition in that definition decides."""
@@ -33,8 +33,7 @@ class _Imported:
     is_choice: bool
 
 
-@dataclass(frozen=True)
-class _Code:
+class _Code(Struct, frozen=True):
     """A file: its imports of the project's own files, the names in code that runs with it, and those in each of its
     definitions at the top."""
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpu2npu.records import FindingKind, Operation, Severity
 from gpu2npu.report.check.causes import causes_of, is_open

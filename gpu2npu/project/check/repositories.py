@@ -9,8 +9,10 @@ import time
 from collections.abc import Generator
 from concurrent.futures import Executor
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu import __version__
 from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice
@@ -29,8 +31,7 @@ _LONGEST_PATH = 4096
 _MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class RepositoryTask:
+class RepositoryTask(Struct, frozen=True):
     """One repository to check. `program` is the version of gpu2npu that asks: a worker of another one refuses."""
 
     path: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpu2npu.distributions import normalised
 from gpu2npu.project.cache.store import Store, file_digests, name_of
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from gpu2npu.rulebook.rule import Rule
 
 
-@dataclass(frozen=True)
-class RuleNotes:
+class RuleNotes(Struct, frozen=True):
     """The notes on rules by their ids, and a sentence for each distribution that a plugin brings to Ascend."""
 
     rules: dict[str, RuleNote]

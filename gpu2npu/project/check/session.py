@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu import __version__
 from gpu2npu.near_names import did_you_mean
@@ -43,8 +45,7 @@ from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import pytorch_of
 
 
-@dataclass(frozen=True)
-class _Checked:
+class _Checked(Struct, frozen=True):
     """The result of checking one source tree, with paths from the root of the check."""
 
     files: tuple[CheckedFile, ...]
@@ -140,7 +141,7 @@ def _filtered(file: CheckedFile, reported: set[str]) -> CheckedFile:
 def _sum(parts: Iterable[NativeCode]) -> NativeCode:
     total = NativeCode()
     for part in parts:
-        total = NativeCode(**{name: getattr(total, name) + getattr(part, name) for name in vars(total)})
+        total = NativeCode(**{name: getattr(total, name) + getattr(part, name) for name in total.__struct_fields__})
     return total
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path, PurePath
+
+from msgspec.structs import replace
 
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.check.choice import CheckChoice

@@ -7,7 +7,9 @@ import than all that it does. The record of a tree has the names of the answers 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.project.cache.answers import FileAnswer, stored_answers
 from gpu2npu.project.cache.store import Store, content_digests, file_digests, name_of
@@ -16,24 +18,21 @@ from gpu2npu.records import MigratedFile
 from gpu2npu.report.check.result import NativeCode
 
 
-@dataclass(frozen=True)
-class TreeAnswers:
+class TreeAnswers(Struct, frozen=True):
     """The answers about a tree: that of each file that is looked into, by path, and its own C++ and CUDA."""
 
     entries: Mapping[str, FileAnswer]
     native: NativeCode
 
 
-@dataclass(frozen=True)
-class _TreeRecord:
+class _TreeRecord(Struct, frozen=True):
     """`files` has the name of the answer about each file, "" where it says nothing."""
 
     files: dict[str, str]
     native: NativeCode
 
 
-@dataclass(frozen=True)
-class StoredTree:
+class StoredTree(Struct, frozen=True):
     """The place of the answers about a tree as it is now, under one configuration."""
 
     store: Store

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
 
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.records import MigratedFile
 
 
-@dataclass(frozen=True)
-class TracedFile(MigratedFile):
+class TracedFile(MigratedFile, frozen=True):
     """`depends` are other files of the project: while they stay as they are, so does the rest of the record. It has one
     bit for each file, in the order of their paths; -1 is every file."""
 
@@ -30,7 +28,7 @@ class TracedMigrator:
         if self._dependencies is None:
             project = self._migrator.context.project
             self._dependencies = Dependencies(sorted(project.files), (project.consulted,), project.grown)
-        record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
+        record = {name: getattr(file, name) for name in MigratedFile.__struct_fields__}
         return TracedFile(**record, depends=self._dependencies.of(path))
 
 

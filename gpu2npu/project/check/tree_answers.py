@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
 from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, own_facts, shared_facts
@@ -53,8 +55,7 @@ def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
     return FileAnswers(files.session.store, shared, files.session.digests)
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Struct, frozen=True):
     """The files of a tree that are looked into, and the answer about each, with its name in the store, as it is
     found."""
 

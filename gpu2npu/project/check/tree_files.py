@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.project.check.choice import CheckChoice, SourceTree
 from gpu2npu.project.session import Session
 
 
-@dataclass(frozen=True)
-class TreeFiles:
+class TreeFiles(Struct, frozen=True):
     """A tree with its session, and the contents of files by path: `others` are those of other kinds than Python that a
     migration looks into, `native` those that may hold C++ or CUDA code."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
@@ -24,8 +26,7 @@ from gpu2npu.rulebook import Rulebook, load_rulebook
 _UNOWNED = frozenset({"string", "method", "attribute"})  # kinds that match whatever object or file it is
 
 
-@dataclass(frozen=True)
-class Learned:
+class Learned(Struct, frozen=True):
     """The rules that are proposed, and what they come to.
 
     `by_hand` is the number of lines in which the two versions differ, `without` how many of them the rules that were

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpu2npu.rulebook.match import Json
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A text that an example may show: the file name that says its kind, and the text before."""
 
     file: str
     text: str
 
 
-@dataclass(frozen=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """One difference: what a rule for it matches and does then, as in a rule file, and the place before (line from 1).
 
     `samples` are texts that have the place, the shortest first. A name that stays as it is is observed too, as renamed

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.engine import without_own
 from gpu2npu.project.migration import preview_project
@@ -17,8 +19,7 @@ from gpu2npu.rulebook.rule import Rulebook
 Texts = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class LineDifference:
+class LineDifference(Struct, frozen=True):
     """Lines of one file that differ: its path, the first line (from 1) of `before`, and both texts."""
 
     path: str

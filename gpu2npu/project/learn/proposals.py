@@ -6,10 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.project.learn.observed import Observed, Sample
 from gpu2npu.project.rule_examples import run_example
@@ -25,8 +27,7 @@ _MOST_EXAMPLES = 2
 _LONGEST_ID = 60
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A rule, the differences that speak for it by their places, and texts that its examples can show."""
 
     rule: Rule

@@ -13,22 +13,22 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from gpu2npu.project.errors import UsageError
 from gpu2npu.records import PathNote
 
 _SKIPPED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """A symbolic link to write: `target` is its text."""
 
     path: str
     target: str
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A project's paths, relative to its root with forward slashes, each tuple sorted."""
 
     folders: tuple[str, ...] = ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class ProjectReader:
+
+class ProjectReader(Struct, frozen=True):
     """Gives the bytes of a file by its path in the project. Picklable. Raises OSError."""
 
     root: Path

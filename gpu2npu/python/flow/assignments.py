@@ -7,14 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Key, Place, enclosing_class
 from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import elements, last_name
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(Struct, frozen=True):
     """The value of a name or an attribute: `steps` into the value of an expression, which is made for the call `via` if
     it is what a function returns."""
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.flow.assignments import Assignments, Value
 from gpu2npu.python.project.program import ParsedFile, Program
@@ -46,8 +47,7 @@ _CLASS_DEPTH = 8
 _MOST_CONTAINERS = 50
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(Struct, frozen=True):
     """A call that makes a value, and the call of the function around it for which it does so, if that is known."""
 
     place: CallPlace

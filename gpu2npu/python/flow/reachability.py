@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from msgspec import Struct
+
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import parsed_file
@@ -40,16 +42,14 @@ PLAIN_DECORATORS = frozenset(
 TEST_FILE = r"test_\w+\.py|\w+_test\.py"
 
 
-@dataclass(frozen=True, eq=False)
-class _Code:
+class _Code(Struct, frozen=True, eq=False):
     """A piece of code: the names in it, but for those inside of definitions, and its decorated definitions."""
 
     names: frozenset[str]
     decorated: Sequence[Definition]
 
 
-@dataclass(frozen=True, eq=False)
-class NamesInFile:
+class NamesInFile(Struct, frozen=True, eq=False):
     """The names in a file by the code they stand in: `imported` is run when the file is imported, `started` when it is
     a script, and `bodies` when its definitions are called. `owners` are the classes of methods."""
 
@@ -112,8 +112,7 @@ def _written(node: ast.AST) -> Iterator[str]:
         yield from node.names
 
 
-@dataclass(frozen=True, eq=False)
-class DefinitionIndex:
+class DefinitionIndex(Struct, frozen=True, eq=False):
     """The definitions of some files by name, with their code and their classes. Many programs share one."""
 
     loaded: Sequence[NamesInFile]

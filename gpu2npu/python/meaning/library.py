@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 def _same(name: str) -> str:
@@ -22,8 +23,7 @@ def _no_types(name: str) -> frozenset[str]:
     return frozenset()
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """The library that a project is written for, as far as names and kinds of objects need it. Picklable.
 
     `packages` are its top-level packages, by which a name may be used that nothing binds (in a cell of a notebook).

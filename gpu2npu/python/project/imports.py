@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from gpu2npu.python.facts.record import Exports, FileFacts
 from gpu2npu.python.meaning.names import ModuleNames
@@ -18,8 +19,7 @@ from gpu2npu.python.tree.syntax import member_of
 _BY_NAME = frozenset({"import_module", "__import__"})
 
 
-@dataclass(frozen=True)
-class ImportGraph:
+class ImportGraph(Struct, frozen=True):
     """`imports` has, for each file, the project's files that it imports; `importers` the other way round."""
 
     imports: Mapping[str, frozenset[str]]

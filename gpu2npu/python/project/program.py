@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
+
+from msgspec.structs import asdict
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
@@ -18,8 +19,7 @@ _Answer = TypeVar("_Answer")
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
-@dataclass(frozen=True, eq=False)
-class ParsedFile(PythonFile):
+class ParsedFile(PythonFile, frozen=True, eq=False):
     """A file, what its names mean, and its nodes by their types."""
 
     names: Names
@@ -28,7 +28,7 @@ class ParsedFile(PythonFile):
     @classmethod
     def of(cls, names: Names) -> ParsedFile:
         """The file that some names are of."""
-        return cls(**vars(names.file), names=names, kinds=by_kind(names.file.tree))
+        return cls(**asdict(names.file), names=names, kinds=by_kind(names.file.tree))
 
     def nodes(self, kind: type[_Node]) -> Sequence[_Node]:
         """The nodes of a type, in the order of the source."""

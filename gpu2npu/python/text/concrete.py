@@ -10,8 +10,9 @@ import ast
 import io
 import tokenize
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.tree.file import PythonFile
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 Bounds = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class Concrete:
+class Concrete(Struct, frozen=True, eq=False):
     """A piece of code as LibCST sees it: `root`, and the offsets in the file between which each node lies."""
 
     root: cst.Module

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from gpu2npu.python.text.offsets import holds, splice
 from gpu2npu.records import Bounds, Edit
@@ -23,8 +24,7 @@ class Replacement(NamedTuple):
     new: str
 
 
-@dataclass(frozen=True, eq=False)
-class _Row:
+class _Row(Struct, frozen=True, eq=False):
     """Edits beside each other, in the order of the text, and the offsets at which they begin."""
 
     nodes: list[_Node] = field(default_factory=list)
@@ -47,8 +47,7 @@ class _Row:
         return node if node is not None and end <= node.end and (node.start, node.end) != (start, end) else None
 
 
-@dataclass(frozen=True, eq=False)
-class _Node:
+class _Node(Struct, frozen=True, eq=False):
     """An edit and those inside of it."""
 
     edit: Edit

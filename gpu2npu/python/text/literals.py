@@ -7,7 +7,8 @@ them only from 3.12 on. This reads them on every version by one grammar, that of
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _OPENING = re.compile(r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')")
 # White space, comments and joined lines between literals, and the parentheses that may be around some of them.
@@ -26,8 +27,7 @@ _NAME = re.compile(r"\w+")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
-@dataclass(frozen=True)
-class LiteralPart:
+class LiteralPart(Struct, frozen=True):
     """A piece of an f-string's inside: text, or with `is_code` an expression, the braces and what follows it (a
     conversion, a format) not counted. `format` are the parts of the format behind the colon."""
 
@@ -37,8 +37,7 @@ class LiteralPart:
     format: tuple[LiteralPart, ...] = ()
 
 
-@dataclass(frozen=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """One string literal between the offsets `start` and `end`; its inside lies between `inner` and `inner_end`.
 
     `parts` are those of an f-string, empty for any other.

@@ -7,17 +7,17 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
+
+from msgspec import Struct
 
 from gpu2npu.records import Bounds, Span
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """The lines of a text: `starts` are the offsets of their first characters, for the ends \\n, \\r\\n and \\r."""
 
     text: str

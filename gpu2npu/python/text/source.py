@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 import tokenize
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n|$)")
 # The longer marks first: that of UTF-16 is the beginning of one of UTF-32.
@@ -22,8 +23,7 @@ class SourceReadError(ValueError):
     """The bytes are not the text their encoding says; the message is for the user."""
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A decoded file: `text` without the byte order mark, and how to encode it again."""
 
     path: str

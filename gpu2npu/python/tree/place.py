@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeGuard, TypeVar
+
+from msgspec import Struct
 
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.tree.syntax import (
@@ -29,8 +30,7 @@ _Node = TypeVar("_Node", bound=ast.AST, covariant=True)
 Key = str | int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Place(Generic[_Node]):
+class Place(Struct, Generic[_Node], frozen=True, eq=False):
     """An expression or a statement, and the file it stands in."""
 
     file: ParsedFile

@@ -6,6 +6,8 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from msgspec.structs import asdict
+
 from gpu2npu.records import Change, Span
 from gpu2npu.report.check.causes import causes_of, group_of
 from gpu2npu.report.check.result import (
@@ -44,7 +46,7 @@ def json_report(result: CheckResult) -> str:
         "known": result.known,
         "expired": result.expired,
         "files_checked": len(result.files),
-        "native": vars(result.native),
+        "native": asdict(result.native),
         "failures": [{"path": path, "reason": reason} for path, reason in result.failures],
         "notes": [{"path": note.path, "reason": note.reason} for note in result.notes if not note.failed],
         "files": [_file(file) for file in reported],
@@ -104,8 +106,8 @@ def _readiness(readiness: Readiness) -> dict[str, Any]:
         "review": readiness.review,
         "blocking": readiness.blocking,
         "effort_hours": [round(readiness.effort.low, 1), round(readiness.effort.high, 1)],
-        "effort_reasons": [vars(reason) for reason in readiness.effort.reasons],
-        "effort_apart": [vars(reason) for reason in readiness.effort.apart],
+        "effort_reasons": [asdict(reason) for reason in readiness.effort.reasons],
+        "effort_apart": [asdict(reason) for reason in readiness.effort.apart],
         "blockers": [_cause(cause) for cause in readiness.blockers],
         "apart": {part.value: count for part, count in readiness.apart},
         "plugin": readiness.plugin,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from gpu2npu.records import Change, Finding, FindingKind, PathNote, Severity
 
@@ -30,8 +31,7 @@ class Part(str, Enum):
     DEFERRED = "imports inside functions"  # done only when the function is called
 
 
-@dataclass(frozen=True)
-class CheckedFinding:
+class CheckedFinding(Struct, frozen=True):
     """A finding and where it stands.
 
     `line` is its line in the file as an editor counts (for a notebook, `finding.span` counts within a cell). `source`
@@ -56,8 +56,7 @@ class CheckedFinding:
         return self.finding.kind
 
 
-@dataclass(frozen=True)
-class CheckedFile:
+class CheckedFile(Struct, frozen=True):
     """One file that a check looked into. `path` is relative to `CheckResult.root`, with forward slashes.
 
     `lines` is how many it has. `changes` are what a migration does by itself; `findings` what it leaves to a person,
@@ -78,8 +77,7 @@ class CheckedFile:
         return tuple(found for found in self.findings if not found.known)
 
 
-@dataclass(frozen=True)
-class RuleNote:
+class RuleNote(Struct, frozen=True):
     """A rule in a report: `why` is a sentence, `page` the page of docs/ about it with its anchor, `section` what stands
     there as Markdown; "" for none."""
 
@@ -89,8 +87,7 @@ class RuleNote:
     section: str = ""
 
 
-@dataclass(frozen=True)
-class NativeCode:
+class NativeCode(Struct, frozen=True):
     """The project's own C++ and CUDA: numbers of files, of lines of CUDA code, of `__global__` kernels, of kernel
     launches, and of operators exported to Python. `apart` of the kernels are not in the program itself."""
 
@@ -102,8 +99,7 @@ class NativeCode:
     apart: int = 0
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together, by `basis`.
     `group` is that of the cause that it is for, "" for none. `constant` says that every project takes these hours."""
 
@@ -116,8 +112,7 @@ class Reason:
     constant: bool = False
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(Struct, frozen=True):
     """An estimate in person-hours, as a range that is the sum of its reasons; the largest reason comes first.
 
     `apart` are reasons of what stands apart from the program, such as its tests and optional kernels: they are in no
@@ -141,8 +136,7 @@ class Effort:
         return Effort(tuple(reason for reason in self.reasons if not reason.constant))
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """Findings that one answer is for, of whatever API.
 
     `group` is 8 hexadecimal digits, the same in every run and report. `names` are the APIs with their numbers of
@@ -178,8 +172,7 @@ class Verdict(str, Enum):
     NO_CUDA = "no-cuda"  # nothing in it is for CUDA
 
 
-@dataclass(frozen=True)
-class Readiness:
+class Readiness(Struct, frozen=True):
     """The state of a project on its way to the NPU.
 
     A use of CUDA is a place that a migration edits or that a finding is about: `automatic` are edited and nothing else
@@ -208,8 +201,7 @@ class Readiness:
         return count / self.uses if self.uses else 0.0
 
 
-@dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """One check of one or several source trees.
 
     `root` is the absolute folder that paths are relative to; `shown_root` what goes before a path that is shown to a
@@ -269,8 +261,7 @@ class CheckResult:
         return tuple(sorted({*files, *((note.path, note.reason) for note in self.notes if note.failed)}))
 
 
-@dataclass(frozen=True)
-class CheckedRepository:
+class CheckedRepository(Struct, frozen=True):
     """One of many repositories, summed up. `error` says why it could not be checked; the numbers are zero then.
 
     `owner` is whom it belongs to, "" where nothing says so; `causes` are those of its findings, the worst first. `page`

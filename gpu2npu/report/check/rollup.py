@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.records import Severity
 from gpu2npu.report.check.result import SEVERITIES, Cause, CheckedRepository, Verdict
@@ -15,8 +16,7 @@ _PACKAGE = re.compile(r"[A-Za-z0-9][\w-]*")
 _NAMED = 5  # names that are shown of a cause
 
 
-@dataclass(frozen=True)
-class CauseTotal:
+class CauseTotal(Struct, frozen=True):
     """One cause over all repositories: in how many `repositories` it is, how many it `blocks`, and of how many it is
     the only blocker (`alone`); its places, and the hours that it costs together."""
 
@@ -33,8 +33,7 @@ class CauseTotal:
     high: float
 
 
-@dataclass(frozen=True)
-class PackageTotal:
+class PackageTotal(Struct, frozen=True):
     """One package that causes are about: in how many repositories, how many it blocks, and in how many places."""
 
     package: str
@@ -44,8 +43,7 @@ class PackageTotal:
     places: int
 
 
-@dataclass(frozen=True)
-class OwnerTotal:
+class OwnerTotal(Struct, frozen=True):
     """The repositories of one owner ("" where none is known), by verdict, and the hours that they cost."""
 
     owner: str
@@ -59,8 +57,7 @@ class OwnerTotal:
     high: float
 
 
-@dataclass(frozen=True)
-class LastRun:
+class LastRun(Struct, frozen=True):
     """The earlier result of a repository: its verdict, "" where it was not checked, blockers and hours."""
 
     verdict: str
@@ -68,8 +65,7 @@ class LastRun:
     high: float
 
 
-@dataclass(frozen=True)
-class Trend:
+class Trend(Struct, frozen=True):
     """A repository against the last run. `word` is better, worse, same, or new; `hours` and `blocking` are what was
     added since, negative for less."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
 
 import pandas as pd
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gpu2npu.report.check.result import SEVERITIES, CheckedRepository
 from gpu2npu.report.check.rollup import (
@@ -32,14 +33,14 @@ _MOST_CHARACTERS = 32_000  # of a cell in Excel, which takes 32,767
 def rollup_tables(repositories: Sequence[CheckedRepository], last: Mapping[str, LastRun]) -> dict[str, pd.DataFrame]:
     """A table for each of ROWS; the repositories that cost most come first."""
     costly = sorted(repositories, key=lambda each: (-_high(each), each.path))
-    totals: dict[str, tuple[type, Iterable[Any]]] = {
+    totals: dict[str, tuple[type[Struct], Iterable[Any]]] = {
         "cause": (CauseTotal, by_cause(repositories)),
         "package": (PackageTotal, by_package(repositories)),
         "owner": (OwnerTotal, by_owner(repositories)),
     }
     tables = {"repository": pd.DataFrame([_row(each, last) for each in costly])}
     for name, (kind, listed) in totals.items():
-        columns = [each.name for each in fields(kind)]  # a table without rows has its header, too
+        columns = kind.__struct_fields__  # a table without rows has its header, too
         tables[name] = pd.DataFrame([_plain(asdict(each)) for each in listed], columns=columns)
     return tables
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.check.result import SEVERITIES, CheckResult
 from gpu2npu.report.text import one_line
 
 
-@dataclass(frozen=True)
-class RuleStatistics:
+class RuleStatistics(Struct, frozen=True):
     """One rule: numbers of `findings`, of their causes, of `edits` that a migration makes, and of files with either.
     `severity` is the worst of its findings, "" where it has none."""
 

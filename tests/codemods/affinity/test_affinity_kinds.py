@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import gpu2npu
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.project import session
@@ -56,7 +57,7 @@ def check(project: Path, cache: bool = True, **options: object) -> CheckResult:
     options.setdefault("version", "2.7.1")
     choice = CheckChoice(cache=folder, diffs=options.pop("diffs", False))  # type: ignore[arg-type]
     result, _ = check_project((project,), Settings(jobs=1, **options), choice)  # type: ignore[arg-type]
-    return dataclasses.replace(result, root="", shown_root="", seconds=0.0)  # what differs from run to run
+    return replace(result, root="", shown_root="", seconds=0.0)  # what differs from run to run
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -1,8 +1,7 @@
 """The verdict of a project and what the rest costs: each cause once."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.project.check.readiness import readiness
 from gpu2npu.records import Finding, FindingKind, Severity, Span

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import os
 import subprocess
@@ -7,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.project.check.choice import DEFAULT_CHOICE
 from gpu2npu.project.check.repositories import RepositoryTask, check_repositories, check_repository, read_repositories
@@ -48,7 +48,7 @@ def test_each_repository_is_summed_up_and_none_stops_the_others(paths: tuple[str
 
 
 def test_a_record_is_one_line_of_json(paths: tuple[str, ...]) -> None:
-    odd = dataclasses.replace(check_all(paths)["one"], path="a\nb\udcff", error="x\u2028y")
+    odd = replace(check_all(paths)["one"], path="a\nb\udcff", error="x\u2028y")
     line = repository_line(odd)
     assert line.isascii() and "\n" not in line
     document = json.loads(line)

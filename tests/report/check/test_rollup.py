@@ -2,10 +2,10 @@
 
 import csv
 import io
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.check.result import Cause, CheckedRepository, Effort, Part, Readiness, Reason, Verdict

@@ -1,10 +1,10 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from jsonschema import Draft4Validator
+from msgspec.structs import replace
 
 from gpu2npu.records import Finding, FindingKind, PathNote, Span
 from gpu2npu.report.check.result import (

@@ -1,9 +1,9 @@
 """A check on a terminal, without one: rich writes to text."""
 
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from gpu2npu.records import Finding, FindingKind, Severity, Span

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpu2npu.codemods.affinity.exclusions.callers import callers_of
 from gpu2npu.codemods.affinity.exclusions.switches import is_switched_off
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
@@ -31,8 +33,7 @@ _MODULES = frozenset({"torch.jit", "torch.func", "functorch"})
 _CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})
 
 
-@dataclass(frozen=True)
-class ScriptedCode:
+class ScriptedCode(Struct, frozen=True):
     """The definitions and statements that are compiled or transformed, and the files of which any may be."""
 
     parts: Set[ast.AST]

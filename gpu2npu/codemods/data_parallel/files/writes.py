@@ -6,8 +6,9 @@ import ast
 import builtins
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.flow.dataflow import Dataflow
@@ -70,8 +71,7 @@ class Effect(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, eq=False)
-class Effects:
+class Effects(Struct, frozen=True, eq=False):
     """The effects of the statements of a program."""
 
     flow: Dataflow

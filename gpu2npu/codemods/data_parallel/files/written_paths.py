@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.files.writes import opens_to_write_call
 from gpu2npu.codemods.program import ParsedFile
@@ -40,8 +41,7 @@ _UNEVEN = frozenset({"__getitem__", "__iter__", "__next__", "collate_fn", "__del
 _DEPTH = 4
 
 
-@dataclass(frozen=True, eq=False)
-class FileRead:
+class FileRead(Struct, frozen=True, eq=False):
     """All ranks go on with a file. They can wait for it below the statement `wait`; None: not all come by."""
 
     wait: ast.stmt | None

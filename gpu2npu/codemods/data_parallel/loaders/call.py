@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.tree.place import AnyPlace, CallPlace
@@ -17,8 +18,7 @@ _POSITIONAL = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class LoaderCall:
+class LoaderCall(Struct, frozen=True, eq=False):
     """`given` has the arguments by parameter, `keywords` the expression after `**`, and `keys` what that is known to
     hold (None: not known). `positional` counts the arguments without a name; -1 if one is starred."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
@@ -25,8 +26,7 @@ _LONG = 120  # characters in a line, beyond which the sampler gets one of its ow
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.UnaryOp)
 
 
-@dataclass(frozen=True)
-class _Terms:
+class _Terms(Struct, frozen=True):
     """The texts that a rewritten call is made of; `shuffle` is what stays of it in the call, if anything."""
 
     ranks: str

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from gpu2npu.codemods.data_parallel.loaders.call_edits import SAMPLER
 from gpu2npu.codemods.data_parallel.loaders.dataset import is_plain
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
@@ -31,8 +33,7 @@ _MESSAGE = "The sampler shuffles by the number of the epoch."
 _DEPTH = 5
 
 
-@dataclass(frozen=True)
-class _Access:
+class _Access(Struct, frozen=True):
     """A loader as code at a place: `text` spells it, and begins with the expression at `place`."""
 
     text: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.codemods.data_parallel.loaders.call import read_call
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
@@ -19,8 +21,7 @@ from gpu2npu.python.tree.syntax import COMPREHENSIONS, Comprehension, defaults, 
 _OTHER = re.compile(r"val|test|eval|dev(?!ice)|held_?out")
 
 
-@dataclass(frozen=True, eq=False)
-class Shared:
+class Shared(Struct, frozen=True, eq=False):
     """A call that also makes loaders that are not trained on. `condition` is true where the training loader is made;
     if it is a new parameter of `function`, the calls `training` pass it. Both are None where they are not known."""
 
@@ -30,8 +31,7 @@ class Shared:
     training: tuple[CallPlace, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingLoader:
+class TrainingLoader(Struct, frozen=True, eq=False):
     """A DataLoader call that makes a training loader."""
 
     place: CallPlace

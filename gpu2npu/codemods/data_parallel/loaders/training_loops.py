@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpu2npu.python.flow.dataflow import Dataflow, Made
 from gpu2npu.python.project.program import ParsedFile
@@ -20,8 +21,7 @@ _LOOPS = (*FORS, ast.While)
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 
 
-@dataclass(frozen=True, eq=False)
-class BatchLoop:
+class BatchLoop(Struct, frozen=True, eq=False):
     """A loop over batches. `source` is the expression that gives them: what a `for` runs over, or is asked by `next`.
 
     `made_by` are the DataLoader calls that `source` may come from. `trains` says whether the
