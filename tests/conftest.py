@@ -71,6 +71,15 @@ def signals_that_end_what_tests_start() -> None:
             signal.signal(number, lambda *_: None)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def parsed_files() -> Iterator[None]:
+    """Free the trees of a module's tests: a test that collects garbage would look through all of them."""
+    yield
+    file = sys.modules.get("gpu2npu.python.tree.file")
+    if file is not None:
+        file.forget_files()
+
+
 @pytest.fixture(autouse=True)
 def signal_handlers() -> Iterator[None]:
     """Commands that run within a test's process leave theirs, which would meet whoever ends a later test."""

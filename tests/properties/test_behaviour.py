@@ -66,8 +66,7 @@ def by_setting() -> dict[Setting, list[Row]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+def run_programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
     """By a row's id and "fails" or "passes": the error of the program, and the rows that it met without one."""
     found: dict[str, list[object]] = {}
     for (version, chip), some in by_setting().items():
@@ -94,21 +93,17 @@ def test_every_row_has_programs() -> None:
     assert [row.id for row in rows() if not (row.fails and row.passes)] == []
 
 
-def test_the_emulator_refuses_what_fails(results: dict[str, list[object]]) -> None:
-    raising = [row.id for row in rows() if row.outcome in (RAISES, HANGS) and row.id not in OF_OLDER_PYTORCH]
-    assert [name for name in raising if results[f"{name} fails"][0] is None] == []
-
-
-def test_the_emulator_takes_what_passes(results: dict[str, list[object]]) -> None:
+def test_the_emulator_does_what_each_row_says(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It refuses what raises or hangs, computes and counts the rest, and takes every program beside a row."""
+    results = run_programs(tmp_path_factory)
+    refused = [row.id for row in rows() if row.outcome in (RAISES, HANGS) and row.id not in OF_OLDER_PYTORCH]
+    computed = [row for row in rows() if row.outcome not in (RAISES, HANGS)]
+    counted = [row for row in computed if row.fails and row.operators]
+    assert [name for name in refused if results[f"{name} fails"][0] is None] == []
     assert {name: each for name, each in results.items() if name.endswith("passes") and each[0] is not None} == {}
-
-
-def test_the_emulator_counts_what_it_meets(results: dict[str, list[object]]) -> None:
-    others = [row for row in rows() if row.outcome not in (RAISES, HANGS) and row.fails and row.operators]
-    assert [row.id for row in others if row.id not in results[f"{row.id} fails"][1]] == []  # type: ignore[operator]
-    assert [row.id for row in others if row.id in results[f"{row.id} passes"][1]] == []  # type: ignore[operator]
-    computed = [row.id for row in rows() if row.outcome not in (RAISES, HANGS)]
-    assert {name: results[f"{name} fails"][0] for name in computed if results[f"{name} fails"][0] is not None} == {}
+    assert [row.id for row in counted if row.id not in results[f"{row.id} fails"][1]] == []  # type: ignore[operator]
+    assert [row.id for row in counted if row.id in results[f"{row.id} passes"][1]] == []  # type: ignore[operator]
+    assert [row.id for row in computed if results[f"{row.id} fails"][0] is not None] == []
 
 
 def test_check_reports_what_fails_and_nothing_beside_it(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from gpu2npu.python.text.offsets import Lines, indentation, line_before, newline_of
 from gpu2npu.python.text.source import SourceFile
@@ -18,8 +19,7 @@ from gpu2npu.python.tree.walk import Use, Walk
 from gpu2npu.records import Span
 
 
-@dataclass(frozen=True, eq=False)
-class PythonFile:
+class PythonFile(Struct, frozen=True, eq=False):
     """A parsed file. `scopes` has the scope that a definition, lambda or comprehension opens, `parents` the node above
     each node, `uses` what `walk` says; `imports` are the import statements, `stars` the modules that stars import."""
 
@@ -178,3 +178,10 @@ def parsed_file(source: SourceFile) -> PythonFile:
     if isinstance(found, TreeError):
         raise TreeError(*found.args)
     return found
+
+
+def forget_files() -> None:
+    """Free the files that were parsed last."""
+    global _recent_size
+    _recent.clear()
+    _recent_size = 0
