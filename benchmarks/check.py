@@ -25,6 +25,21 @@ PACKAGES = (
         "19d647a4d5d903a7c644ca5cde2d86efc3dde7d8c687ae7988806ff2205efa71",
     ),
 )
+# Projects with many devices.
+MIGRATED = (
+    Package(
+        "llamafactory",
+        "0.9.5",
+        "llamafactory-0.9.5-py3-none-any.whl",
+        "10776e9b259798bf65f6c5343f6298f0302e92e9cd47472abe29eef69e286c6a",
+    ),
+    Package(
+        "funasr",
+        "1.4.16",
+        "funasr-1.4.16-py3-none-any.whl",
+        "f95943f6a8111349a1b08907363b048a49e9cb9caa1e3afd8c92970d08bf450d",
+    ),
+)
 VERSION = "2.7.1"
 
 
@@ -32,7 +47,7 @@ MODES = ("torch_apis", "affinity_apis", "third_party", "dynamic_shape")
 
 
 @dataclass(frozen=True)
-class ProjectCost:
+class CheckCost:
     """The cost of a project of `files` Python files with `lines` lines: a check with an empty cache (`cold`), then with
     what that left (`cached`), and each analysis by its name."""
 
@@ -44,12 +59,17 @@ class ProjectCost:
     analyses: dict[str, Run]
 
 
+def large_projects(folder: Path, megatron: Path) -> list[tuple[str, Path]]:
+    """The projects whose migration is measured, by name; fetched as those of `project_trees`."""
+    return [("megatron-core", megatron), *((package.name, fetch_package(package, folder)) for package in MIGRATED)]
+
+
 def project_trees(folder: Path, megatron: Path) -> list[tuple[str, Path]]:
     """The projects by name, fetched below `folder` where they are not yet. Raises ArchiveError."""
     return [("megatron-core", megatron), *((package.name, fetch_package(package, folder)) for package in PACKAGES)]
 
 
-def measure_project(name: str, tree: Path, scratch: Path) -> ProjectCost:
+def measure_cost(name: str, tree: Path, scratch: Path) -> CheckCost:
     """Raises CalledProcessError when a command ends with another exit code than 0 and 1."""
     size = measure(tree)
     check = ["check", tree, "-v", VERSION, "-q", "--cache-dir", scratch / f"cache-{name}", "-o", "/dev/null"]
@@ -58,19 +78,19 @@ def measure_project(name: str, tree: Path, scratch: Path) -> ProjectCost:
         mode: _run(["analyse", "-i", tree, "-o", scratch / f"{name}-{mode}", "-v", VERSION, "-m", mode])
         for mode in MODES
     }
-    return ProjectCost(name, size.files, size.lines, cold, cached, analyses)
+    return CheckCost(name, size.files, size.lines, cold, cached, analyses)
 
 
 def _run(arguments: list[str | Path]) -> Run:
     return run([sys.executable, "-m", "gpu2npu", *arguments], accepted=(0, 1))
 
 
-def format_projects(costs: list[ProjectCost]) -> str:
+def format_costs(costs: list[CheckCost]) -> str:
     """Two lines a project."""
     return "\n".join(f"{_check_line(cost)}\n{_analyse_line(cost)}" for cost in costs)
 
 
-def _check_line(cost: ProjectCost) -> str:
+def _check_line(cost: CheckCost) -> str:
     faster = cost.cold.seconds / cost.cached.seconds
     return (
         f"check {cost.name}: {cost.files:,} files, {cost.lines:,} lines; cold {_described(cost.cold, cost.lines)}; "
@@ -78,7 +98,7 @@ def _check_line(cost: ProjectCost) -> str:
     )
 
 
-def _analyse_line(cost: ProjectCost) -> str:
+def _analyse_line(cost: CheckCost) -> str:
     return f"analyse {cost.name}: " + "; ".join(
         f"{mode} {_described(run, cost.lines)}" for mode, run in cost.analyses.items()
     )

@@ -57,7 +57,14 @@ def copy_without_match(tree: Path, target: Path) -> list[str]:
     shutil.copytree(tree, target)
     dropped = []
     for path in sorted(target.rglob("*.py")):
-        if any(isinstance(node, ast.Match) for node in ast.walk(ast.parse(path.read_bytes()))):
+        if not _is_read_by_paconvert(path.read_bytes()):
             path.unlink()
             dropped.append(path.relative_to(target).as_posix())
     return dropped
+
+
+def _is_read_by_paconvert(source: bytes) -> bool:
+    try:
+        return not any(isinstance(node, ast.Match) for node in ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return False

@@ -1,12 +1,13 @@
-"""Tests of the targets of the migration and the check, and of how they are printed."""
+"""Tests of the costs of large projects, of the targets, and of how they are printed."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks.run import Run, run
-from benchmarks.targets import Target, _ratio, _seconds, format_targets
+from benchmarks.targets import ProjectCost, Target, format_projects, format_targets, measure_project
 
 
 def test_a_run_is_measured_by_clock_processors_and_memory() -> None:
@@ -21,20 +22,31 @@ def test_a_command_that_fails_says_so() -> None:
     run([sys.executable, "-c", "raise SystemExit(3)"], accepted=(3,))
 
 
-def test_a_ratio_says_how_many_times_as_fast_ours_is() -> None:
-    found = _ratio("x", [Run(6.0, 8.0, 1)] * 2, [Run(2.0, 4.0, 1), Run(2.0, 4.0, 1)], 5)
-    assert (found.value, found.by_cpu) == (3.0, 2.0)
+def test_a_project_is_parsed_migrated_and_checked(tmp_path: Path) -> None:
+    tree, scratch = tmp_path / "tree", tmp_path / "scratch"
+    tree.mkdir()
+    scratch.mkdir()
+    (tree / "a.py").write_text("import torch\nx = torch.zeros(2).cuda()\n")
+    cost = measure_project("tree", tree, "2.1.0", scratch)
+    assert min(cost.ast, cost.libcst, cost.migration.cpu, cost.cold.cpu, cost.cached.cpu, cost.changed.cpu) > 0
+    assert (tree / "a.py").read_text().count("\n") == 2
+    assert (scratch / "changed" / "a.py").read_text().endswith("# changed\n")
 
 
-def test_seconds_are_those_of_the_median_round() -> None:
-    found = _seconds("x", [Run(9.0, 3.0, 1), Run(5.0, 2.0, 1), Run(4.0, 1.0, 1)], 20)
-    assert (found.value, found.by_cpu) == (5.0, 2.0)
+def test_a_line_has_the_medians_of_its_rounds() -> None:
+    def cost(migration: float, peer: float | None) -> ProjectCost:
+        runs = [Run(9.0, seconds, 1) for seconds in (migration, 3.0, 0.3, 0.6)]
+        return ProjectCost("p", "2.1.0", 1.0, 10.0, *runs, None if peer is None else Run(0, peer, 1))
+
+    header, line = format_projects([cost(4.0, 20.0), cost(5.0, None), cost(9.0, None)]).splitlines()
+    assert line.split() == ["p", "2.1.0", "1.00", "10.00", "5.00", "5.00", "0.50", "4.0", "3.00", "0.30", "0.60"]
+    assert len(header) == len(line)
 
 
 def test_the_table_is_aligned() -> None:
-    lines = format_targets([Target("migration", 2.5, 2.25, 3, "times"), Target("memory", 0.15, 0.15, 0.3, "GB")])
+    lines = format_targets([Target("check", 0.5, 0.25), Target("memory", 0.15, 0.3, "GB")])
     assert lines.splitlines() == [
-        "           measured  by cpu  asked",
-        "migration      2.50    2.25      3  times",
-        "memory         0.15    0.15    0.3  GB",
+        "        measured  asked",
+        "check       0.50   0.25   s",
+        "memory      0.15    0.3  GB",
     ]

@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import benchmarks.parse_tree
 from benchmarks.tree import PROJECT, VERSION, Size, copy_without_match, fetch_tree, measure
 
@@ -46,8 +48,11 @@ def test_the_tree_is_downloaded_once(tmp_path, monkeypatch):
     assert downloads == [f"{PROJECT}=={VERSION}"]
 
 
-def test_bare_parsing_prints_its_seconds(tmp_path):
+@pytest.mark.parametrize("parser", ["ast", "libcst"])
+def test_bare_parsing_prints_its_seconds(tmp_path, parser):
     (tmp_path / "one.py").write_text("a = 1\n")
     script = Path(benchmarks.parse_tree.__file__)
-    printed = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, script, parser, tmp_path], capture_output=True, text=True, check=True
+    ).stdout
     assert 0 < float(printed) < 60
