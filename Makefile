@@ -41,7 +41,8 @@ test-settings: $(INSTALLED)
 
 # Every fixture for many cards on the CPU and on one, two and four NPUs, with checkpoints exchanged between them.
 test-cards: $(INSTALLED)
-	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py tests/fixtures/test_trainings.py
+	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py \
+		tests/fixtures/test_trainings.py tests/fixtures/test_data_parallel.py
 
 # 500 files that are hard to edit, and 2,000 with random damage: what is migrated parses, and all of it is listed.
 test-hard: $(INSTALLED)
@@ -50,7 +51,8 @@ test-hard: $(INSTALLED)
 # All packages of the labelled set, which are fetched from PyPI: `make test` has the smallest of each round. Ten of them
 # for what migrate, check and analyse say about the same places: `make test` has one.
 test-labels: $(INSTALLED)
-	GPU2NPU_TEST_LABELS=all $(BIN)/python -m pytest -n auto tests/labelled tests/properties/test_labelled_files.py
+	GPU2NPU_TEST_LABELS=all $(BIN)/python -m pytest -n auto tests/labelled tests/properties/test_labelled_files.py \
+		tests/tools/test_agreement.py
 
 # Faults put into a migrated copy, each of which `gpu2npu verify` has to find at its step and module, and copies without
 # one, which must not diverge: models of transformers, timm and diffusers too, so in an environment of its own.

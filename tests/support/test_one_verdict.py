@@ -75,7 +75,7 @@ def disagreeing(called: list[str], version: str) -> list[tuple[object, ...]]:
     return found
 
 
-@pytest.mark.parametrize("version", [VERSIONS[0], *RELEASED])
+@pytest.mark.parametrize("version", [VERSIONS[0], *(RELEASED if WALKS_ALL else RELEASED[::4])])
 def test_check_and_the_verdicts_agree(version):
     assert disagreeing(walked(version), version) == []
 

@@ -98,14 +98,16 @@ def test_there_are_no_matrix_products():
 
 
 @pytest.mark.parametrize(("release", "there"), [("2.3.1.post6", False), ("2.4.0", True)])
-def test_releases_before_2_4_register_nothing(release, there):
+def test_releases_before_2_4_register_nothing(release, there, torch_python, tmp_path):
     source = (
         "import torch, torch_npu\n"
         "i = torch.tensor([0, 1], device='npu')\n"
         "print(torch.sparse_csr_tensor(i, i[:1], torch.ones(1, device='npu'), (1, 1)).to_dense().tolist())"
     )
+    script = tmp_path / "script.py"
+    script.write_text(source)
     done = subprocess.run(
-        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, sys.executable, "-c", source],
+        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, *torch_python, script],
         env=os.environ | {"PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,

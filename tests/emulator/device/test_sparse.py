@@ -269,14 +269,16 @@ def test_sparse_adam_fails_as_torch_npu_multiplies():
     ("release", "missing"),
     [("2.1.0.post0", "_sparse_coo_tensor_with_dims_and_tensors"), ("2.7.1.post2", "mul.out"), ("2.9.0.post6", "")],
 )
-def test_a_release_has_what_its_wheel_lists(release, missing):
+def test_a_release_has_what_its_wheel_lists(release, missing, torch_python, tmp_path):
     source = (
         "import torch, torch_npu\n"
         "i = torch.tensor([[0, 1]], device='npu')\n"
         "print((torch.sparse_coo_tensor(i, torch.ones(2, device='npu'), (2,)) * 3).to_dense().tolist())"
     )
+    script = tmp_path / "script.py"
+    script.write_text(source)
     done = subprocess.run(
-        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, sys.executable, "-c", source],
+        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, *torch_python, script],
         env=os.environ | {"PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,

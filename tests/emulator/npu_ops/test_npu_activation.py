@@ -98,15 +98,17 @@ def test_rotary_mul_by_a_matrix_and_of_two(agrees):
 
 
 @pytest.mark.parametrize(("release", "gradient"), [("2.8.0", "None"), ("2.9.0", "[1.0]")])
-def test_npu_fast_gelu_has_a_gradient_from_2_9_on(release, gradient):
+def test_npu_fast_gelu_has_a_gradient_from_2_9_on(release, gradient, torch_python, tmp_path):
     source = (
         "import torch, torch_npu\n"
         "x = torch.full((1,), 30.0, device='npu').requires_grad_()\n"
         "torch_npu.npu_fast_gelu(x).sum().backward()\n"
         "print(x.grad if x.grad is None else x.grad.tolist())"
     )
+    script = tmp_path / "script.py"
+    script.write_text(source)
     done = subprocess.run(
-        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, sys.executable, "-c", source],
+        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, *torch_python, script],
         capture_output=True,
         text=True,
     )
