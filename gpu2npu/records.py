@@ -50,7 +50,10 @@ class Span:
 
 
 class Change(Struct, frozen=True):
-    """One edit, with the source text it replaced (`before`) and what stands there now (`after`)."""
+    """One edit, with the source text it replaced (`before`) and what is there now (`after`).
+
+    `as_text` is the reason why the new code of Python was put together as text; it is empty where LibCST changed nodes.
+    """
 
     span: Span
     rule: str
@@ -58,6 +61,7 @@ class Change(Struct, frozen=True):
     message: str
     before: str
     after: str
+    as_text: str = ""
 
 
 class Finding(Struct, frozen=True):

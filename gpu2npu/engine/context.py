@@ -35,8 +35,8 @@ class ProjectContext:
     `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
     `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
     `imported` are those modules that rules ask of a project and that some file imports; None where no file is known.
-    `facts` are those of the files, encoded, where several processes need them. `project` is the model of these files in
-    this process.
+    `facts` are those of the files, encoded, where several processes need them. `writes` says that somebody reads the
+    new text of files; without it LibCST is not loaded. `project` is the model of these files in this process.
     """
 
     version: str = "2.1.0"
@@ -50,6 +50,7 @@ class ProjectContext:
     has_plugin: bool = True
     imported: frozenset[str] | None = None
     facts: Mapping[str, bytes] = field(default_factory=dict)
+    writes: bool = True
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +79,7 @@ def scan_project(
     read: Callable[[str], bytes] = no_file,
     root: Path | None = None,
     facts: Mapping[str, bytes] | None = None,
+    writes: bool = True,
 ) -> ProjectContext:
     """Gather the context from the project's Python files: their facts, and a few searches of their bytes."""
     matches = [rule.match for rule in rulebook.rules]
@@ -99,6 +101,7 @@ def scan_project(
         has_plugin=may_have_plugin(files, version),
         imported=project_imports(rulebook, files),
         facts=facts or {},
+        writes=writes,
     )
 
 

@@ -84,7 +84,7 @@ def migrate_python(
         for question in matches.questions:
             _settle(question, matches, names)
         _apply_skips(matches, skips, file)
-        return migrated_file(file, matches, table, rewrite or FileRewrite())
+        return migrated_file(file, matches, table, rewrite or FileRewrite(), context.writes)
     except (SourceReadError, TreeError) as error:
         return Migration(MigratedFile(path, failure=str(error)))
     except UnicodeEncodeError as error:

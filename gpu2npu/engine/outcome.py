@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.matches import Matches
@@ -16,6 +18,9 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, Found, MigratedFile, Operation
 
+if TYPE_CHECKING:
+    from gpu2npu.python.text.writing import Written
+
 
 class Migration(NamedTuple):
     """The record of a file, and its text with the edits, where there are any."""
@@ -24,8 +29,11 @@ class Migration(NamedTuple):
     edited: Edited | None = None
 
 
-def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite: FileRewrite) -> Migration:
-    """The file after what codemods (`rewrite`) and rules (`matches`) do to it."""
+def migrated_file(
+    file: PythonFile, matches: Matches, table: RuleTable, rewrite: FileRewrite, writes: bool = True
+) -> Migration:
+    """The file after what codemods (`rewrite`) and rules (`matches`) do to it. LibCST `writes` it; where nobody reads
+    it, it is put together as text."""
     traits = rewrite.traits | matches.traits
     edits = [*rewrite.edits, *matches.edits]
     if not edits and not matches.found and not rewrite.found:
@@ -40,33 +48,43 @@ def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite:
     )
     placed = [*inserted, *codemods, *rules]
     edited = Edited(file.text, [*placed, *layout.moves])
-    changes = [*(change for _, change in imports), *_changes(file, edited, rules)]
-    changes += _changes_of_codemods(file, edited, codemods)
+    written = _written(file, edited) if made and writes else edited
+    as_text = written.as_text if not isinstance(written, Edited) else {}
+    changes = [replace(change, as_text=as_text.get(edit, "")) for edit, change in imports]
+    changes += _changes(file, edited, rules, as_text)
+    changes += _changes_of_codemods(file, edited, codemods, as_text)
     lost = lost_insertions(placed, (edit for edit, _ in edited.made()))
     record = MigratedFile(
         file.path,
-        content=_content(file, edited) if made else None,
+        content=_content(file, written) if made else None,
         changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
         findings=_findings(file, matches.found, [*rewrite.found, *lost], rewrite.edits),
         traits=frozenset(traits),
     )
-    return Migration(record, edited if made else None)
+    return Migration(record, edited if made else None)  # by edit: cells of notebooks are not statements
 
 
-def _content(file: PythonFile, edited: Edited) -> bytes:
+def _written(file: PythonFile, edited: Edited) -> Written:
+    from gpu2npu.python.text.writing import rewritten
+
+    return rewritten(file, edited)
+
+
+def _content(file: PythonFile, edited: Edited | Written) -> bytes:
     """The new text in the encoding of the file.
 
     Raises:
         TreeError: The new text is not Python.
     """
+    text = edited.text
     try:
-        parse(edited.text)
+        parse(text)
     except TreeError as error:
         raise TreeError(f"the result would not be Python, {error}: the file stays as it is") from error
-    return file.source.encode(edited.text)
+    return file.source.encode(text)
 
 
-def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterator[Change]:
+def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit], as_text: Mapping[Edit, str]) -> Iterator[Change]:
     """The changes of the rules; what they do inside the code of a codemod is part of that codemod's change."""
     ours = set(edits)
     for edit, outer in edited.made():
@@ -78,10 +96,12 @@ def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterato
         if start == end and isinstance(edit.text, str):  # a statement or a decorator that is added
             after = edit.text.strip()
         span = file.lines.span(*edit.place)
-        yield Change(span, edit.rule, edit.operation, edit.message, file.text[start:end], after)
+        yield Change(span, edit.rule, edit.operation, edit.message, file.text[start:end], after, as_text.get(edit, ""))
 
 
-def _changes_of_codemods(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterator[Change]:
+def _changes_of_codemods(
+    file: PythonFile, edited: Edited, edits: Sequence[Edit], as_text: Mapping[Edit, str]
+) -> Iterator[Change]:
     """The changes of codemods; lines that move to the right are reported as a whole."""
     ours = set(edits)
     made = [edit for edit, outer in edited.made() if edit in ours and (outer is None or outer not in ours)]
@@ -93,7 +113,9 @@ def _changes_of_codemods(file: PythonFile, edited: Edited, edits: Sequence[Edit]
         operation = Operation.MODIFY if before.strip() and after.strip() else Operation.DELETE
         if not before.strip():
             operation = Operation.INSERT
-        yield Change(file.lines.span(start, end), first.rule, operation, first.message, before, after)
+        yield Change(
+            file.lines.span(start, end), first.rule, operation, first.message, before, after, as_text.get(first, "")
+        )
 
 
 def _together(edits: Iterable[Edit]) -> list[list[Edit]]:

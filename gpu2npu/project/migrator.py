@@ -101,6 +101,7 @@ class Migrator(Struct, frozen=True):
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
         others: Mapping[str, bytes] = NO_FILES,
         read: Callable[[Rulebook, str], Mapping[str, bytes]] = _read_nothing,
+        writes: bool = True,
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
@@ -117,7 +118,7 @@ class Migrator(Struct, frozen=True):
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             facts = read(rulebook, version)
-            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts)
+            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts, writes)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         if not questions:
@@ -136,9 +137,10 @@ class Migrator(Struct, frozen=True):
         spread: Spread = map,
         others: Mapping[str, bytes] = NO_FILES,
         facts: Mapping[str, bytes] = NO_FILES,
+        writes: bool = True,
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
-        context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts)
+        context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts, writes)
         devices = {path: source for path, source in others.items() if gives_device(source, path, rulebook, context)}
         wanted = replace(_wanted(codemods, rulebook), readers=device_readers(devices, sources))
         plan = plan_codemods(sources, context, wanted, spread)

@@ -99,8 +99,9 @@ class Session:
         """The digest of each Python file, excluded ones too."""
         return content_digests(self.python)
 
-    def migrator(self, questions: Set[FileQuestion] | None = None) -> Migrator:
+    def migrator(self, questions: Set[FileQuestion] | None = None, *, writes: bool = True) -> Migrator:
         """Load the rules, the plan of the codemods, and the analyses that answer some questions, by default all.
+        `writes` says that the new text of files is wanted.
 
         Raises UsageError if a rule file cannot be used, or a codemod cannot do what it was asked for.
         """
@@ -114,6 +115,8 @@ class Session:
 
         def read(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
             rule_table(rulebook, version)  # before workers start, which then have it
+            if writes:
+                import gpu2npu.python.text.writing  # noqa: F401  # and LibCST
             self.pool.share(rulebook)
             return read_all_facts(self.python, self.pool, StoredFacts(self.store, self.digests) if self.store else None)
 
@@ -129,6 +132,7 @@ class Session:
             self.settings.chips or (DEFAULT_CHIP,),
             {} if autoloads(self.settings.release) else self.others(lambda source, path: b"cuda" in source),
             read,
+            writes,
         )
 
     def outcomes(

@@ -79,7 +79,7 @@ class Facts:
         found = {path: MigratedFile(path) for path in self.sources}
         with self.session.pool.retained():
             has_apis = FileQuestion.TORCH_APIS in questions
-            look = self.session.migrator(questions) if has_apis else self._analyser(questions)
+            look = self.session.migrator(questions, writes=False) if has_apis else self._analyser(questions)
             concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
             with self.session.outcomes(look, concerned, len(found) - len(concerned)) as outcomes:
                 found.update((file.path, file) for file in outcomes)

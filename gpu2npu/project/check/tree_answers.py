@@ -26,7 +26,7 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
     Raises UsageError if a rule file cannot be used.
     """
     with files.session.pool.retained():
-        migrator = files.session.migrator()
+        migrator = files.session.migrator(writes=files.choice.diffs)
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
     answers = TreeAnswers(looked_at.entries, _native_code(files))

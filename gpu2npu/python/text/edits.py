@@ -27,27 +27,27 @@ class Replacement(NamedTuple):
 class _Row(Struct, frozen=True, eq=False):
     """Edits beside each other, in the order of the text, and the offsets at which they begin."""
 
-    nodes: list[_Node] = field(default_factory=list)
+    nodes: list[EditNode] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
 
-    def add(self, node: _Node) -> None:
+    def add(self, node: EditNode) -> None:
         """Append an edit that begins behind all others, or with the last."""
         self.nodes.append(node)
         self.starts.append(node.start)
 
-    def within(self, start: int, end: int) -> list[_Node]:
+    def within(self, start: int, end: int) -> list[EditNode]:
         """The edits between two offsets."""
         near = self.nodes[bisect_left(self.starts, start) : bisect_right(self.starts, end)]
         return [node for node in near if node.end <= end]
 
-    def enclosing(self, start: int, end: int) -> _Node | None:
+    def enclosing(self, start: int, end: int) -> EditNode | None:
         """The edit that replaces more than what is between two offsets."""
         index = bisect_right(self.starts, start) - 1
         node = self.nodes[index] if index >= 0 else None
         return node if node is not None and end <= node.end and (node.start, node.end) != (start, end) else None
 
 
-class _Node(Struct, frozen=True, eq=False):
+class EditNode(Struct, frozen=True, eq=False):
     """An edit and those inside of it."""
 
     edit: Edit
@@ -61,7 +61,7 @@ class _Node(Struct, frozen=True, eq=False):
     def end(self) -> int:
         return self.edit.extent[1]
 
-    def in_piece(self, index: int) -> list[_Node]:
+    def in_piece(self, index: int) -> list[EditNode]:
         """The edits inside of the piece with an index, which is a part of what the edit replaces."""
         piece, *after = self.edit.pieces[index:]
         assert not isinstance(piece, str)
@@ -85,14 +85,19 @@ class Edited:
         self._row = _nested(edits)
 
     @property
+    def nodes(self) -> Sequence[EditNode]:
+        """The edits that are in no other, in the order of the text."""
+        return self._row.nodes
+
+    @property
     def text(self) -> str:
         """The text after the edits."""
-        return self._spliced(0, len(self.source), self._row.nodes)
+        return self.spliced(0, len(self.source), self._row.nodes)
 
     @property
     def replacements(self) -> list[Replacement]:
         """The replaced ranges in the order of the text, each with its new text. None overlaps another."""
-        return [Replacement(node.start, node.end, self._new(node)) for node in self._row.nodes]
+        return [Replacement(node.start, node.end, self.new(node)) for node in self._row.nodes]
 
     def made(self) -> Iterator[tuple[Edit, Edit | None]]:
         """The edits that are made, each with the outermost one that it is in, if any."""
@@ -106,7 +111,7 @@ class Edited:
         while (outer := row.enclosing(start, end)) is not None:
             row = outer.inside
         inside = row.within(start, end)
-        return self._spliced(start, end, [node for node in inside if start < node.end and node.start < end])
+        return self.spliced(start, end, [node for node in inside if start < node.end and node.start < end])
 
     def written(self, edit: Edit, end: int) -> str:
         """The new text of an edit that is made, and what stands now from there to an offset in the source, without
@@ -117,17 +122,17 @@ class Edited:
             assert outer is not None
             row = outer.inside
         node, *after = row.nodes[index:]
-        return self._new(node) + self._spliced(
+        return self.new(node) + self.spliced(
             node.end, end, [other for other in after if other.start < end and other.end <= end]
         )
 
-    def _new(self, node: _Node) -> str:
+    def new(self, node: EditNode) -> str:
         parts = []
         for index, piece in enumerate(node.edit.pieces):
             if isinstance(piece, str):
                 parts.append(piece)
             elif node.keeps(piece):
-                parts.append(self._spliced(*piece, node.in_piece(index)))
+                parts.append(self.spliced(*piece, node.in_piece(index)))
             else:
                 parts.append(self._moved(node.edit, piece).between(*piece))
         return "".join(parts)
@@ -137,7 +142,7 @@ class Edited:
         inside = [other for other in self._edits if holds(piece, other.extent)]
         return Edited(self.source, [other for other in inside if (other.extent, other.rule) != (piece, edit.rule)])
 
-    def _made_inside(self, node: _Node) -> Iterator[Edit]:
+    def _made_inside(self, node: EditNode) -> Iterator[Edit]:
         for index, piece in enumerate(node.edit.pieces):
             if isinstance(piece, str):
                 continue
@@ -148,8 +153,8 @@ class Edited:
             else:
                 yield from (edit for edit, _ in self._moved(node.edit, piece).made())
 
-    def _spliced(self, start: int, end: int, nodes: Iterable[_Node]) -> str:
-        replacements = [(node.start - start, node.end - start, self._new(node)) for node in nodes]
+    def spliced(self, start: int, end: int, nodes: Iterable[EditNode]) -> str:
+        replacements = [(node.start - start, node.end - start, self.new(node)) for node in nodes]
         return splice(self.source[start:end], replacements)
 
 
@@ -180,11 +185,11 @@ def _nested(edits: Sequence[Edit]) -> _Row:
         refused = max(crossing, key=lambda edit: ranks[id(edit)])
         left = [edit for edit in left if edit is not refused]
     top = _Row()
-    stack: list[_Node] = []
+    stack: list[EditNode] = []
     for edit in left:
         while stack and stack[-1].end <= edit.extent[0]:
             stack.pop()
-        node = _Node(edit)
+        node = EditNode(edit)
         (stack[-1].inside if stack else top).add(node)
         stack.append(node)
     return top
