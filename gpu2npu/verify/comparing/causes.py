@@ -9,7 +9,16 @@ import numpy as np
 
 from gpu2npu.verify.comparing.compare import Comparison, Difference
 from gpu2npu.verify.comparing.diagnosis import Diagnosis, FaultKind
-from gpu2npu.verify.comparing.likeness import SAME, is_near, is_same_batch, is_simple, scaled
+from gpu2npu.verify.comparing.evidence import (
+    are_all_others,
+    gradient_factors,
+    is_evaluated,
+    is_sum,
+    other_optimizer,
+    other_weight,
+    ratio_of,
+)
+from gpu2npu.verify.comparing.likeness import SAME, is_same_batch
 from gpu2npu.verify.comparing.rank_causes import (
     batch_after,
     given_to,
@@ -18,7 +27,7 @@ from gpu2npu.verify.comparing.rank_causes import (
     is_repeated,
 )
 from gpu2npu.verify.comparing.tolerance import FACTOR
-from gpu2npu.verify.recording.records import RecordedEvent, Tensor
+from gpu2npu.verify.recording.records import RecordedEvent
 
 _AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
 
@@ -41,7 +50,9 @@ def _otherwise_made(comparison: Comparison, first: Difference) -> Diagnosis | No
     if one is None or other is None:
         return None
     if one.shape != other.shape:
-        return Diagnosis(FaultKind.SHAPE, f"{one.shape} became {other.shape}", _maker(comparison, first.event))
+        is_split = one.shape[1:] == other.shape[1:] or one.shape[-1:] == other.shape[-1:]
+        cause = FaultKind.SHAPE if is_split or _is_given_by_the_loop(comparison, first.event) else FaultKind.OPERATOR
+        return Diagnosis(cause, f"{one.shape} became {other.shape}", _maker(comparison, first.event))
     if one.dtype != other.dtype:
         return Diagnosis(FaultKind.PRECISION, f"{one.dtype} became {other.dtype}", _maker(comparison, first.event))
     return None
@@ -60,6 +71,10 @@ def _maker(comparison: Comparison, event: RecordedEvent) -> str | None:
     """The module whose code made a tensor: for what a module within another one is given, the other one."""
     caller = _caller(comparison, event.name) if event.kind == "input" else None
     return caller or _module(event)
+
+
+def _is_given_by_the_loop(comparison: Comparison, event: RecordedEvent) -> bool:
+    return event.kind == "input" and _caller(comparison, event.name) is None
 
 
 def _caller(comparison: Comparison, module: str) -> str | None:
@@ -87,7 +102,9 @@ def _structure(comparison: Comparison, first: Difference) -> Diagnosis:
         return Diagnosis(FaultKind.COLLECTIVE, f"one program alone does {event.name}")
     if event.kind == "checkpoint":
         return Diagnosis(FaultKind.CHECKPOINT, "one program alone saves it")
-    if event.kind in ("rate", "parameter", "parameter gradient"):
+    if event.kind == "rate":
+        return Diagnosis(FaultKind.OPTIMIZER, other_optimizer(comparison, first))
+    if event.kind in ("parameter", "parameter gradient"):
         return Diagnosis(FaultKind.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
     if event.kind == "loss scale":
         return Diagnosis(FaultKind.SCALE, "one program alone scales its loss")
@@ -130,8 +147,15 @@ def _input_of_rank(comparison: Comparison, first: Difference) -> Diagnosis | Non
 
 
 def _output(comparison: Comparison, first: Difference) -> Diagnosis:
-    sentence = "it was given the same, and returns something else"
-    return Diagnosis(FaultKind.OPERATOR, f"{sentence}{_size(first)}", first.event.name)
+    weight = other_weight(comparison, first)
+    if weight is not None:
+        step = weight.original.step + 1
+        sentence = f"its weight {weight.original.name} is {weight.error:.1e} of the norm apart after step {step}"
+        return Diagnosis(FaultKind.OPTIMIZER, f"{sentence}, which explains it", _module(weight.original))
+    sentence = f"it was given the same, and returns something else{_size(first)}"
+    if is_evaluated(comparison, first.event):
+        sentence += "; --evaluation records what is within it"
+    return Diagnosis(FaultKind.OPERATOR, sentence, first.event.name)
 
 
 def _size(first: Difference) -> str:
@@ -144,7 +168,7 @@ def _size(first: Difference) -> str:
 
 def _loss(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.original is not None and first.migrated is not None
-    ratio = _ratio(first)
+    ratio = ratio_of(first)
     if ratio is not None:
         return Diagnosis(FaultKind.LOSS_FACTOR, f"the loss is {ratio:.6g} times the original's")
     if is_one_against_several(comparison):
@@ -223,63 +247,19 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
         ),
         None,
     )
-    if before is not None and _is_sum(other, one, before, first.tolerance):
+    if before is not None and is_sum(other, one, before, first.tolerance):
         return Diagnosis(FaultKind.RETAINED, "the gradient is the original's plus that of the step before", module)
     if is_not_averaged(comparison, first):
         return Diagnosis(FaultKind.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
-    factors = _gradient_factors(comparison, first.event.step)
+    factors = gradient_factors(comparison, first.event.step)
     apart = max(SAME, first.tolerance / FACTOR)  # by as much rounding moves each of them
     if len(factors) > 1 and max(factors) - min(factors) <= apart * abs(factors[0]):
         sentence = f"all gradients are {float(np.median(factors)):.3g} times the original's"
         return Diagnosis(FaultKind.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
+    if are_all_others(comparison, first.event.step):
+        sentence = "all parameters' gradients differ, and none on the way back: clipped, unscaled or averaged otherwise"
+        return Diagnosis(FaultKind.FACTOR, sentence)
     return _gradient_of(comparison, first.event)
-
-
-def _is_sum(tensor: Tensor, one: Tensor, before: Tensor, tolerance: float) -> bool:
-    """Return whether a tensor is the sum of two, within the tolerance, and far nearer to it than to the first."""
-    remains, apart = tensor.sketch - before.sketch, np.linalg.norm(tensor.sketch - one.sketch)
-    return is_near(remains, one, tolerance) and bool(np.linalg.norm(remains - one.sketch) < apart / 2)
-
-
-def _gradient_factors(comparison: Comparison, step: int) -> list[float]:
-    """By what the gradients of a step that differ are multiplied; empty if one is not, or if others would show it."""
-    ratios = [
-        _ratio(each)
-        for each in comparison.differences
-        if each.event.kind == "parameter gradient" and each.event.step == step
-    ]
-    factors = [ratio for ratio in ratios if ratio is not None]
-    if len(factors) < len(ratios) or not factors:
-        return []
-    change = abs(1 - factors[0])
-    alike = (
-        each
-        for each in comparison.measured
-        if each.original.kind == "parameter gradient" and each.original.step == step and each.error <= each.tolerance
-    )
-    return [] if any(each.tolerance < change and _norm(each.original) for each in alike) else factors
-
-
-def _norm(event: RecordedEvent) -> float:
-    return event.tensor.norm if event.tensor is not None else 0.0
-
-
-def _ratio(first: Difference) -> float | None:
-    """By what the migrated tensor is the original's multiplied, if that explains the difference."""
-    assert first.original is not None and first.migrated is not None
-    one, other = first.original.tensor, first.migrated.tensor
-    if one is None or other is None:
-        return None
-    square = float(one.sketch @ one.sketch)
-    if not square:
-        return None
-    ratio = float(one.sketch @ other.sketch) / square
-    if not is_near(other.sketch, scaled(one, ratio), first.tolerance):
-        return None
-    few = (
-        one.sketch[one.sketch != 0].size <= 1
-    )  # of a number, every other is a multiple: only simple ones say something
-    return ratio if not few or is_simple(ratio) else None
 
 
 def _parameter(comparison: Comparison, first: Difference) -> Diagnosis:

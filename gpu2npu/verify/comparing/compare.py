@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpu2npu.verify.comparing.tolerance import Tolerance, change_of_norm, relative_distance
-from gpu2npu.verify.recording.records import RecordedEvent, Recording
+from gpu2npu.verify.comparing.updates import lengthened, updates
+from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
     """Compare every event of the steps that both recordings have."""
     measured: list[Measured] = []
     differences: list[Difference] = []
+    updated = _updated_otherwise(original, migrated, tolerance)
     for one, other in _aligned(original, migrated):
         if one is None or other is None:
             if not _is_zero_gradient(one or other):
@@ -122,9 +126,38 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
             differences.append(difference)
         if found is not None:
             measured.append(found)
+        if one.key in updated and not any(_is_parameter(each.event, one.step) for each in differences):
+            differences.append(updated[one.key])
     if len(original.seconds) != len(migrated.seconds):
         differences.append(_other_length(original, migrated))
     return Comparison(original, migrated, tuple(measured), tuple(differences), tolerance.coarse)
+
+
+def _is_parameter(event: RecordedEvent, step: int) -> bool:
+    return event.kind == "parameter" and event.step == step
+
+
+def _updated_otherwise(original: Recording, migrated: Recording, tolerance: Tolerance) -> dict[Key, Difference]:
+    """The steps whose updates are others: by the key of the step's last parameter.
+
+    The difference is of the parameter whose update differs most.
+    """
+    there, here = updates(original), updates(migrated)
+    found: dict[Key, Difference] = {}
+    for step in sorted(there.keys() & here.keys()):
+        pairs = [(one, here[step][name]) for name, one in there[step].items() if name in here[step]]
+        other = [one for one, update in pairs if one.apart(update) > tolerance.of_update(one)]
+        longer, allowed = lengthened(there[step], here[step]), tolerance.of_length(step)
+        if abs(longer) > allowed:
+            message = f"the step's updates are {1 + longer:.3g} times as long, where rounding explains {allowed:.1e}"
+        elif len(other) > len(pairs) / 2:
+            message = f"{len(other)} of the step's {len(pairs)} updates differ by more than rounding explains"
+        else:
+            continue
+        one, update = max(pairs, key=lambda pair: float(np.linalg.norm(pair[0].sketch - pair[1].sketch)))
+        last = pairs[-1][0].event
+        found[last.key] = Difference(one.event, update.event, message, one.apart(update), tolerance.of_update(one))
+    return found
 
 
 def _other_length(original: Recording, migrated: Recording) -> Difference:

@@ -7,7 +7,8 @@ grows with accumulation, with HF32 and with steps as much as the program lets it
 
 The norm of a gradient has a tolerance of its own. Where rounding makes another choice, of a maximum or of
 the sign before a ReLU, a few elements of a small tensor lie far off, but hardly in its own direction: the norm stays,
-and a gradient that is scaled is found where its distance alone would pass for such choices.
+and a gradient that is scaled is found where its distance alone would pass for such choices. So have the updates of an
+optimizer step (`updates.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpu2npu.verify.comparing.updates import Update, lengthened, updates
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
 Pair = tuple[RecordedEvent, RecordedEvent]  # of one place, in two runs
@@ -47,12 +49,15 @@ _NEXT = 2  # gradients after a place, on their way back through the program
 class Tolerance:
     """The error that rounding explains, by place, relative to the norm of the tensor there; with HF32 in `coarse`.
 
-    `norms` is that of the norm itself.
+    `norms` is that of the norm itself. `updates` is how far apart rounding brings what a step adds to a parameter, and
+    `lengths` by how much it lengthens all updates of a step.
     """
 
     relative: dict[Key, float]
     coarse: tuple[str, ...] = ()
     norms: dict[Key, float] = field(default_factory=dict)
+    updates: dict[Key, float] = field(default_factory=dict)
+    lengths: dict[int, float] = field(default_factory=dict)
 
     def of(self, event: RecordedEvent) -> float:
         """The largest distance, as a share of the tensor's norm, that is not a divergence."""
@@ -68,6 +73,17 @@ class Tolerance:
             return float("inf")
         allowed = self.of(event)
         return max(FACTOR * self.norms[event.key], math.hypot(1.0, allowed) - 1.0, min(allowed, _HUNDREDTH))
+
+    def of_update(self, update: Update) -> float:
+        """The largest distance of an update that rounding explains, as a share of its norm."""
+        assert update.event.tensor is not None
+        places = _LAST_PLACES * EPS.get(update.event.tensor.dtype, 0.0)
+        least = places * update.weight / update.norm if update.norm else math.inf
+        return max(FACTOR * self.updates.get(update.event.key, math.inf), least)
+
+    def of_length(self, step: int) -> float:
+        """The most by which all updates of a step may be longer or shorter, as a share of their norm."""
+        return max(FACTOR * self.lengths.get(step, math.inf), _HUNDREDTH)
 
 
 def distance(one: Tensor, other: Tensor) -> float:
@@ -123,13 +139,33 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     A gradient that is nothing but rounding, as that of a bias before a batch norm, whose true value is 0, says nothing
     of the others: neither it nor its parameter counts in what is usual for those.
     """
+    rounded = list(rounded)
     runs = [list(_pairs(reference, recording)) for recording in rounded]
     noise = _noise(runs)
     relative: dict[Key, float] = {}
     for pairs in runs:
         for key, share in _shown_by(pairs, noise).items():
             relative[key] = max(share, relative.get(key, 0.0))
-    return Tolerance(relative, coarse, _norms(runs, noise))
+    return Tolerance(relative, coarse, _norms(runs, noise), *_updates(reference, rounded))
+
+
+def _updates(reference: Recording, rounded: Iterable[Recording]) -> tuple[dict[Key, float], dict[int, float]]:
+    """Return how far apart the runs bring each update, and by how much longer those of a step: the most until then."""
+    there, others = updates(reference), [updates(recording) for recording in rounded]
+    found: dict[Key, float] = {}
+    lengths: dict[int, float] = {}
+    earlier: dict[str, float] = {}
+    longest = 0.0
+    for step in sorted(there):
+        for other in (each[step] for each in others if step in each):
+            longest = lengths[step] = max(longest, abs(lengthened(there[step], other)))
+            for name in there[step].keys() & other.keys():
+                update = there[step][name]
+                share = update.apart(other[name])
+                if math.isfinite(share):
+                    earlier[name] = max(share, earlier.get(name, 0.0))
+                found[update.event.key] = earlier.get(name, math.inf)
+    return found, lengths
 
 
 def _norms(runs: list[list[Pair]], noise: Mapping[str, int]) -> dict[Key, float]:

@@ -1,0 +1,68 @@
+"""Updates of optimizers, and weights that explain what a module returns: recordings made by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpu2npu.verify.comparing.causes import explain
+from gpu2npu.verify.comparing.compare import compare
+from gpu2npu.verify.comparing.diagnosis import FaultKind
+from gpu2npu.verify.comparing.tolerance import Tolerance, measured
+from gpu2npu.verify.recording.records import RecordedEvent, Recording, Tensor
+from gpu2npu.verify.recording.sketch import summary
+
+
+def values(seed: int, size: int = 2000) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(size, np.float32))
+
+
+def event(kind: str, name: str, of: torch.Tensor, step: int = 0) -> RecordedEvent:
+    made = summary(of)
+    sketch = made.sketch.astype(np.float64)
+    tensor = Tensor(made.shape, made.dtype, made.norm, made.mean, made.largest, made.unfinite, made.first, sketch)
+    return RecordedEvent(step, kind, name, tensor=tensor)
+
+
+def moves_by_signs(seed: int, scale: float = 1.0) -> Recording:
+    """Two layers that one step moves by the signs of gradients, as Adam does; rounding turns some, others by seed."""
+    events = []
+    for number, name in enumerate(("a.weight", "b.weight")):
+        weight, signs = values(11 + number, 2000), values(7 + number, 2000).sign()
+        if seed:
+            signs[seed * 100 : seed * 100 + 20] *= -1
+        events += [event("initial weight", name, weight), event("parameter", name, weight + 0.01 * scale * signs)]
+    return Recording("2.13.0", tuple(events), (1.0,))
+
+
+def test_signs_that_rounding_turns_do_not_hide_longer_updates() -> None:
+    original = moves_by_signs(0)
+    tolerance = measured(original, [moves_by_signs(seed) for seed in (1, 2, 3)])
+    assert not compare(original, moves_by_signs(4), tolerance).differences
+    longer = compare(original, moves_by_signs(5, 2.0), tolerance)
+    assert [each.event.kind for each in longer.differences] == ["parameter"]
+    assert longer.first is not None and longer.first.message.startswith("the step's updates are")
+    found = explain(longer)
+    assert found is not None and found.cause is FaultKind.OPTIMIZER
+
+
+def steps(weight: float, output: float) -> Recording:
+    """Two steps of a layer whose weight after the first, and what it returns in the second, are off by a share."""
+    events = [
+        event("output", "Net.layer", values(1)),
+        event("parameter", "Net.layer.weight", values(2) * (1 + weight)),
+        event("output", "Net.layer", values(3) * (1 + output), 1),
+    ]
+    return Recording("2.13.0", tuple(events), (1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("weight", "output", "expected"),
+    [(1e-3, 2e-3, FaultKind.OPTIMIZER), (1e-3, 1e-1, FaultKind.OPERATOR), (1e-6, 2e-3, FaultKind.OPERATOR)],
+)
+def test_an_operator_is_blamed_where_its_weights_do_not_explain_it(
+    weight: float, output: float, expected: FaultKind
+) -> None:
+    original = steps(0, 0)
+    allowed = {each.key: 1e-3 / 4 for each in original.events if each.kind == "parameter"}
+    found = explain(compare(original, steps(weight, output), Tolerance(allowed)))
+    assert found is not None and found.cause is expected
