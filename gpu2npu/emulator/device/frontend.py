@@ -41,9 +41,27 @@ def install() -> None:
     torch.Tensor.is_pinned = pinning.is_pinned  # type: ignore[method-assign, assignment]
     exchange.install()
     torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
+    torch.Event = streams.AnyEvent  # type: ignore[misc]
     format_values = _tensor_str._tensor_str
     _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)
+    for name in _ACROSS_CARDS:
+        if not hasattr(torch._C, name):
+            setattr(torch._C, name, _of_cuda_alone(name))
     _install_accelerator()
+
+
+# What torch.nn.parallel.scatter, gather, replicate and DataParallel call, which only a build for CUDA has.
+_ACROSS_CARDS = ("_scatter", "_gather", "_broadcast", "_broadcast_coalesced")
+
+
+def _of_cuda_alone(name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        raise AttributeError(
+            f"torch._C.{name}: PyTorch without CUDA, which torch_npu is for, copies nothing across the cards of one "
+            "process; run a process for each NPU, with DistributedDataParallel"
+        )
+
+    return call
 
 
 def _replace(name: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -16,6 +16,7 @@ import torch
 
 from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.events import StreamContext, TimedEvent
+from gpu2npu.emulator.registration import untraced
 
 _PRIVATEUSE1 = torch._C._autograd.DeviceType.PrivateUse1.value
 _numbers = itertools.count(1)
@@ -109,6 +110,7 @@ def default_stream(device: visible_npus.DeviceLike = None) -> Stream:
     return Stream(stream_id=0, device_index=visible_npus.index_of(device))
 
 
+@untraced  # Dynamo asks for it at each function that it looks at
 def current_stream(device: visible_npus.DeviceLike = None) -> Stream:
     """The thread's current stream on the device."""
     index = visible_npus.index_of(device)
@@ -155,3 +157,14 @@ class Event(TimedEvent):
 
     def __repr__(self) -> str:
         return "<torch.npu.Event uninitialized>" if self._seconds is None else "<torch.npu.Event recorded>"
+
+
+class AnyEvent(torch.Event):
+    """`torch.Event`, whose C++ asks the guard of a device written in Python, which has no events."""
+
+    def __new__(cls, device: Any = None, **options: Any) -> Any:
+        """Make the event of an NPU where that is the device, and that of PyTorch otherwise."""
+        kind = torch.accelerator.current_accelerator() if device is None else torch.device(device)
+        if kind is not None and kind.type == "npu":
+            return Event(**options)
+        return torch._C.Event.__new__(torch._C.Event, device, **options)

@@ -37,6 +37,12 @@ def test_each_back_end_gives_the_values_and_gradients_of_the_program(backend):
     assert torch._dynamo.utils.counters["npu"][backend] == before + 1
 
 
+def test_sizes_that_vary_are_traced():
+    compiled = torch.compile(_step, dynamic=True, backend="eager")
+    for size in (3, 5):
+        torch.testing.assert_close(compiled(torch.ones(size, device="npu")), _step(torch.ones(size, device="npu")))
+
+
 def test_the_first_graph_says_how_it_runs():
     with pytest.warns(UserWarning, match=r"backend 'npugraphs' operator by operator \(aot_eager\)"):
         torch.compile(_step, backend="npugraphs")(torch.ones(2, device="npu"))

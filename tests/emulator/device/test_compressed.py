@@ -73,7 +73,7 @@ def test_invariants_are_checked(name, borrowing):
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_dense_tensor_becomes_none(name, borrowing):
     block = {"blocksize": (2, 2)} if name[-3] == "b" else {}
-    words = f"the NPU has no tensors of layout torch.{name}"
+    words = f"the NPU returns no tensor of layout torch.{name}"
     with pytest.raises(NotImplementedError, match=words):
         getattr(DENSE.npu(), f"to_{name}")(*block.values())
     with pytest.raises(NotImplementedError, match=words):

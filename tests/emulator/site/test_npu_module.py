@@ -227,3 +227,12 @@ def test_the_default_tensor_type_may_be_the_npus(kind):
         torch.set_default_tensor_type(torch.FloatTensor)
     assert made.type() == "torch.npu.HalfTensor"
     assert torch.rand(2).type() == "torch.FloatTensor"
+
+
+def test_events_of_torch_time_an_npu():
+    start, end = (torch.Event(device="npu", enable_timing=True) for _ in range(2))
+    start.record()
+    end.record()
+    end.synchronize()
+    assert end.query() and start.elapsed_time(end) >= 0
+    assert isinstance(torch.Event("cpu"), torch._C.Event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,11 @@ from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
 _OPENING = "raised by the operator "
+# NumPy's own words for shapes that do not fit, which name no argument.
+_UNFIT = re.compile(
+    "could not be broadcast|could not broadcast|core dimension|cannot reshape array|all the input array dimensions"
+    "|axes don't match array|not aligned|einstein sum|must match in size"
+)
 
 
 class OperatorError(RuntimeError):
@@ -27,6 +33,8 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
         error = memory.exhausted(error, visible_npus.current_device())
     if any(note.startswith(_OPENING) for note in getattr(error, "__notes__", ())):
         return error
+    if type(error) is ValueError and _UNFIT.search(str(error)):
+        error = RuntimeError(_unfit(operator, args, kwargs))
     given = [_described(value) for value in args]
     given += [f"{name}={_described(value)}" for name, value in kwargs.items()]
     note = f"{_OPENING}{operator}({', '.join(given)})"
@@ -36,6 +44,18 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
     elif not isinstance(error.__cause__, OperatorError):
         error.__cause__ = OperatorError(note)
     return error
+
+
+def _unfit(operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A sentence that names the operator, and its arguments that are tensors, with their shapes."""
+    schemas = torch._C._jit_get_schemas_for_operator(operator.partition(".")[0])
+    names = [each.name for each in schemas[0].arguments] if schemas else []
+    named = dict(zip(names or map(str, range(len(args))), args, strict=False)) | dict(kwargs)
+    shapes = [f"{name} {list(value.shape)}" for name, value in named.items() if isinstance(value, torch.Tensor)]
+    for name, value in named.items():
+        if isinstance(value, (list, tuple)):
+            shapes += [f"{name}[{n}] {list(each.shape)}" for n, each in enumerate(value) if torch.is_tensor(each)]
+    return f"{operator}: the shapes of {', '.join(shapes)} do not fit together"
 
 
 def _described(value: Any) -> str:

@@ -203,7 +203,9 @@ def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: 
                 "enable_nested_tensor=False"
             )
         if value.layout is not torch.strided:
-            raise NotImplementedError(f"{signature.name}: the NPU has no tensors of layout {value.layout}")
+            raise NotImplementedError(f"{signature.name}: the NPU returns no tensor of layout {value.layout}")
+        if value.is_quantized:
+            raise NotImplementedError(f"{signature.name}: the NPU has no tensors of {value.dtype}")
         base = bases.get(value.untyped_storage().data_ptr()) if value.numel() else None
         if base is None or base.dtype is not value.dtype:
             return adopt(value, index)

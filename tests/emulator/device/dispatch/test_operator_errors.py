@@ -32,6 +32,15 @@ def test_forward():
     assert MM in text
 
 
+def test_shapes_that_do_not_fit_are_named_with_their_arguments():
+    import torch_npu
+
+    with pytest.raises(RuntimeError) as caught:
+        torch_npu.npu_linear(torch.ones(2, 8).npu(), torch.ones(4, 8).npu(), torch.ones(3).npu())
+    shapes = "input [2, 8], weight [4, 8], bias [3]"
+    assert str(caught.value) == f"npu::npu_linear: the shapes of {shapes} do not fit together"
+
+
 def test_several_results_lists_scalars_and_named_arguments():
     text = traceback_of(lambda: torch.stack([A.npu(), torch.ones(3).npu()]))
     assert "aten::stack([float32[2, 3] on npu:0, float32[3] on npu:0]" in text
