@@ -34,6 +34,11 @@ steps_option = click.option(
     metavar="N",
     help="Optimizer steps to compare.",
 )
+evaluation_option = click.option(
+    "--evaluation",
+    is_flag=True,
+    help="Also record what is within modules that are called while no gradient is computed: slower.",
+)
 npus_option = click.option(
     "--npus",
     type=click.IntRange(min=1),

@@ -1,15 +1,16 @@
 """A reference that travels: what the original did on one machine, in one file, to be compared with on another.
 
-The file is a zip of `reference.json` and, for each rank, the lines of the recording, its rows of tensors, the tolerance
-of the place of every tensor, float32, and, if asked for, the tensors of one step as NumPy's files. Without these it
-holds names, numbers of lines, statistics and a few elements of each tensor: no code and no pickle. Nothing in it is
-executed.
+The file is a zip of `reference.json` and, for each rank, the lines of the recording, its rows of tensors, the
+tolerances of the place of every tensor, float32, and, if asked for, the tensors of one step as NumPy's files. Without
+these it holds names, numbers of lines, statistics and a few elements of each tensor: no code and no pickle. Nothing in
+it is executed.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -25,8 +26,10 @@ from gpu2npu.verify.recording.records import Key, Recording, RecordingError, rec
 from gpu2npu.verify.verdict import Array, ReferenceRun
 
 FORMAT = "gpu2npu reference"
-VERSION = 2  # of the file; a reader refuses others
-_ABOUT, _TOLERANCE, _WHOLE = "reference.json", "tolerance.f32", "whole"
+VERSION = 3  # of the file; a reader refuses others
+_ABOUT, _WHOLE = "reference.json", "whole"
+# The tolerances of each tensor's place: of its distance, its norm and its update; NaN where there is none.
+_TOLERANCE, _NORMS, _UPDATES = "tolerance.f32", "norms.f32", "updates.f32"
 _MOST = 1 << 31  # bytes that a file may hold, unpacked
 
 
@@ -44,6 +47,8 @@ def write_reference(file: Path, reference: ReferenceRun) -> None:
         "coarse": list(reference.ranks[0][1].coarse),
         "ranks": len(reference.ranks),
         "gpus": reference.gpus,
+        "evaluation": reference.evaluation,
+        "lengths": [list(tolerance.lengths.items()) for _, tolerance in reference.ranks],
     }
     beside = file.with_name(f".{file.name}.part")
     try:
@@ -60,10 +65,21 @@ def write_reference(file: Path, reference: ReferenceRun) -> None:
 
 def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: Tolerance) -> None:
     assert recording.folder is not None
-    shares = [tolerance.relative.get(key, 0.0) for key in _places(recording)]
     archive.write(recording.folder / EVENTS, f"{rank}/{EVENTS}")
     archive.write(recording.folder / TENSORS, f"{rank}/{TENSORS}")
-    archive.writestr(f"{rank}/{_TOLERANCE}", np.asarray(shares, np.float32).tobytes())
+    places = _places(recording)
+    for name, shares, missing in _tables(tolerance):
+        listed = [shares.get(key, missing) for key in places]
+        archive.writestr(f"{rank}/{name}", np.asarray(listed, np.float32).tobytes())
+
+
+def _tables(tolerance: Tolerance) -> tuple[tuple[str, dict[Key, float], float], ...]:
+    """The numbers of a tolerance by place, each with its file and what is written of a place that has none."""
+    return (
+        (_TOLERANCE, tolerance.relative, 0.0),
+        (_NORMS, tolerance.norms, math.nan),
+        (_UPDATES, tolerance.updates, math.nan),
+    )
 
 
 def _add_whole(archive: zipfile.ZipFile, rank: int, tensors: Mapping[Key, Array]) -> None:
@@ -108,17 +124,24 @@ def read_reference(file: Path) -> ReferenceRun:
         if about["ranks"] < 1:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
-        ranks = tuple(_rank(archive, rank, coarse, str(file)) for rank in range(about["ranks"]))
+        ranks = tuple(_rank(archive, rank, coarse, about["lengths"][rank], str(file)) for rank in range(about["ranks"]))
         has_whole = f"0/{_WHOLE}.json" in archive.namelist()
         whole = tuple(_whole(archive, rank) for rank in range(about["ranks"])) if has_whole else ()
-        return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))), whole)
+        evaluation = bool(about["evaluation"])
+        return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))), whole, evaluation)
 
 
-def _rank(archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], where: str) -> tuple[Recording, Tolerance]:
+def _rank(
+    archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], lengths: list[list[float]], where: str
+) -> tuple[Recording, Tolerance]:
     lines = io.StringIO(archive.read(f"{rank}/{EVENTS}").decode())
     recording = recording_of(lines, rows_of(archive.read(f"{rank}/{TENSORS}")), where)
-    shares = np.frombuffer(archive.read(f"{rank}/{_TOLERANCE}"), np.float32)
-    return recording, Tolerance(dict(zip(_places(recording), map(float, shares), strict=True)), coarse)
+    tolerance = Tolerance({}, coarse, lengths={int(step): float(share) for step, share in lengths})
+    places = _places(recording)
+    for name, shares, _ in _tables(tolerance):
+        listed = np.frombuffer(archive.read(f"{rank}/{name}"), np.float32)
+        shares |= {key: share for key, share in zip(places, listed.tolist(), strict=True) if not math.isnan(share)}
+    return recording, tolerance
 
 
 def _places(recording: Recording) -> list[Key]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent import futures
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,11 +23,28 @@ from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import Key, Recording, RecordingError, read_recordings
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[dict[int, float], dict[int, float]], None]
-_ROUNDING_SEEDS = (1, 2, 3)  # of as many runs that round otherwise
+Ranks = tuple[tuple[Recording, Tolerance], ...]
+_ROUNDING_SEEDS = (1, 2, 3)  # of as many runs that round otherwise, at most
+_NEAR = 0.5  # errors in units of the tolerance of one such run, up to which others are not needed
 _BRIEF_RUNS = 3  # of as many runs the times are taken
 _MOST = 1 << 30  # bytes of the tensors of a step that a reference holds
 _POLL = 0.5  # seconds between two looks at what was recorded
+
+
+class Follower(Protocol):
+    """A listener to a verification as it goes on."""
+
+    def begin(self, phase: str) -> None:
+        """A phase begins, which is called so."""
+
+    def show(self, original: dict[int, float], migrated: dict[int, float]) -> None:
+        """The losses of the steps that both programs have made until now."""
+
+    def show_one(self, original: dict[int, float]) -> None:
+        """The same, of an original that runs alone."""
+
+    def made(self, steps: int) -> None:
+        """The steps that the runs of this phase have made."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +52,8 @@ class Side:
     """One of the two programs. It runs in copies of `project`, which `folder` holds with all that is recorded.
 
     `gpus` is how many GPUs are played for it where there are none, 0 for a program on NPUs. `shared`: one process of
-    the original is compared with several ranks.
+    the original is compared with several ranks. `evaluation`: modules are recorded within a call for which no gradient
+    is computed too.
     """
 
     title: str
@@ -46,6 +64,7 @@ class Side:
     environment: Mapping[str, str]
     gpus: int = 0
     shared: bool = False
+    evaluation: bool = False
 
     @property
     def is_emulated(self) -> bool:
@@ -56,10 +75,9 @@ class Side:
         """The program as it is."""
         return self._program("plain", self.title)
 
-    def rounding(self, coarse: tuple[str, ...]) -> list[RecordedProgram]:
+    def rounding(self, seed: int, coarse: tuple[str, ...]) -> RecordedProgram:
         """The program with every operator rounding otherwise, and as coarsely as HF32 in the families `coarse`."""
-        title = f"{self.title}, rounding otherwise,"
-        return [self._program(f"rounding-{seed}", title, rounding=seed, coarse=coarse) for seed in _ROUNDING_SEEDS]
+        return self._program(f"rounding-{seed}", f"{self.title}, rounding otherwise,", rounding=seed, coarse=coarse)
 
     def measured(self) -> list[RecordedProgram]:
         """The program several times, recorded as little as possible: for its times."""
@@ -80,8 +98,9 @@ class Side:
 
     def _program(self, run: str, title: str, **settings: Any) -> RecordedProgram:
         folder = self.folder / run
+        copy, evaluation = folder / self.project.name, self.evaluation
         wanted = RecordingSettings(
-            folder / "recording", folder / self.project.name, self.steps, self.gpus, shared=self.shared
+            folder / "recording", copy, self.steps, self.gpus, shared=self.shared, evaluation=evaluation
         )
         return RecordedProgram(title, self.project, self.command, folder, replace(wanted, **settings), self.environment)
 
@@ -91,15 +110,17 @@ class ReferenceRun:
     """The recording of each rank of the original, how far apart rounding alone brings it, and the GPUs there were.
 
     `whole` are the tensors of one step of each rank as they are, by their place; empty where none were asked for.
+    `evaluation` is as of the `Side`.
     """
 
-    ranks: tuple[tuple[Recording, Tolerance], ...]
+    ranks: Ranks
     steps: int
     gpus: int = 1
     whole: tuple[Mapping[Key, Array], ...] = ()
+    evaluation: bool = False
 
 
-def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
+def verify(original: Side, migrated: Side, progress: Follower) -> tuple[Comparison, ...]:
     """Run the original and the migrated program, and the original again rounding otherwise; compare rank by rank.
 
     Raises:
@@ -108,22 +129,40 @@ def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparis
         RecordingError: A program made no optimizer step.
     """
     there, here = start(original.program()), start(migrated.program())
-    _watch([there, here], lambda: progress(there.losses(), here.losses()))
+    progress.begin("Both programs run until they have made the steps")
+    _watch([there, here], lambda: progress.show(there.losses(), here.losses()))
     reference, copy = recorded(there.program), recorded(here.program)
-    return compare_ranks(_measured(original, reference, copy[0].reduced), copy, original.shared)
+    coarse = copy[0].reduced
+    rounded: list[tuple[Recording, ...]] = []
+    for seed in _ROUNDING_SEEDS:
+        progress.begin(f"The original runs again, rounding otherwise, {seed} of at most {len(_ROUNDING_SEEDS)} times")
+        rounded += _rounded(original, (seed,), coarse, progress)
+        comparisons = compare_ranks(_measured(reference, rounded, coarse), copy, original.shared)
+        if all(map(_is_clear, comparisons)):
+            break
+    return comparisons
 
 
-def record(original: Side, coarse: tuple[str, ...], progress: Progress, tensors: int | None = None) -> ReferenceRun:
+def _is_clear(comparison: Comparison) -> bool:
+    """Return whether nothing came near the tolerance, so that more runs would show no more."""
+    return comparison.first is None and all(each.units <= _NEAR for each in comparison.measured)
+
+
+def record(original: Side, coarse: tuple[str, ...], progress: Follower, tensors: int | None = None) -> ReferenceRun:
     """Run the original alone, and again rounding otherwise, and for the whole `tensors` of a step, counted from 0.
 
     Raises as `verify` does.
     """
     running = start(original.program())
-    _watch([running], lambda: progress(running.losses(), running.losses()))
+    progress.begin("The original runs until it has made the steps")
+    _watch([running], lambda: progress.show_one(running.losses()))
     reference = recorded(running.program)
     families = tuple(sorted({*coarse, *reference[0].reduced}))
     whole = () if tensors is None else _whole_step(original, reference, tensors)
-    return ReferenceRun(_measured(original, reference, families), original.steps, original.gpus, whole)
+    progress.begin("The original runs three times more, rounding otherwise")
+    rounded = _rounded(original, _ROUNDING_SEEDS, families, progress)
+    ranks = _measured(reference, rounded, families)
+    return ReferenceRun(ranks, original.steps, original.gpus, whole, original.evaluation)
 
 
 def _whole_step(original: Side, reference: tuple[Recording, ...], step: int) -> tuple[Mapping[Key, Array], ...]:
@@ -140,11 +179,12 @@ def _whole_step(original: Side, reference: tuple[Recording, ...], step: int) -> 
     return tuple({keys[number]: array for number, array in sorted(arrays.items())} for arrays in found)
 
 
-def compare_with(reference: ReferenceRun, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
+def compare_with(reference: ReferenceRun, migrated: Side, progress: Follower) -> tuple[Comparison, ...]:
     """Run the migrated program and compare it with what the original did. Raises as `verify` does."""
     running = start(migrated.program())
+    progress.begin("The migrated program runs until it has made the steps")
     losses = reference.ranks[0][0].losses
-    _watch([running], lambda: progress(losses, running.losses()))
+    _watch([running], lambda: progress.show(losses, running.losses()))
     copy = recorded(running.program)
     return compare_ranks(reference.ranks, copy, migrated.shared)
 
@@ -232,14 +272,19 @@ def recorded(program: RecordedProgram) -> tuple[Recording, ...]:
     return recordings if recordings[0].world > 1 else recordings[:1]
 
 
-def _measured(
-    original: Side, reference: tuple[Recording, ...], coarse: tuple[str, ...]
-) -> tuple[tuple[Recording, Tolerance], ...]:
+def _rounded(
+    original: Side, seeds: tuple[int, ...], coarse: tuple[str, ...], progress: Follower
+) -> list[tuple[Recording, ...]]:
+    """Run the original with other rounding for each seed, at once; the recording of each rank."""
+    running = [start(original.rounding(seed, coarse)) for seed in seeds]
+    _watch(running, lambda: progress.made(min(len(each.losses()) for each in running)))
+    return [recorded(each.program) for each in running]
+
+
+def _measured(reference: tuple[Recording, ...], rounded: list[tuple[Recording, ...]], coarse: tuple[str, ...]) -> Ranks:
     """The recording of each rank with the tolerance that runs show which round otherwise."""
-    running = [start(program) for program in original.rounding(coarse)]
-    _watch(running, lambda: None)
-    rounded = zip(*(recorded(each.program) for each in running), strict=True)
-    return tuple((one, measured(one, others, coarse)) for one, others in zip(reference, rounded, strict=True))
+    ranks = zip(*rounded, strict=True)
+    return tuple((one, measured(one, others, coarse)) for one, others in zip(reference, ranks, strict=True))
 
 
 def _watch(running: list[Running], look: Callable[[], None]) -> None:

@@ -185,7 +185,7 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)
-    assert done.stderr.splitlines()[0].startswith("step   1  original ")
+    assert done.stderr.splitlines()[1].startswith("step   1  original ")
     assert found["compile_switched_off"]
     parameters = [each for each in found["first"]["elements"] if each["kind"] == "parameter"]
     assert parameters and {each["step"] for each in parameters} == {1}

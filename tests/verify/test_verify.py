@@ -41,6 +41,7 @@ def clean(
 def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     done, folder = clean
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "The original runs again, rounding otherwise, 1 of at most 3 times." in done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[:2] for line in lines[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert lines[3].startswith("The same: 3 steps, ")

@@ -21,6 +21,7 @@ from gpu2npu.cli.program_options import (
     check_program,
     check_requirements,
     check_soc,
+    evaluation_option,
     format_option,
     html_option,
     npus_option,
@@ -101,6 +102,7 @@ class _VerifyGroup(LazyGroup):
     help="A copy that was migrated before; with -v instead, the project is migrated first.",
 )
 @steps_option
+@evaluation_option
 @npus_option
 @soc_option
 @click.option(
@@ -127,6 +129,7 @@ def verify(
     version: str | None,
     migrated: Path | None,
     steps: int,
+    evaluation: bool,
     npus: int | None,
     soc: str,
     output: Path | None,
@@ -162,8 +165,9 @@ def verify(
     with _workplace(output) as folder:
         copy = _migrated(source, version, folder) if migrated is None else migrated
         run, cards = commands_of(tuple(ctx.args), copy.resolve(), npus)
-        original = original_side(source.resolve(), run.original, folder / "original", steps, cards, run.shared)
-        copied = emulated_side(copy.resolve(), run.migrated, folder / "migrated", steps, soc, cards, run.shared)
+        recorded = {"shared": run.shared, "evaluation": evaluation}
+        original = original_side(source.resolve(), run.original, folder / "original", steps, cards, **recorded)
+        copied = emulated_side(copy.resolve(), run.migrated, folder / "migrated", steps, soc, cards, **recorded)
         sys.exit(_verify(original, copied, report, msprobe))
 
 

@@ -88,11 +88,12 @@ def _compare(
 
     run, cards = commands_of(command, source, npus or original.gpus)
     shared = run.shared and len(original.ranks) == 1
+    recorded = {"shared": shared, "evaluation": original.evaluation}
     with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
         if real_torch_npu(sys.path) is not None:
-            migrated = real_side(source, run.migrated, Path(folder), original.steps, shared)
+            migrated = real_side(source, run.migrated, Path(folder), original.steps, **recorded)
         else:
-            migrated = emulated_side(source, run.migrated, Path(folder), original.steps, soc, cards, shared)
+            migrated = emulated_side(source, run.migrated, Path(folder), original.steps, soc, cards, **recorded)
         return shown(
             lambda progress: compare_with(original, migrated, progress),
             None,

@@ -12,6 +12,7 @@ from gpu2npu.cli.program_options import (
     check_outermost,
     check_program,
     check_requirements,
+    evaluation_option,
     here_option,
     program_argument,
     steps_option,
@@ -43,6 +44,7 @@ elements of tensors, and no code. Take it to the machine of the migrated copy, f
     help="The file to write, such as resnet.gpu2npu.",
 )
 @steps_option
+@evaluation_option
 @click.option(
     "--gpus",
     type=click.IntRange(min=1),
@@ -68,6 +70,7 @@ def record(
     source: Path,
     output: Path,
     steps: int,
+    evaluation: bool,
     gpus: int | None,
     hf32: tuple[str, ...],
     tensors: int | None,
@@ -92,10 +95,10 @@ def record(
     families = tuple(sorted({*hf32} - {"none"}))
     with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
         cards = gpus or cards_of(command)
-        original = original_side(source, command, Path(folder), steps, cards, shared=cards > 1)
+        original = original_side(source, command, Path(folder), steps, cards, cards > 1, evaluation)
         missing_of(source, cards)
         with failures_shown(source), Losses(steps) as losses:
-            reference = record(original, families, losses.show_one, tensors - 1 if tensors else None)
+            reference = record(original, families, losses, tensors - 1 if tensors else None)
         try:
             write_reference(output, reference)
         except OSError as error:

@@ -27,7 +27,7 @@ from gpu2npu.verify.document import document
 from gpu2npu.verify.programs import FailedError, emulated, plain
 from gpu2npu.verify.recording.records import RecordingError
 from gpu2npu.verify.unplayed import Unplayed, unplayed
-from gpu2npu.verify.verdict import Progress, Side, measure
+from gpu2npu.verify.verdict import Follower, Side, measure
 
 EXIT_SAME, EXIT_DIVERGED, EXIT_FAILED = 0, 1, 3
 
@@ -46,23 +46,38 @@ def commands_of(command: tuple[str, ...], copy: Path, cards: int | None) -> tupl
 
 
 def original_side(
-    project: Path, command: tuple[str, ...], folder: Path, steps: int, gpus: int, shared: bool = False
+    project: Path,
+    command: tuple[str, ...],
+    folder: Path,
+    steps: int,
+    gpus: int,
+    shared: bool = False,
+    evaluation: bool = False,
 ) -> Side:
     """The original program, on GPUs that are real or played."""
-    return Side("the original", project, command, folder, steps, plain(), gpus, shared)
+    return Side("the original", project, command, folder, steps, plain(), gpus, shared, evaluation)
 
 
 def emulated_side(
-    project: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str, npus: int, shared: bool = False
+    project: Path,
+    command: tuple[str, ...],
+    folder: Path,
+    steps: int,
+    soc: str,
+    npus: int,
+    shared: bool = False,
+    evaluation: bool = False,
 ) -> Side:
     """The migrated program on emulated NPUs."""
     environment = emulated(npus, soc, newest_release())
-    return Side("the migrated program", project, command, folder, steps, environment, shared=shared)
+    return Side("the migrated program", project, command, folder, steps, environment, 0, shared, evaluation)
 
 
-def real_side(project: Path, command: tuple[str, ...], folder: Path, steps: int, shared: bool = False) -> Side:
+def real_side(
+    project: Path, command: tuple[str, ...], folder: Path, steps: int, shared: bool = False, evaluation: bool = False
+) -> Side:
     """The migrated program on the NPUs of this machine."""
-    return Side("the migrated program", project, command, folder, steps, plain(), shared=shared)
+    return Side("the migrated program", project, command, folder, steps, plain(), 0, shared, evaluation)
 
 
 def missing_of(project: Path, cards: int) -> tuple[Unplayed, ...]:
@@ -77,7 +92,7 @@ def missing_of(project: Path, cards: int) -> tuple[Unplayed, ...]:
 
 
 def shown(
-    run: Callable[[Progress], tuple[Comparison, ...]],
+    run: Callable[[Follower], tuple[Comparison, ...]],
     original: Path | None,
     migrated: Side,
     report: ReportOptions,
@@ -92,7 +107,7 @@ def shown(
     copy, steps = migrated.project, migrated.steps
     with failures_shown(copy, missing), Losses(steps, sys.stderr if report.form == "json" else sys.stdout) as losses:
         before = read_baseline(report.baseline) if report.baseline and not report.update_baseline else None
-        comparison = then(earliest(run(losses.show)))
+        comparison = then(earliest(run(losses)))
         now = measure(migrated) if report.baseline and (before or comparison.first is None) else None
     held = against(before, now, comparison.loss_tolerances) if before and now else None
     result = document(comparison, original, copy, held, missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from gpu2npu.cli.language import say
+from gpu2npu.language import shown
 from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
@@ -27,16 +29,22 @@ _COMPUTED = {
     "fallback": "not on the NPU: the CPU computes it",
 }
 _ROWS = 5
+_SILENCE = 30  # seconds after which a pipe is told how far the phase is
 
 
 class Losses:
-    """One line a step with both losses, and on a terminal a progress bar below them."""
+    """One line a step with both losses, each phase as it begins, and on a terminal a progress bar below them.
+
+    Without a terminal, a line now and then shows how far the phase is.
+    """
 
     def __init__(self, steps: int, stream: TextIO | None = None) -> None:
         self._steps = steps
         self._stream = stream or sys.stdout
         self._shown = 0
         self._bar: Progress | None = None
+        self._phase = ""
+        self._began = self._told = time.monotonic()
 
     def __enter__(self) -> Losses:
         if sys.stderr.isatty():
@@ -54,34 +62,42 @@ class Losses:
         if self._bar is not None:
             self._bar.stop()
 
+    def begin(self, phase: str) -> None:
+        """Say which phase begins."""
+        self._phase, self._began = phase, time.monotonic()
+        self._line(shown(f"{phase}."), sys.stderr)
+        self.made(0)
+
     def show(self, original: dict[int, float], migrated: dict[int, float]) -> None:
         """Show the steps that both programs have made since the last call."""
         while self._shown in original and self._shown in migrated:
             here, there = original[self._shown], migrated[self._shown]
-            self._line(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}")
+            self._line(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}", self._stream)
             self._shown += 1
-        self._advance()
+        self.made(self._shown)
 
-    def show_one(self, original: dict[int, float], _: dict[int, float]) -> None:
+    def show_one(self, original: dict[int, float]) -> None:
         """Show the steps that the original, which runs alone, has made since the last call."""
         while self._shown in original:
-            self._line(f"step {self._shown + 1:>3}  {original[self._shown]:.8g}")
+            self._line(f"step {self._shown + 1:>3}  {original[self._shown]:.8g}", self._stream)
             self._shown += 1
-        self._advance()
+        self.made(self._shown)
 
-    def _line(self, text: str) -> None:
+    def made(self, steps: int) -> None:
+        """Show how far the phase is."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=steps)
+        elif time.monotonic() - self._told >= _SILENCE:
+            seconds = round(time.monotonic() - self._began)
+            self._line(shown(f"{self._phase}: {steps} of {self._steps} steps, {seconds} s."), sys.stderr)
+
+    def _line(self, text: str, stream: TextIO) -> None:
         """Write a line: above the bar where both are on a terminal."""
-        if self._bar is not None and self._stream.isatty():
+        self._told = time.monotonic()
+        if self._bar is not None and stream.isatty():
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
-            click.echo(text, self._stream)
-
-    def _advance(self) -> None:
-        if self._bar is None:
-            return
-        self._bar.update(self._bar.task_ids[0], completed=self._shown)
-        if self._shown >= self._steps:  # the original goes on to run, rounding otherwise
-            self._bar.update(self._bar.task_ids[0], description="Comparing", total=None)
+            click.echo(text, stream)
 
 
 def show_verdict(comparison: Comparison, copy: Path) -> None:

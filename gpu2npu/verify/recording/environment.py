@@ -19,7 +19,8 @@ class RecordingSettings:
     otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32. `shared`: one
     process of the original is compared with several ranks, so both share a batch among cards in the same way. A
     `brief` recording has only losses, times and memory. `dump` is the folder for a dump of the last step, as
-    mindstudio-probe makes it. `whole` is a file that lists the places whose tensors are also written whole.
+    mindstudio-probe makes it. `whole` is a file that lists the places whose tensors are also written whole. What is
+    within a module that is called while no gradient is computed is recorded only with `evaluation`.
     """
 
     folder: Path
@@ -32,6 +33,7 @@ class RecordingSettings:
     brief: bool = False
     dump: Path | None = None
     whole: Path | None = None
+    evaluation: bool = False
 
     def variables(self) -> dict[str, str]:
         """The environment variables that hand these settings to a process."""
@@ -46,6 +48,7 @@ class RecordingSettings:
             f"{_PREFIX}BRIEF": "1" if self.brief else "",
             f"{_PREFIX}DUMP": str(self.dump or ""),
             f"{_PREFIX}WHOLE": str(self.whole or ""),
+            f"{_PREFIX}EVALUATION": "1" if self.evaluation else "",
         }
 
 
@@ -65,4 +68,5 @@ def settings(environment: Mapping[str, str] = os.environ) -> RecordingSettings |
         brief=bool(environment[f"{_PREFIX}BRIEF"]),
         dump=Path(environment[f"{_PREFIX}DUMP"]) if environment[f"{_PREFIX}DUMP"] else None,
         whole=Path(environment[f"{_PREFIX}WHOLE"]) if environment[f"{_PREFIX}WHOLE"] else None,
+        evaluation=bool(environment[f"{_PREFIX}EVALUATION"]),
     )

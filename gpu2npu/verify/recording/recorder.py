@@ -38,6 +38,8 @@ class _Calls(threading.local):
         self.sites: list[int] = []  # of each call: the places in the user's code
         self.operators = Operators()
         self.keywords: dict[str, Any] = {}  # given to the module that is about to be entered
+        self.evaluates = False  # whether the outermost module is recorded only by what it is given and returns
+        self.within = 0  # the depth of calls within such a module
 
 
 class Recorder:
@@ -105,8 +107,12 @@ class Recorder:
         keywords, self._calls.keywords = self._calls.keywords, {}
         if self._is_foreign():
             return
-        stack = self._calls.stack
+        calls, stack = self._calls, self._calls.stack
+        if calls.within or (calls.evaluates and any(stack)):
+            calls.within += 1
+            return
         if not stack:
+            calls.evaluates = not torch.is_grad_enabled() and not self._settings.evaluation
             self._weights(module)
         name = self._names.of(module)
         if name and not any(stack):
@@ -148,6 +154,9 @@ class Recorder:
         if self._is_foreign():
             return
         calls = self._calls
+        if calls.within:
+            calls.within -= 1
+            return
         name, site = (calls.stack.pop(), calls.sites.pop()) if calls.stack else ("", 0)
         operators = self._calls.operators.leave(name)
         if operators:
