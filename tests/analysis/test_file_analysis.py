@@ -202,6 +202,53 @@ def test_dtypes_that_the_text_implies(text: str, is_limited: bool) -> None:
     assert [rule for rule, *_ in found] == ["npu-limit"] * is_limited
 
 
+FLOWS = {
+    "a name bound anew afterwards": (
+        "t = torch.tensor([a, b], dtype=torch.float64, device='cuda')\ndist.all_reduce(t)\nt = t.tolist()",
+        [(4, "torch.distributed.all_reduce")],
+    ),
+    "a name bound anew before": (
+        "t = torch.zeros(2, dtype=torch.float64, device='cuda')\nt = t.float()\ndist.all_reduce(t)",
+        [],
+    ),
+    "a cast on the NPU": ("dist.all_reduce(x.cuda().double())", [(3, "torch.Tensor.double")]),
+    "a stack": (
+        "a = [torch.zeros(2, dtype=torch.float64, device='cuda') for _ in b]\ndist.all_reduce(torch.stack(a))",
+        [(4, "torch.distributed.all_reduce")],
+    ),
+    "what a list gets in a loop": (
+        "a = []\nfor i in b:\n    a.append(torch.tensor(i, dtype=torch.double))\ndist.all_reduce(torch.stack(a).sum())",
+        [(6, "torch.distributed.all_reduce")],
+    ),
+    "a counter in a class": (
+        "class Meter:\n    def __init__(self):\n        self.n = torch.zeros(1, dtype=torch.float64)\n"
+        "    def add(self, x):\n        self.n += x\n"
+        "    def sync(self):\n        dist.all_reduce(self.n)\n        self.n = self.n.tolist()",
+        [(9, "torch.distributed.all_reduce")],
+    ),
+    "a Fourier layer": (
+        "class Layer(torch.nn.Module):\n    def __init__(self, n):\n"
+        "        self.w = torch.nn.Parameter(1 / n * torch.rand(n, n, dtype=torch.cfloat))\n"
+        "    def product(self, a, b):\n        return torch.einsum('bix,iox->box', a, b)\n"
+        "    def forward(self, x):\n        y = torch.fft.rfft(x)\n        z = torch.zeros(n, n, dtype=torch.cfloat)\n"
+        "        z[:, :4] = self.product(y[:, :4], self.w)\n        return torch.fft.irfft(z)",
+        [(7, "torch.einsum")],
+    ),
+    "arithmetic": (
+        "z = torch.view_as_complex(x)\ny = z[i] * x\ntorch.bmm(y, x)\ny @ x\ntorch.fft.irfft(z) @ x\nz.abs() @ x",
+        [(5, "torch.bmm"), (6, "torch.Tensor.__matmul__")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "limited"), FLOWS.values(), ids=FLOWS)
+def test_dtypes_follow_the_values(text: str, limited: list[tuple[int, str]]) -> None:
+    source = f"import torch\nimport torch.distributed as dist\n{text}\n"
+    look = FileAnalyser("2.7.1", frozenset({FileQuestion.TORCH_APIS}), Project(library=TORCH))
+    found = look(source.encode(), "a.py").findings
+    assert [(each.span.start_line, each.api) for each in found] == limited
+
+
 def test_an_api_and_its_limit_are_one_finding() -> None:
     assert rules(b"import torch\nx = torch.sparse_csr_tensor(a, b, c)\n") == [("npu-limit", 0, 2)]
 

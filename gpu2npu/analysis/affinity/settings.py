@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
-from gpu2npu.analysis.torch_apis.dtypes import dtype_of
+from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 
@@ -199,9 +199,11 @@ def _float64_constants(training: Training) -> Places:
     """Products of a tensor and one that is known to be float64."""
     code = training.code
     if any(word in code.text for word in ("float64", "double", "numpy")):
+        tensors = Tensors(code.names)
         for product, scope in code.products:
             sides = (product.left, product.right)
-            wide = [dtype_of(side, scope, code) == "float64" for side in sides]
+            operation = tensors.operation(product)
+            wide = [tensors.facts(each).dtype == "float64" for each in tensors.operands(operation)]
             if wide.count(True) == 1 and code.types.is_tensor(sides[wide.index(False)], scope):
                 yield product
 

@@ -1,277 +1,340 @@
-"""The dtypes of tensors and modules, as far as the text of a file states them or implies them.
+"""The dtypes, shapes and devices of tensors: labels that follow values from the calls that make them.
 
-A dtype is stated where a tensor is made with one, or converted to one, and implied by literals and by NumPy's defaults.
-An implied one counts where the text moves the tensor to a device: what stays on the CPU meets no limit of the NPU.
+A dtype is stated where a tensor is made with one, or converted to one, and implied by numbers and by NumPy's defaults.
+An implied one counts where the program moves the tensor to a device: what stays on the CPU meets no limit of the NPU.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 
-from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword
-from gpu2npu.python.tree.place import is_integer
-from gpu2npu.python.tree.scopes import Assigned, Scope
-from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.analysis.torch_apis.tensor_labels import (
+    COMPLEX,
+    COMPUTED_BY,
+    COMPUTING,
+    CONVERTING,
+    DEFAULT_FLOATS,
+    DTYPES,
+    FACTORIES,
+    FROM_COMPLEX,
+    FROM_VALUES,
+    INTEGERS,
+    KEEPING,
+    NUMPY_DTYPES,
+    NUMPY_FLOAT64,
+    OF_NUMBERS,
+    OPERATORS,
+    REAL,
+    SAME_SHAPE,
+    SHAPED,
+    UNKNOWN,
+    Label,
+    agreed,
+    cast,
+    field_of,
+    of_text,
+    promoted,
+    spectrum,
+)
+from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.facts.values import ARGUMENT, MODULE, STORE, Arithmetic, Called
+from gpu2npu.python.flow.fields import Path
+from gpu2npu.python.flow.values import State
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.support.conditions import TensorFacts
 
-DTYPES = {
-    f"torch.{spelling}": name
-    for name, spellings in {
-        "float64": ("float64", "double", "DoubleTensor", "cuda.DoubleTensor"),
-        "float32": ("float32", "float", "FloatTensor", "cuda.FloatTensor"),
-        "float16": ("float16", "half", "HalfTensor", "cuda.HalfTensor"),
-        "bfloat16": ("bfloat16",),
-        "complex64": ("complex64", "cfloat"),
-        "complex128": ("complex128", "cdouble"),
-        "uint8": ("uint8", "ByteTensor"),
-        "int8": ("int8", "CharTensor"),
-        "int16": ("int16", "short", "ShortTensor"),
-        "int32": ("int32", "int", "IntTensor"),
-        "int64": ("int64", "long", "LongTensor"),
-        "bool": ("bool", "BoolTensor"),
-    }.items()
-    for spelling in spellings
-}
-# Methods of a tensor that convert it, and those that keep its dtype.
-_CONVERTING = {
-    name: DTYPES[f"torch.{name}"] for name in ("double", "float", "half", "bfloat16", "long", "int", "short")
-}
-_MOVING = frozenset({"cuda", "npu", "to", "type"})
-_KEEPING = _MOVING | frozenset(
-    {"clone", "detach", "contiguous", "requires_grad_", "view", "reshape", "t", "transpose", "permute", "unsqueeze"}
-    | {"squeeze", "expand", "repeat", "flatten", "T", "mT"}
-)
-# What makes tensors of integers without being given a dtype, and what takes the dtype of its argument.
-_INTEGERS = frozenset({"torch.randint", "torch.randperm"})
-_DEFAULT_FLOATS = frozenset(f"torch.{name}" for name in ("rand", "randn", "ones", "zeros", "empty", "eye", "linspace"))
-_FROM_NUMPY = frozenset({"torch.from_numpy", "torch.tensor", "torch.as_tensor"})
-# What makes a tensor on the CPU unless it is given a device.
-_FACTORIES = frozenset(
-    f"torch.{name}" for name in ("tensor", "zeros", "ones", "empty", "full", "eye", "arange", "linspace", "from_numpy")
-)
-# Functions of NumPy whose result is float64 unless they are given a dtype.
-_NUMPY_FLOAT64 = frozenset(
-    f"numpy.{name}"
-    for name in (
-        "eye",
-        "identity",
-        "zeros",
-        "ones",
-        "empty",
-        "linspace",
-        "random.rand",
-        "random.randn",
-        "random.normal",
-    )
-)
-# Functions that take the sizes of what they make, and methods that keep them.
-_SHAPED = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "rand", "randn", "full"))
-_SAME_SHAPE = _MOVING | frozenset({"clone", "detach", "contiguous", "requires_grad_", *_CONVERTING, "bool"})
-_DEPTH = 6
+_MOST = 8  # labels of one value: of more nothing is said
 
 
-def dtype_of(node: ast.expr, scope: Scope, code: Code) -> str | None:
-    """The dtype of a tensor ("float64"), where its expression or the only value of its variable says it."""
-    return _dtype(node, scope, code, _DEPTH, moved=False)
+class Tensors:
+    """Answers about the tensors of a file."""
 
+    def __init__(self, names: Names) -> None:
+        self._values = values_of(names.project)
+        self._names = names
+        self._asker = names.path
 
-def tensor_facts(node: ast.expr, scope: Scope, code: Code) -> TensorFacts:
-    """The facts that a text shows of a tensor: nothing where it does not say them, or the value is not a tensor.
+    # Places
 
-    The one place where conditions of the table of behaviour get to know a value of a program.
-    """
-    return TensorFacts(
-        dtype_of(node, scope, code), _shape(node, scope, code, _DEPTH), device=device_of(node, scope, code)
-    )
+    def call(self, node: ast.Call) -> int:
+        """The place of a call; 0 where there is none."""
+        file, end = self._values.file_of(self._names), (node.end_lineno or 0, node.end_col_offset or 0)
+        return file.ends.get(end, 0) if file is not None else 0
 
+    def operation(self, node: ast.BinOp) -> int:
+        """The place of arithmetic; 0 where there is none."""
+        file = self._values.file_of(self._names)
+        span = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+        return file.spans.get(span, 0) if file is not None else 0
 
-def device_of(node: ast.expr, scope: Scope, code: Code, depth: int = _DEPTH) -> str | None:
-    """The kind of device ("npu", also for CUDA's, or "cpu") that a tensor or module is on, where the text says it."""
-    value = _only_value(node, scope)
-    if value is not None and depth:
-        return device_of(value, scope, code, depth - 1)
-    if isinstance(node, ast.Subscript):
-        return device_of(node.value, scope, code, depth - 1) if depth else None
-    if not isinstance(node, ast.Call):
-        return None
-    device = keyword(node, "device")
-    if isinstance(node.func, ast.Attribute) and depth:
-        method, owner = node.func.attr, node.func.value
-        if method in ("cuda", "npu"):
-            return "npu"
-        if method == "cpu":
-            return "cpu"
-        if method == "to":
-            device = device or (node.args[0] if node.args else None)
-            return _kind_of(device) or device_of(owner, scope, code, depth - 1)
-        if method in _KEEPING | _SAME_SHAPE and code.qualified(node.func, scope) is None:
-            return device_of(owner, scope, code, depth - 1)
-    return _kind_of(device)
+    def arguments(self, call: int) -> dict[str, int]:
+        """The values that a call is given, by position ("0") or name, without those that are not followed."""
+        return {key: source for source, kind, key in self._values.at(call).into.get(call, ()) if kind == ARGUMENT}
 
+    def receiver(self, call: int) -> int:
+        """The value that a method is called on; 0 where that is not followed."""
+        file = self._values.at(call)
+        receiver = file.calls[call].receiver
+        return file.first + receiver if receiver else 0
 
-def _kind_of(device: ast.expr | None) -> str | None:
-    text = string_value(device) if device is not None else None
-    kind = (text or "").partition(":")[0]
-    return "npu" if kind in ("cuda", "npu") else "cpu" if kind == "cpu" else None
+    def operands(self, operation: int) -> list[int]:
+        """The two values of arithmetic; 0 for one that is not followed."""
+        if not operation:
+            return []
+        file = self._values.at(operation)
+        return [file.first + each if each else 0 for each in file.operations[operation].operands]
 
+    # Answers
 
-def _shape(node: ast.expr, scope: Scope, code: Code, depth: int) -> tuple[int | None, ...] | None:
-    """The shape of a tensor that one of torch's functions makes of numbers that are written out; None for a dimension
-    that is not."""
-    value = _only_value(node, scope)
-    if value is not None and depth:
-        return _shape(value, scope, code, depth - 1)
-    if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
-        return None
-    made = code.qualified(node.func, scope)
-    if made in _SHAPED and node.args:
-        sizes = node.args[0].elts if isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
-        if made == "torch.full" and sizes is node.args:
+    def facts(self, place: int) -> TensorFacts:
+        """The facts that hold for all tensors that a value may be."""
+        with self._values.near(self._asker):
+            one = agreed([each for each in self._of(place) if not each.is_number])
+        is_known = one.dtype is not None and (one.is_stated or one.is_moved)
+        return TensorFacts(one.dtype if is_known else None, one.shape, device=one.device)
+
+    def elements(self, place: int) -> tuple[TensorFacts, ...]:
+        """The facts of the elements of a list or tuple that is written out."""
+        with self._values.near(self._asker):
+            made = list(self._values.origins(place)) if place else []
+            if {each.kind for each in made} != {"container"}:
+                return ()
+            fields = {field: None for each in made for field in self._values.at(each.place).stores.get(each.place, ())}
+            found = [agreed(self.labels(place, (field,))) for field in fields]
+        return tuple(TensorFacts(each.dtype if each.is_stated or each.is_moved else None) for each in found)
+
+    def number(self, place: int) -> int | float | bool | None:
+        """The number that a value is, where it is only one."""
+        with self._values.near(self._asker):
+            return self._number(place)
+
+    def _number(self, place: int) -> int | float | bool | None:
+        sources = self._values.origins(place) if place else []
+        found = {self._values.kind(each.place)[1] if each.kind == "number" else None for each in sources}
+        return found.pop() if len(found) == 1 else None
+
+    def is_computed_with(self, place: int) -> bool:
+        """Return whether a value is an argument of one of torch's functions, which take tensors."""
+        with self._values.near(self._asker):
+            uses = self._values.uses(place, self._asker) if place else []
+        names = (use.text.rpartition(".") for use in uses if use.kind == "argument")
+        return any(owner in COMPUTED_BY and name.islower() for owner, _, name in names)
+
+    def stated(self, given: dict[str, int]) -> str | None:
+        """The dtype that is an argument of `to` or `type`."""
+        named = (self.label(given[key]) for key in given if key in ("0", "1", "dtype"))
+        return next((each.dtype for each in named if each.dtype is not None and each.name in DTYPES), None)
+
+    def label(self, place: int) -> Label:
+        """The label that holds for all that a value may be."""
+        with self._values.near(self._asker):
+            return agreed(self._of(place))
+
+    def labels(self, place: int, path: Path = ()) -> Iterable[Label]:
+        """All that a value may be, under some fields."""
+        key = ("tensor", place, path)
+        found: Iterable[Label] = self._values.ask(key, lambda: dict.fromkeys(self._found(key, place, path)))
+        return found
+
+    def _found(self, key: tuple[object, ...], place: int, path: Path) -> Iterator[Label]:
+        ends: dict[Label, None] = {}
+
+        def step(at: int, fields: Path) -> Iterator[State]:
+            file = self._values.at(at)
+            if at in file.operations:
+                ends.update(dict.fromkeys(self._operation(at, file.operations[at])))
+            elif at in file.calls:
+                yield from self._call(at, fields, ends)
+            else:
+                before = list(self._values.before(at, fields))
+                if not before:
+                    ends.update(dict.fromkeys(self._end(at, fields)))
+                yield from before
+
+        seen = self._values.closed(key, (place, path), step)
+        is_constant = any(self._is_constant(at) for at, _ in seen)
+        if len(ends) > _MOST:
+            yield UNKNOWN
+            return
+        for each in ends:
+            yield each._replace(device="cpu") if is_constant and each.name in FACTORIES and not each.is_moved else each
+
+    def _is_constant(self, place: int) -> bool:
+        """Return whether a place is what functions read of a name of the module."""
+        file = self._values.at(place)
+        out = file.out.get(place, ())
+        return place not in file.calls and any(kind == STORE and at == file.first + MODULE for at, kind, _ in out)
+
+    def _end(self, place: int, path: Path) -> Iterator[Label]:
+        """The labels of a value that comes from no further: a number, a text, a container, a name of a library."""
+        what, one = self._values.kind(place)
+        if what == "number" and not path:
+            yield Label(OF_NUMBERS.get(type(one)), is_number=True)
+        elif what == "text" and not path:
+            yield of_text(one.value)
+        elif what == "container" and path in ((), ("[each]",), ("[each]", "[each]")):
+            yield from self.labels(place, (*path, "[each]"))
+        elif what in ("outside", "import"):
+            name = one if what == "outside" else ".".join(filter(None, (one.module, one.name)))
+            name += "".join(path)
+            dtype = DTYPES.get(name) or NUMPY_DTYPES.get(name)
+            yield Label(dtype, is_stated=dtype is not None, name=name)
+        elif what == "unknown":
+            yield UNKNOWN._replace(name=path[-1] if path else self._parameter(place))
+
+    def _parameter(self, place: int) -> str:
+        file = self._values.at(place)
+        function = file.parameters.get(place)
+        if function is None:
+            return "?"
+        one = self._values.kind(function)[1]
+        return next((name for name, node in one.positional + one.named if file.first + node == place), "?")
+
+    # Calls
+
+    def _call(self, place: int, path: Path, ends: dict[Label, None]) -> Iterator[State]:
+        """The values that a call gives: what it returns in the project, or what is known of the library's function."""
+        for callee, _ in self._values.callees(place):
+            if callee.kind in ("function", "class"):
+                yield callee.place, ("()", *path)
+            elif callee.kind in ("outside", "unknown"):
+                for each in self._called(callee.text, place):
+                    for field in path:
+                        each = field_of(each, field)
+                    ends[each] = None
+            elif callee.kind != "instance":
+                ends[UNKNOWN] = None
+        if not self._values.callees(place):
+            ends[UNKNOWN] = None
+
+    def _called(self, name: str, place: int) -> Iterator[Label]:
+        """The labels of what a function or method gives that is not of the project, by its name: "torch.zeros",
+        "torch.zeros().cuda" or "?.cuda"."""
+        given = self.arguments(place)
+        call = self._values.at(place).calls[place]
+        is_function = name.startswith(("torch.", "numpy.")) and not any(mark in name for mark in "([")
+        last = name.rpartition(".")[2]
+        if call.receiver and not is_function:
+            for owner in self._of(self.receiver(place)):
+                yield from self._method(last, owner, given)
+        elif name.startswith("numpy."):
+            yield from self._array(name.removeprefix("numpy."), given)
+        elif name.startswith("torch."):
+            yield from self._made(name, last, given, call)
+        else:
+            yield UNKNOWN
+
+    def _of(self, place: int | None) -> Iterable[Label]:
+        return self.labels(place) if place else (UNKNOWN,)
+
+    def _method(self, method: str, owner: Label, given: dict[str, int]) -> Iterator[Label]:
+        """The result of a method of what is labelled."""
+        if method in ("to", "type", "type_as"):
+            yield self._converted(owner, given)
+        elif method == "astype":
+            yield owner._replace(dtype=self._converted(owner, given).dtype, of_numpy=True)
+        elif method in ("cuda", "npu", "cpu"):
+            yield owner._replace(device="cpu" if method == "cpu" else "npu", is_moved=True)
+        elif method in CONVERTING:
+            yield cast(owner, CONVERTING[method]) if owner != UNKNOWN and owner.name != "module" else UNKNOWN
+        elif method in ("tolist", "item"):
+            yield Label(is_number=True)
+        else:
+            yield from self._computed(method, [owner], given)
+
+    def _converted(self, owner: Label, given: dict[str, int]) -> Label:
+        """The result of `to`, `type` and `astype`."""
+        named = [agreed(self._of(given[key])) for key in given if key in ("0", "1", "dtype", "device", "other")]
+        dtype = next((each.dtype for each in named if each.dtype is not None and not each.is_number), None)
+        device = next((each.device for each in named if each.device is not None), None)
+        if dtype is None and any("dtype" in each.name or each.name in ("type", ".type") for each in named):
+            owner = owner._replace(dtype=None)
+        is_move = device is not None or dtype is None or len(given) > 1
+        if dtype is not None:
+            owner = owner._replace(dtype=dtype, is_stated=True) if is_move else cast(owner, dtype)
+        return owner._replace(device=device if is_move else owner.device, is_moved=owner.is_moved or is_move)
+
+    def _array(self, function: str, given: dict[str, int]) -> Iterator[Label]:
+        """The label that a function of NumPy gives."""
+        array = UNKNOWN._replace(of_numpy=True)
+        position = NUMPY_FLOAT64.get(function)
+        stated = given.get("dtype", given.get(position or "dtype"))
+        if stated is not None:
+            yield array._replace(dtype=agreed(self._of(stated)).dtype)
+        else:
+            yield array._replace(dtype=None if position is None else "float64")
+
+    def _made(self, name: str, last: str, given: dict[str, int], call: Called) -> Iterator[Label]:
+        """The labels that a function or class of torch gives."""
+        made = UNKNOWN._replace(name=name, shape=self._shape(name, given))
+        if "device" in given:
+            made = made._replace(device=agreed(self._of(given["device"])).device, is_moved=True)
+        first = given.get("0", given.get("input", given.get("data", given.get("tensors", given.get("self")))))
+        if "dtype" in given and last not in ("softmax", "log_softmax"):
+            dtype = agreed(self._of(given["dtype"])).dtype
+            yield made._replace(dtype=dtype, is_stated=dtype is not None)
+        elif name.endswith("Tensor"):
+            yield made._replace(dtype=DTYPES.get(name), is_stated=True, is_moved="cuda" in name)
+        elif name in COMPLEX or last in ("stft", "istft") or name in FROM_COMPLEX:
+            yield from (spectrum(name, last, given, each) for each in self._of(first))
+        elif name in FROM_VALUES:
+            for each in self._of(first):
+                dtype = each.dtype if not each.is_number or each.dtype else None
+                one = each._replace(name=name, is_number=False, is_moved=made.is_moved or each.is_moved, dtype=dtype)
+                yield one._replace(device=made.device or each.device, shape=each.shape, is_stated=each.is_stated)
+        elif name in DEFAULT_FLOATS:
+            yield made._replace(dtype="float32")  # a program that changes the default has a finding of its own
+        elif name in INTEGERS or name == "torch.arange":
+            is_whole = name in INTEGERS or all(type(self._number(each)) is int for each in given.values() if each)
+            yield made._replace(dtype="int64" if is_whole else None)
+        elif name == "torch.device":
+            yield from self._of(first)
+        else:
+            owners = self._of(given["1"] if last == "einsum" and "1" in given else first)
+            for owner in owners:
+                yield from self._computed(last, [owner], {key: one for key, one in given.items() if one != first})
+
+    def _computed(self, function: str, owners: list[Label], given: dict[str, int]) -> Iterator[Label]:
+        """The labels that a function gives that computes with tensors, by its last name."""
+        owner = owners[0]
+        if function in KEEPING:
+            yield owner if function in SAME_SHAPE else owner._replace(shape=None)
+        elif function in COMPUTING and (owner.dtype or "").startswith(("float", "bfloat", "complex")):
+            yield owner._replace(shape=None)
+        elif function in REAL:
+            yield field_of(owner, f".{function}")
+        elif function in OPERATORS:
+            others = [agreed(self._of(each)) for key, each in given.items() if key.isdigit() or key == "other"]
+            yield promoted([owner, *others])
+        else:
+            yield UNKNOWN
+
+    def _operation(self, place: int, operation: Arithmetic) -> Iterator[Label]:
+        """The labels that arithmetic gives; of `+=` what is on the left, where that is a tensor."""
+        left, right = (list(self._of(each)) for each in self.operands(place))
+        changed = [each for each in left if each.dtype is not None and not each.is_number]
+        if operation.is_in_place and changed:
+            yield from changed
+        else:
+            yield from (promoted([one, other]) for one in left for other in right)
+
+    def _shape(self, name: str, given: dict[str, int]) -> tuple[int | None, ...] | None:
+        """The shape of what one of torch's functions makes of numbers; None for a dimension that is not known."""
+        if name not in SHAPED or "*" in given:
             return None
-        known = tuple(each.value if isinstance(each, ast.Constant) else None for each in sizes)
-        whole = len(sizes) > 1 or isinstance(node.args[0], (ast.Tuple, ast.List, ast.Constant))
-        return known if whole and all(each is None or type(each) is int for each in known) else None  # type: ignore[return-value]
-    if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_SHAPE and depth:
-        return _shape(node.func.value, scope, code, depth - 1)
-    return None
-
-
-def stays_on_cpu(node: ast.expr, scope: Scope, code: Code) -> bool:
-    """Return whether an expression is, or is a view of, a constant of the file that functions use and that is made
-    without a device: what it is computed with is on the CPU as well."""
-    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _KEEPING - _MOVING):
-        node = node.value
-    found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
-    if found is None or found[0].kind != "module" or scope.kind == "module":
-        return False
-    made = _only_value(node, scope)
-    is_made = isinstance(made, ast.Call) and (code.qualified(made.func, scope) or "") in _FACTORIES
-    return is_made and isinstance(made, ast.Call) and keyword(made, "device") is None
-
-
-def stated_dtype(call: ast.Call, scope: Scope, code: Code) -> str | None:
-    """The dtype that a call of `to` or `type` names, as a keyword or not."""
-    named = (DTYPES.get(code.qualified(each, scope) or "") for each in (*call.args, *(k.value for k in call.keywords)))
-    return next(filter(None, named), None)
-
-
-def is_of_numpy(node: ast.expr, scope: Scope, code: Code) -> bool:
-    """Return whether an expression, or the only value of its variable, is made by a function of NumPy."""
-    made = _only_value(node, scope) or node
-    return isinstance(made, ast.Call) and (code.qualified(made.func, scope) or "").startswith("numpy.")
-
-
-def _dtype(node: ast.expr, scope: Scope, code: Code, depth: int, moved: bool) -> str | None:
-    """The same after `depth` steps at most; `moved`: what is made of it is moved to a device."""
-    if depth == 0:
-        return None
-    value = _only_value(node, scope)
-    if value is not None:
-        return _dtype(value, scope, code, depth - 1, moved)
-    if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _KEEPING):
-        return _dtype(node.value, scope, code, depth - 1, moved)
-    if not isinstance(node, ast.Call):
-        return None
-    made = code.qualified(node.func, scope)
-    if made is not None:
-        return _made(made, node, scope, code, depth, moved)
-    if not isinstance(node.func, ast.Attribute):
-        return None
-    method, owner = node.func.attr, node.func.value
-    if method == "double" and device_of(owner, scope, code) == "npu":
-        return "float32"  # torch_npu's cast
-    if method in _CONVERTING:
-        return _CONVERTING[method] if _is_tensor(owner, scope, code, depth - 1) else None
-    if method not in _KEEPING:
-        return None
-    if method in ("to", "type"):
-        converted = stated_dtype(node, scope, code)
-        if (
-            converted == "float64"
-            and device_of(owner, scope, code) == "npu"
-            and len(node.args) + len(node.keywords) == 1
-        ):
-            return "float32"
-        if converted is not None or any(map(_may_name_a_dtype, (*node.args, *(each.value for each in node.keywords)))):
-            return converted
-    return _dtype(owner, scope, code, depth - 1, moved or method in _MOVING)
-
-
-def _made(made: str, call: ast.Call, scope: Scope, code: Code, depth: int, moved: bool) -> str | None:
-    """The dtype of what a function makes; `made` is its qualified name."""
-    if not made.startswith("torch."):
-        return None
-    stated = keyword(call, "dtype")
-    if stated is not None:
-        return DTYPES.get(code.qualified(stated, scope) or "")
-    if made.endswith("Tensor"):
-        return DTYPES.get(made)
-    if not (moved or keyword(call, "device") is not None):
-        return None
-    if made in _DEFAULT_FLOATS:
-        return "float32"  # a program that changes the default has a finding of its own
-    if made in _INTEGERS or (made == "torch.arange" and call.args and all(map(is_integer, call.args))):
-        return "int64"
-    if made not in _FROM_NUMPY or not call.args:
-        return None
-    literal = _of_literal(call.args[0]) if made != "torch.from_numpy" else None
-    return literal or _of_numpy(call.args[0], scope, code, depth - 1)
-
-
-def _of_literal(node: ast.expr) -> str | None:
-    """The dtype that PyTorch gives numbers that are written out."""
-    constants = [each for each in ast.walk(node) if not isinstance(each, ast.List | ast.Tuple | ast.Load)]
-    kinds = {type(each.value) for each in constants if isinstance(each, ast.Constant)}
-    if not constants or not all(isinstance(each, ast.Constant) for each in constants):
-        return None
-    return {int: "int64", bool: "bool", float: None, complex: "complex64"}.get(kinds.pop()) if len(kinds) == 1 else None
-
-
-def _of_numpy(node: ast.expr, scope: Scope, code: Code, depth: int) -> str | None:
-    """The dtype of a NumPy array, where the call that makes it says it."""
-    value = _only_value(node, scope)
-    if value is not None and depth > 0:
-        return _of_numpy(value, scope, code, depth - 1)
-    if not isinstance(node, ast.Call):
-        return None
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "astype" and len(node.args) == 1:
-        return _numpy_dtype(node.args[0], scope, code)
-    made = code.qualified(node.func, scope)
-    if made not in _NUMPY_FLOAT64:
-        return None
-    stated = keyword(node, "dtype")
-    if stated is None:
-        places = {"numpy.zeros": 1, "numpy.ones": 1, "numpy.empty": 1}
-        return "float64" if made not in places or len(node.args) <= places[made] else None
-    return _numpy_dtype(stated, scope, code)
-
-
-def _numpy_dtype(node: ast.expr, scope: Scope, code: Code) -> str | None:
-    named = node.value if isinstance(node, ast.Constant) else (code.qualified(node, scope) or "").removeprefix("numpy.")
-    return "float64" if named in ("float64", "double", "float") else None
-
-
-def _only_value(node: ast.expr, scope: Scope) -> ast.expr | None:
-    """The value of a variable that has one assignment in its scope, or of `self.name` that has one in its class."""
-    found = scope.bound(node)
-    return found[0].whole if len(found) == 1 and isinstance(found[0], Assigned) else None
-
-
-def _may_name_a_dtype(node: ast.expr) -> bool:
-    """Return whether an argument of `to` may be a dtype that the text does not say."""
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    return "dtype" in name or name == "type"
-
-
-def _is_tensor(node: ast.expr, scope: Scope, code: Code, depth: int) -> bool:
-    """Return whether an expression is certainly a tensor: what a function of torch made."""
-    value = _only_value(node, scope)
-    if value is not None and depth > 0:
-        return _is_tensor(value, scope, code, depth - 1)
-    if not isinstance(node, ast.Call):
-        return False
-    made = code.qualified(node.func, scope) or ""
-    if made.startswith("torch."):
-        return made.count(".") == 1 and made.rpartition(".")[2].islower()
-    return isinstance(node.func, ast.Attribute) and depth > 0 and _is_tensor(node.func.value, scope, code, depth - 1)
+        keys = [key for key in given if key.isdigit()]
+        sizes = [given[key] for key in keys] if keys == list(map(str, range(len(keys)))) else []
+        if len(sizes) == 1 or name == "torch.full":
+            whole = list(self._values.origins(sizes[0])) if sizes else []
+            if len(whole) != 1 or whole[0].kind not in ("container", "number"):
+                return None
+            if whole[0].kind == "container":
+                stores = self._values.at(whole[0].place).stores.get(whole[0].place, {})
+                sizes = [stores[f"[{index}]"][0] for index in range(len(stores)) if f"[{index}]" in stores]
+                if len(sizes) != len(stores):
+                    return None
+            elif name == "torch.full":
+                return None
+        known = tuple(self._number(each) for each in sizes)
+        return known if known and all(each is None or type(each) is int for each in known) else None  # type: ignore[return-value]

@@ -1,22 +1,26 @@
 """Calls that fail on the NPU for their dtype, an argument or a layout, where the text of the call settles it.
 
-The dtypes of tensors are those of `dtypes`. Everything else is left to what follows tensors further.
+The dtypes of tensors are those of `dtypes`, which follow their values through a file and what it imports.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.calls import message
-from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, is_of_numpy, stated_dtype, stays_on_cpu, tensor_facts
+from gpu2npu.analysis.torch_apis.dtypes import Tensors
+from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES
 from gpu2npu.python.meaning.types import OTHER
-from gpu2npu.python.tree.scopes import Parameter, Scope
-from gpu2npu.python.tree.syntax import defaults, string_value
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
 from gpu2npu.support.behaviour import (
@@ -52,6 +56,13 @@ _MODULE = "torch.nn.Module"
 _TENSOR = "torch.Tensor"
 _PRODUCT = "torch.Tensor.__matmul__"
 _EINSUM = "torch.einsum"
+_CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
+_DEFAULT = "float32"
+_EVERY = "tensors"
+_OF_DTYPES = re.compile(
+    r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
+    r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
+)
 
 
 def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
@@ -68,14 +79,21 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
+def _shows_dtypes(code: Code) -> bool:
+    """Return whether a file names a dtype that is limited, or what makes or takes one: otherwise no value has one."""
+    return _OF_DTYPES.search(code.text) is not None
+
+
 def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
+    tensors = Tensors(code.names)
     for call, scope in code.calls:
-        yield from ((call, api, given) for api, given in _apis(call, scope, code))
-    for product, scope in code.products:
-        operands = (product.left, product.right)
-        if isinstance(product.op, ast.MatMult) and not any(stays_on_cpu(each, scope, code) for each in operands):
-            yield product, _PRODUCT, CallFacts(others=tuple(tensor_facts(each, scope, code) for each in operands))
+        yield from ((call, api, given) for api, given in _apis(call, scope, code, tensors))
+    for product, _ in code.products:
+        if isinstance(product.op, ast.MatMult) and _shows_dtypes(code):
+            facts = tuple(map(tensors.facts, tensors.operands(tensors.operation(product))))
+            if not any(each.device == "cpu" for each in facts):
+                yield product, _PRODUCT, CallFacts(others=facts)
 
 
 def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list[tuple[Row, list[str]]]:
@@ -100,29 +118,33 @@ def _text(api: str, met: Row, chips: Sequence[str]) -> str:
     return f"{on}{sentences} [{met.id}]"
 
 
-def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[tuple[str, CallFacts]]:
+def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterator[tuple[str, CallFacts]]:
     """The limited API that a call is of, if one, with its facts: a function or class, or a method of a tensor or a
     module, of which the receiver is looked at last, since that takes longest."""
     function = call.func
     qualified = code.qualified(function, scope)
     if qualified is not None:
         if qualified in names() and not _is_on_cpu(call):
-            yield qualified, _given(qualified, call, scope, code)
+            yield qualified, _given(qualified, call, scope, code, tensors)
     elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not _is_on_cpu(call):
         method, owner = function.attr, function.value
         for api in (f"{_TENSOR}.{method}", f"{_MODULE}.{method}"):
             if api not in names():
                 continue
-            given = _given(api, call, scope, code)
-            if any(each.applies_to(given) for each in rows_of(api)) and _is_of(api, owner, scope, code):
+            given = _given(api, call, scope, code, tensors)
+            if any(each.applies_to(given) for each in rows_of(api)) and (
+                _is_of(api, owner, scope, code, given)
+                or (api in _CASTS and tensors.is_computed_with(tensors.call(call)))
+            ):
                 yield api, given
                 return
 
 
-def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code) -> bool:
+def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code, given: CallFacts) -> bool:
     """Return whether what a method is called on is certainly a tensor, or a module of torch's."""
     if api.startswith(_TENSOR):
-        return dtype_of(owner, scope, code) is not None or code.types.is_tensor(owner, scope)
+        facts = given.arguments.get("self")
+        return (isinstance(facts, TensorFacts) and facts.dtype is not None) or code.types.is_tensor(owner, scope)
     owners = code.types.owners(code.types.of(owner, scope), api.rpartition(".")[2])
     return bool(owners) and all(each.startswith("torch.nn.") for each in owners)
 
@@ -141,18 +163,23 @@ def _is_on_cpu(call: ast.Call) -> bool:
     return isinstance(device, ast.Constant) and device.value == "cpu"
 
 
-def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> CallFacts:
+def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> CallFacts:
     """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
-    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    positional = list(call.args)
+    needed = _needed(api)
+    is_layer = api.startswith("torch.nn.") and api.rpartition(".")[2][0].isupper()  # which takes no tensors
+    every = _EVERY in needed and not is_layer
+    place = tensors.call(call) if needed and _shows_dtypes(code) else 0
+    places = tensors.arguments(place) if place else {}
+    named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
+    positional = [(each, places.get(str(index), 0)) for index, each in enumerate(call.args)]
     defaults = parameters(api)
     known = tuple(defaults)
     is_method = isinstance(call.func, ast.Attribute) and api.startswith((f"{_TENSOR}.", f"{_MODULE}."))
     if is_method and isinstance(call.func, ast.Attribute):
-        positional.insert(0, call.func.value)
-    if api == _EINSUM and not _contracts(positional.pop(0) if positional else None):
+        positional.insert(0, (call.func.value, tensors.receiver(place) if place else 0))
+    if api == _EINSUM and not _contracts(positional.pop(0)[0] if positional else None):
         return CallFacts()
-    if any(isinstance(each, ast.Starred) for each in positional):
+    if any(isinstance(each, ast.Starred) for each, _ in positional):
         positional = []
     if "input" in named and known[:1] == ("self",):
         named["self"] = named.pop("input")
@@ -162,27 +189,40 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> CallFacts:
             named.setdefault(known[position], value)
         else:
             others.append(value)
-    facts = {name: _value(name, value, scope, code) for name, value in named.items()}
+    facts = {
+        name: _value(name, name in needed and "" in needed[name], *value, scope, code, tensors)
+        for name, value in named.items()
+        if every or name in needed or name == "dtype"
+    }
     given = {name: value for name, value in facts.items() if value is not None}
     if not any(each.arg is None for each in call.keywords) and len(positional) == len(call.args) + is_method:
         given |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
-    if api.endswith(".to") and (dtype := stated_dtype(call, scope, code)) is not None:
+    if api.endswith(".to") and (dtype := tensors.stated(places)) is not None:
         given["dtype"] = dtype
+    if api in _CASTS and isinstance(cast := given.get("self"), TensorFacts) and cast.dtype is None:
+        given["self"] = replace(cast, dtype=_DEFAULT)  # a cast is written for what has another dtype
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
         given["device"] = None
-    tensors = [tensor_facts(each, scope, code) for each in others]
+    others_known = [tensors.facts(each) for _, each in others] if every else []
     if any(each.depends_on_device for each in rows_of(api)):
-        on = [] if _are_of_numpy(positional, scope, code) else [TensorFacts(device="npu")]
-        tensors = [*tensors, *on]  # a device that the text does not say is taken for the NPU
+        on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
+        others_known += on  # a device that the text does not say is taken for the NPU
     if (made := given.get("dtype")) is not None and api.startswith("torch.nn."):
-        tensors.append(TensorFacts(made))  # the parameters of a layer
-    return CallFacts(given, tuple(tensors))
+        others_known.append(TensorFacts(made))  # the parameters of a layer
+    return CallFacts(given, tuple(others_known))
 
 
-def _are_of_numpy(operands: list[ast.expr], scope: Scope, code: Code) -> bool:
+@cache
+def _needed(api: str) -> Mapping[str, frozenset[str]]:
+    """The arguments that the rows of an API depend on, each with the attributes; "" is the value."""
+    uses = [use for each in rows_of(api) for use in each.holds.uses]
+    return {name: frozenset(attribute for one, attribute in uses if one == name) for name, _ in uses}
+
+
+def _are_of_numpy(operands: list[tuple[ast.expr, int]], scope: Scope, code: Code, tensors: Tensors) -> bool:
     """Return whether what is given is an array of NumPy or of no tensor's type, which is on no NPU."""
     return bool(operands) and all(
-        code.types.of(each, scope) == {OTHER} or is_of_numpy(each, scope, code) for each in operands
+        code.types.of(each, scope) == {OTHER} or tensors.label(place).of_numpy for each, place in operands
     )
 
 
@@ -193,8 +233,10 @@ def _contracts(equation: ast.expr | None) -> bool:
     return bool(text) and "," in before and (not arrow or bool(set(before) - set(after) - {",", "."}))
 
 
-def _value(name: str, value: ast.expr, scope: Scope, code: Code) -> Any:
-    """The value that conditions see of an argument: a parameter's default, None where it is not shown."""
+def _value(
+    name: str, needs_value: bool, value: ast.expr, place: int, scope: Scope, code: Code, tensors: Tensors
+) -> Any:
+    """The value that conditions see of an argument: None where it is not shown."""
     qualified = code.qualified(value, scope)
     if qualified is not None:
         return DTYPES.get(qualified, qualified)
@@ -202,24 +244,10 @@ def _value(name: str, value: ast.expr, scope: Scope, code: Code) -> Any:
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
-    facts = tensor_facts(value, scope, code)
+    facts = tensors.facts(place)
     if facts != TensorFacts():
         return facts
-    listed = scope.only_value(value.id) if isinstance(value, ast.Name) else value
-    if isinstance(listed, (ast.List, ast.Tuple)):
-        return tuple(tensor_facts(each, scope, code) for each in listed.elts)
-    if name in _TAKEN_AS_WRITTEN or not isinstance(value, ast.Name | ast.Attribute):
-        return ast.unparse(value) if name in _TAKEN_AS_WRITTEN else None
-    stated = _stated(value.id, scope) if isinstance(value, ast.Name) else None
-    return _value(name, stated, scope, code) if stated is not None and stated is not value else None
-
-
-def _stated(name: str, scope: Scope) -> ast.expr | None:
-    """The expression that a name is given, where it has one assignment or is a parameter with a default."""
-    found = scope.lookup(name)
-    if found is None or len(found[1]) != 1:
+    if isinstance(value, (ast.Call, ast.BinOp, ast.Subscript)):
         return None
-    binding, function = found[1][0], found[0].node
-    if isinstance(binding, Parameter) and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return next((default for parameter, default in defaults(function) if parameter is binding.node), None)
-    return scope.only_value(name)
+    shown = tensors.elements(place) or (tensors.number(place) if needs_value else None)
+    return ast.unparse(value) if shown is None and name in _TAKEN_AS_WRITTEN else shown

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
-from gpu2npu.engine.strings.value_effects import EFFECTS
+from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
 from gpu2npu.python.flow.values import ValueOrigin, Values, ValueUse, Way
 from gpu2npu.rulebook.rule import Role
@@ -65,11 +65,9 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
     """Judge a string by all that its value comes to in the project."""
     if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or _is_key(place):
         return Flow(UNSURE)
-    project = place.names.project
-    if project.values is None:
-        project.values = Values(project, EFFECTS)
-    judge = _Judge(project.values, role, place, is_foreign)
-    at = project.values.place_of(place.names, place.node.lineno, place.node.col_offset)
+    values = values_of(place.names.project)
+    judge = _Judge(values, role, place, is_foreign)
+    at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     return Flow(UNSURE) if at is None else judge.of(at)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from gpu2npu.python.flow.value_files import CallEffect
+from gpu2npu.python.flow.values import Values
+from gpu2npu.python.project.project import Project
 
 _NAMES = {
     "text": "str lower upper casefold strip lstrip rstrip replace format join removeprefix removesuffix",
@@ -38,3 +40,10 @@ EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in 
     "Argument": CallEffect("same", ("0", "default")),
     "attrib": CallEffect("same", ("default",)),
 }
+
+
+def values_of(project: Project) -> Values:
+    """The solver for the values of a project."""
+    if project.values is None:
+        project.values = Values(project, EFFECTS)
+    return project.values

@@ -7,16 +7,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu2npu.python.facts.value_names import NameScope, Nodes, field_of
-from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, LOAD, NOTHING, STORE, TEXT, Called, Parameters, Text
+from gpu2npu.python.facts.values import (
+    ARGUMENT,
+    ASSIGN,
+    INHERIT,
+    LOAD,
+    NOTHING,
+    STORE,
+    TEXT,
+    Arithmetic,
+    Called,
+    Parameters,
+    Text,
+)
+
+_MOST = 2**53  # a larger number is not followed
 
 
 class Expressions(Nodes):
     """Makes the nodes of expressions."""
 
     def constant(self, node: ast.Constant) -> int:
-        if node.value.__class__ is not str:
+        value = node.value
+        if isinstance(value, (int, float)) and -_MOST <= value <= _MOST:
+            found = self.new()
+            self.numbers[found] = value
+            return found
+        if not isinstance(value, str):
             return NOTHING
-        self.texts.append(Text(self.new(), node.value, node.lineno, node.col_offset))
+        self.texts.append(Text(self.new(), value, node.lineno, node.col_offset))
         return self.texts[-1].node
 
     def attribute(self, node: ast.Attribute) -> int:
@@ -26,7 +45,7 @@ class Expressions(Nodes):
         base, index = self.value(node.value), self.value(node.slice)
         if isinstance(node.slice, ast.Slice):
             return self.join([base], TEXT)
-        if index:
+        if index and index not in self.numbers:
             self.compare(index, self.load(base, "[key]"))
         return self.load(base, field_of(node.slice))
 
@@ -38,8 +57,25 @@ class Expressions(Nodes):
         return self.join([self.value(each) for each in node.values])
 
     def operation(self, node: ast.BinOp) -> int:
-        values = [self.value(node.left), self.value(node.right)]
-        return self.join(values, TEXT) if isinstance(node.op, (ast.Add, ast.Mod)) else NOTHING
+        return self.operated(
+            node, self.value(node.left), self.value(node.right), isinstance(node.op, (ast.Add, ast.Mod))
+        )
+
+    def operated(self, node: ast.BinOp | ast.AugAssign, left: int, right: int, is_text: bool) -> int:
+        """A node for the result of arithmetic, which may be a text of both operands."""
+        if not left and not right:
+            return NOTHING
+        result = self.join([left, right], TEXT) if is_text else self.new()
+        place = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+        is_in_place = isinstance(node, ast.AugAssign)
+        self.operations.append(Arithmetic(result, type(node.op).__name__, (left, right), is_in_place, place))
+        return result
+
+    def unary(self, node: ast.UnaryOp) -> int:
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and value in self.numbers:
+            self.numbers[value] = -self.numbers[value]
+        return NOTHING if isinstance(node.op, ast.Not) else value
 
     def comparison(self, node: ast.Compare) -> int:
         values = [self.value(one) for one in (node.left, *node.comparators)]
@@ -112,7 +148,9 @@ class Expressions(Nodes):
         given += [(one.arg or "**", self.value(one.value)) for one in node.keywords]
         self.line = node.lineno
         result = self.new()
-        self.calls.append(Called(result, callee, base, name, node.lineno, node.col_offset))
+        self.calls.append(
+            Called(result, callee, base, name, node.lineno, node.end_lineno or 0, node.end_col_offset or 0)
+        )
         self.edge(callee, LOAD, result, "()")
         for key, value in given:
             self.edge(value, ARGUMENT, result, key)

@@ -13,6 +13,7 @@ from gpu2npu.python.facts.values import (
     MODULE,
     NOTHING,
     STORE,
+    Arithmetic,
     Called,
     ClassValue,
     Edge,
@@ -69,6 +70,8 @@ class Nodes:
         self.stars: list[str] = []
         self.containers: list[int] = []
         self.calls: list[Called] = []
+        self.operations: list[Arithmetic] = []
+        self.numbers: dict[int, int | float | bool] = {}
         self.later: list[tuple[NameScope, Sequence[ast.stmt]]] = []
         # Names that a function binds outside itself: where they are read, any of their values may be there.
         self.shared = frozenset(shared)
@@ -116,8 +119,9 @@ class Nodes:
         return node
 
     def compare(self, one: int, other: int) -> None:
-        self.edge(one, COMPARE, other)
-        self.edge(other, COMPARE, one)
+        if one not in self.numbers and other not in self.numbers:
+            self.edge(one, COMPARE, other)
+            self.edge(other, COMPARE, one)
 
     # Names
 

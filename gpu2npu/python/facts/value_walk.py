@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu2npu.python.facts.value_expressions import Expressions
 from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
-from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
+from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, ClassValue, Taken, ValueFacts
 from gpu2npu.python.tree.syntax import import_module, last_name
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
@@ -49,6 +49,8 @@ class _Walk(Expressions):
             tuple(self.stars),
             tuple(self.containers),
             tuple(self.calls),
+            tuple(self.operations),
+            tuple(self.numbers.items()),
         )
 
     # Statements
@@ -200,7 +202,7 @@ class _Walk(Expressions):
         return value
 
     def augment(self, node: ast.AugAssign) -> None:
-        self.target(node.target, self.join([self.value(node.target), self.value(node.value)], TEXT))
+        self.target(node.target, self.operated(node, self.value(node.target), self.value(node.value), True))
 
     def delete(self, node: ast.Delete) -> None:
         for each in node.targets:
@@ -331,6 +333,7 @@ _HANDLERS: dict[type[ast.AST], Callable[[_Walk, Any], int | None]] = {
     ast.Subscript: _Walk.subscript,
     ast.Try: _Walk.try_,
     ast.Tuple: _Walk.display,
+    ast.UnaryOp: _Walk.unary,
     ast.While: _Walk.while_,
     ast.Yield: _Walk.yield_,
     ast.YieldFrom: _Walk.yield_,

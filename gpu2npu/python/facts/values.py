@@ -70,19 +70,33 @@ class Taken(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Called(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A call, what it calls, the object that a method is of or 0, and the last name of what is called."""
+    """A call, what it calls, the object that a method is of or 0, the last name of what is called, and where the call
+    ends, which no other call does."""
 
     node: int
     callee: int
     receiver: int
     name: str
     line: int
-    column: int
+    end_line: int
+    end_column: int
+
+
+class Arithmetic(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Arithmetic: the name of the operator in `ast` ("Mult"), its operands or 0, and where it begins and ends. Of `+=`
+    and the like the left operand is what is changed."""
+
+    node: int
+    operator: str
+    operands: tuple[int, int]
+    is_in_place: bool
+    place: tuple[int, int, int, int]
 
 
 class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The values of a file. `lines` has the line of each node, `outside` the names that nothing in the file binds,
-    `stars` the modules that may bind them, `containers` the displays and comprehensions."""
+    `stars` the modules that may bind them, `containers` the displays and comprehensions, `numbers` the constants that
+    are numbers, True or False."""
 
     labels: tuple[str, ...]
     edges: tuple[Edge, ...]
@@ -95,3 +109,5 @@ class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     stars: tuple[str, ...]
     containers: tuple[int, ...]
     calls: tuple[Called, ...]
+    operations: tuple[Arithmetic, ...]
+    numbers: tuple[tuple[int, int | float | bool], ...]

@@ -47,9 +47,14 @@ class ValueFile:
         self.loads: dict[int, dict[str, list[int]]] = {}  # the targets of LOAD edges by the field
         self.stores: dict[int, dict[str, list[int]]] = {}  # the sources of STORE edges by the field
         self.parameters: dict[int, int] = {}
-        self.stored: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.stored: dict[str, list[tuple[int, int]]] = defaultdict(list)  # attributes, and elements of what has a name
+        self._displays = {first + node for node in facts.containers}
         self.texts = {(one.line, one.column): first + one.node for one in facts.texts}
         self.values = {first + one.node: one.value for one in facts.texts}
+        self.calls = {first + one.node: one for one in facts.calls}
+        self.operations = {first + one.node: one for one in facts.operations}
+        self.ends = {(one.end_line, one.end_column): first + one.node for one in facts.calls}
+        self.spans = {one.place: first + one.node for one in facts.operations}
         for source, kind, target, label in facts.edges:
             self.add(first + source, kind, first + target, facts.labels[label])
         self._describe()
@@ -61,7 +66,7 @@ class ValueFile:
             self.out[source].append((target, kind, label))
         if kind == STORE:
             self.stores.setdefault(target, {}).setdefault(label, []).append(source)
-            if label[0] == ".":
+            if label[0] == "." or (label[0] == "[" and target not in self._displays):
                 self.stored[label].append((source, target))
         else:
             self.into[target].append((source, kind, label))
@@ -86,6 +91,8 @@ class ValueFile:
             kinds[first + made.instance] = "instance", made
         for node in self.facts.containers:
             kinds[first + node] = "container", None
+        for node, number in self.facts.numbers:
+            kinds[first + node] = "number", number
         for node, name in self.facts.outside:
             kinds[first + node] = "outside", name
         for taken in self.facts.imports:
@@ -384,9 +391,8 @@ def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, 
             _EFFECTS[effect.kind](file, call, effect)
             if effect.kind in _MAKING:
                 file.kinds.setdefault(first + call.node, ("container", None))
-    calls = {call.node: call for call in facts.calls}
     for function in facts.functions:
-        for call in (calls[each] for each in function.decorators if each in calls):
+        for call in (file.calls[first + each] for each in function.decorators if first + each in file.calls):
             effect = effects.get(call.name)
             if effect is not None and effect.kind in _DECORATIONS:
                 _DECORATIONS[effect.kind](file, call, function)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from gpu2npu.python.facts.value_walk import value_facts
@@ -30,6 +31,7 @@ class ValueProject(Questions):
         self._by_path: dict[str, ValueFile | None] = {}
         self._cut: set[tuple[Any, ...]] = set()
         self._asker = ""
+        self._is_near = False
 
     def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
         """The answer to a question about a place or a file. What it is looked up in is noted for the file that it is
@@ -39,9 +41,19 @@ class ValueProject(Questions):
         if asker != about and about in self.project.files:
             self.project.consult(asker, about)
         try:
-            return super().ask(key, compute)
+            return super().ask((*key, "near") if self._is_near else key, compute)
         finally:
             self._asker = asker
+
+    @contextmanager
+    def near(self, asker: str) -> Iterator[None]:
+        """Answer a file's questions from what leads to a value, and not from the files that import it."""
+        before = self._asker, self._is_near
+        self._asker, self._is_near = asker, True
+        try:
+            yield
+        finally:
+            self._asker, self._is_near = before
 
     def file_of(self, names: Names) -> ValueFile | None:
         """The values of a parsed file."""
@@ -91,7 +103,7 @@ class ValueProject(Questions):
     def importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
         """The nodes of import statements in other files that bring in a name of a file, or the file as a module."""
         project = self.project
-        if path not in project.files:
+        if self._is_near or path not in project.files:
             return {}
         found: dict[str, tuple[tuple[int, bool], ...]] = self.ask(
             ("importers", path, name), lambda: self._find_importers(path, name)

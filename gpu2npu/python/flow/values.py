@@ -30,6 +30,7 @@ from gpu2npu.python.meaning.names import Names
 State = tuple[int, Path]
 
 BUDGET, LONGEST = 500, 5  # states that one question may visit; fields in a path
+NEAR_BUDGET = 80  # the same for questions about what is near
 # By what an object is made or called: methods under these names.
 _CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
 
@@ -128,12 +129,12 @@ class Values(ValueProject):
         lines = [Way(self.at(place).path, self.line(place)) for place in reversed(places)]
         return list(dict.fromkeys(step for step in lines if step.line))
 
-    def _closed(self, key: tuple[Any, ...], start: State, step: Callable[[int, Path], Iterator[State]]) -> Steps:
+    def closed(self, key: tuple[Any, ...], start: State, step: Callable[[int, Path], Iterator[State]]) -> Steps:
         """The states that `step` leads to from `start`, each with the one before it."""
         seen: Steps = {start: None}
         todo = [start]
         for state in todo:
-            if len(seen) >= BUDGET:
+            if len(seen) >= (NEAR_BUDGET if self._is_near else BUDGET):
                 self._cut.add(key)
                 break
             for other in step(*state):
@@ -147,7 +148,7 @@ class Values(ValueProject):
     def reach(self, place: int) -> Steps:
         """All states that a value gets to."""
         key = ("reach", place)
-        found: Steps = self.ask(key, lambda: self._closed(key, (place, ()), self._after))
+        found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after))
         return found
 
     def _after(self, place: int, path: Path) -> Iterator[State]:
@@ -216,11 +217,11 @@ class Values(ValueProject):
         leads: set[State] = set()
 
         def step(at: int, fields: Path) -> Iterator[State]:
-            for other in self._before(at, fields):
+            for other in self.before(at, fields):
                 leads.add((at, fields))
                 yield other
 
-        for at, fields in self._closed(key, (place, path), step):  # where it is cut, it ends with "unknown"
+        for at, fields in self.closed(key, (place, path), step):  # where it is cut, it ends with "unknown"
             what, one = self.kind(at)
             if what == "outside":
                 yield ValueOrigin(at, what, one + "".join(fields))
@@ -231,7 +232,8 @@ class Values(ValueProject):
             elif (at, fields) not in leads:
                 yield ValueOrigin(at, "unknown", "?" + "".join(fields))
 
-    def _before(self, place: int, path: Path) -> Iterator[State]:
+    def before(self, place: int, path: Path) -> Iterator[State]:
+        """The states from which a value comes to one, a step back."""
         file = self.at(place)
         what, one = file.kinds.get(place, UNKNOWN)
         if what == "outside" or (not path and what not in ("unknown", "import")):
@@ -259,23 +261,40 @@ class Values(ValueProject):
             inner = self.file_at(self.module_of(file.path, ".", path[0][1:])) if is_package else None
             if inner is not None:
                 yield inner.first + MODULE, path[1:]
-        elif what in ("instance", "class", "container") and path and path[0][0] == ".":
-            for value, target in file.stored.get(path[0], ()):
-                if target != place and any(origin.place == place for origin in self.origins(target)):
-                    yield value, path[1:]
+        elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
+            for label in [label for label in file.stored if label == path[0] or matches(label, path[0])]:
+                for holder, value, target in self._stored(file, label):
+                    if holder == place and target != place:
+                        yield value, path[1:]
             if what == "instance":
                 yield file.first + one.node, ("()", *path)
         function = file.parameters.get(place)
         if function is not None:
             yield from self._given(place, function, path)
 
+    def _stored(self, file: ValueFile, label: str) -> Iterable[tuple[int, int, int]]:
+        """The holders of what a file stores under a field, each with the value and the node that it is stored in."""
+        found: dict[tuple[int, int, int], None] = self.ask(
+            ("stored", file.first + MODULE, label),
+            lambda: {(one.place, *each): None for each in file.stored[label] for one in self.origins(each[1])},
+        )
+        return found
+
     def _given(self, parameter: int, function: int, path: Path) -> Iterator[State]:
         for call in self.callers(function):
-            for source, kind, key in self.at(call).into.get(call, ()):
-                for place, taken, added in self._bindings(call, key) if kind == ARGUMENT else ():
-                    if place == parameter and (not added or (path and matches(added[0], path[0]))):
-                        rest = path[1:] if added else path
-                        yield source, ((taken, *rest) if taken else rest)
+            for target, source, taken, added in self._bound(call):
+                if target == parameter and (not added or (path and matches(added[0], path[0]))):
+                    rest = path[1:] if added else path
+                    yield source, ((taken, *rest) if taken else rest)
+
+    def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
+        """The parameters that the arguments of a call are for, each with the argument; see `_bindings`."""
+        given = [(source, key) for source, kind, key in self.at(call).into.get(call, ()) if kind == ARGUMENT]
+        found: dict[tuple[int, int, str, Path], None] = self.ask(
+            ("bound", call),
+            lambda: {(target, one, *by): None for one, key in given for target, *by in self._bindings(call, key)},
+        )
+        return found
 
     def _imported(self, file: ValueFile, module: str, name: str, path: Path) -> Iterator[State]:
         inner = self.file_at(self.module_of(file.path, module, name))

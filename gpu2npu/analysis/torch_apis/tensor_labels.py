@@ -1,0 +1,158 @@
+"""Labels of tensors, and the effects of torch's and NumPy's functions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+DTYPES = {
+    f"torch.{spelling}": name
+    for name, spellings in {
+        "float64": ("float64", "double", "DoubleTensor", "cuda.DoubleTensor"),
+        "float32": ("float32", "float", "FloatTensor", "cuda.FloatTensor"),
+        "float16": ("float16", "half", "HalfTensor", "cuda.HalfTensor"),
+        "bfloat16": ("bfloat16",),
+        "complex64": ("complex64", "cfloat"),
+        "complex128": ("complex128", "cdouble"),
+        "uint8": ("uint8", "ByteTensor"),
+        "int8": ("int8", "CharTensor"),
+        "int16": ("int16", "short", "ShortTensor"),
+        "int32": ("int32", "int", "IntTensor"),
+        "int64": ("int64", "long", "LongTensor"),
+        "bool": ("bool", "BoolTensor"),
+    }.items()
+    for spelling in spellings
+}
+NUMPY_DTYPES = {f"numpy.{name}": name for name in {*DTYPES.values()} - {"bool"}} | {
+    "numpy.double": "float64", "numpy.single": "float32", "numpy.complex_": "complex128", "float": "float64"
+}  # fmt: skip
+OF_NUMBERS = {int: "int64", bool: "bool"}  # a float is of the default dtype
+
+
+def _names(text: str, prefix: str = "") -> frozenset[str]:
+    return frozenset(prefix + name for name in text.split())
+
+
+# Methods of a tensor that convert it, and functions that keep its dtype.
+CONVERTING = {
+    name: DTYPES[f"torch.{name}"]
+    for name in ("double", "float", "half", "bfloat16", "long", "int", "short", "bool", "cfloat", "cdouble")
+}
+SAME_SHAPE = _names("cuda npu cpu to type clone detach contiguous requires_grad_ type_as")
+KEEPING = SAME_SHAPE | _names(
+    "view reshape t transpose permute unsqueeze squeeze expand expand_as repeat flatten narrow select chunk split roll "
+    "flip index_select gather masked_select movedim swapaxes repeat_interleave conj zero_ fill_ copy_ add_ sub_ mul_ "
+    "div_ new_zeros new_ones new_empty zeros_like ones_like empty_like rand_like randn_like full_like cat stack concat "
+    "hstack vstack fftshift ifftshift masked_fill masked_fill_ scatter scatter_ index_add index_add_"
+)
+# What keeps real and complex numbers of any precision; of integers it may make floats.
+COMPUTING = _names(
+    "sum mean prod cumsum exp log sqrt rsqrt sin cos tanh sigmoid relu softmax neg square reciprocal dropout expm1 "
+    "log1p clamp linear conv1d conv2d conv3d"
+)
+OPERATORS = _names("add sub mul div matmul mm bmm mv true_divide multiply einsum tensordot where addcmul")
+REAL = _names("abs angle real imag view_as_real")
+_FIELDS = _names(".T .mT .H .mH .data .grad .dtype .device")
+# What makes complex numbers of real ones, and the reverse.
+COMPLEX = _names("view_as_complex complex polar", "torch.") | _names(
+    "fft ifft fft2 ifft2 fftn ifftn rfft rfft2 rfftn ihfft", "torch.fft."
+)
+FROM_COMPLEX = _names("irfft irfft2 irfftn hfft hfft2 hfftn", "torch.fft.")
+# Functions that take tensors.
+COMPUTED_BY = _names("torch torch.distributed torch.linalg torch.fft torch.nn.functional")
+# What makes tensors of integers without being given a dtype, and what takes the dtype of its argument.
+INTEGERS = _names("randint randperm", "torch.")
+DEFAULT_FLOATS = _names("rand randn ones zeros empty eye linspace", "torch.")
+FROM_VALUES = _names("from_numpy tensor as_tensor nn.Parameter nn.parameter.Parameter autograd.Variable", "torch.")
+# What makes a tensor on the CPU unless it is given a device.
+FACTORIES = _names("tensor zeros ones empty full eye arange linspace from_numpy rand randn", "torch.")
+# Functions of NumPy whose result is float64 unless they are given a dtype, with the position of it.
+NUMPY_FLOAT64 = dict.fromkeys(("eye", "identity", "linspace", "random.rand", "random.randn", "random.normal"), "") | {
+    "zeros": "1", "ones": "1", "empty": "1"
+}  # fmt: skip
+# Functions that take the sizes of what they make.
+SHAPED = _names("zeros ones empty rand randn full", "torch.")
+
+
+class Label(NamedTuple):
+    """One thing that a value may be: a tensor, an array, a number, or a dtype or device itself. `is_stated`: the
+    program says the dtype; `moved`: it takes the value to a device; `name`: of what it is where nothing is known."""
+
+    dtype: str | None = None
+    device: str | None = None
+    shape: tuple[int | None, ...] | None = None
+    is_stated: bool = False
+    is_moved: bool = False
+    of_numpy: bool = False
+    is_number: bool = False
+    name: str = "?"
+
+
+UNKNOWN = Label()
+
+
+def of_text(text: str | None) -> Label:
+    """Label what a text names: a device or a dtype of NumPy."""
+    kind = (text or "").partition(":")[0]
+    if kind in ("cuda", "npu", "cpu"):
+        return Label(device="cpu" if kind == "cpu" else "npu")
+    return Label(NUMPY_DTYPES.get(kind) or NUMPY_DTYPES.get(f"numpy.{kind}"), name=kind)
+
+
+def field_of(label: Label, field: str) -> Label:
+    """Label an attribute or element of a tensor."""
+    if field in (".real", ".imag", ".abs", ".angle", ".view_as_real"):
+        if not (label.dtype or "").startswith("complex"):
+            return label._replace(dtype=label.dtype if (label.dtype or "").startswith("float") else None)
+        return label._replace(
+            dtype={"complex128": "float64", "complex64": "float32"}.get(label.dtype or ""), shape=None
+        )
+    if field[0] == "[" or field in _FIELDS:
+        return label._replace(shape=None)
+    return UNKNOWN._replace(name=field)
+
+
+def cast(label: Label, dtype: str) -> Label:
+    """A tensor of another dtype on the same device: on an NPU, a cast to float64 gives float32 (row float64-cast)."""
+    is_narrowed = dtype == "float64" and label.device == "npu" and label.dtype != "float64"
+    return label._replace(dtype="float32" if is_narrowed else dtype, is_stated=True)
+
+
+def spectrum(name: str, last: str, given: dict[str, int], label: Label) -> Label:
+    """Label what a transform gives that makes complex numbers or takes them: of another precision for float64."""
+    is_wide = label.dtype in ("float64", "complex128")
+    is_real = name in FROM_COMPLEX or last == "istft" or (last == "stft" and "return_complex" not in given)
+    dtype = ("float64" if is_wide else "float32") if is_real else ("complex128" if is_wide else "complex64")
+    return label._replace(dtype=dtype, is_stated=True, shape=None, name=name, is_number=False)
+
+
+def promoted(labels: list[Label]) -> Label:
+    """Label what arithmetic makes of several: a complex number makes all complex, and what is alike remains."""
+    tensors = [each for each in labels if not each.is_number]
+    complexes = [each for each in tensors if (each.dtype or "").startswith("complex")]
+    if complexes:
+        return max(complexes, key=lambda each: each.dtype or "")._replace(shape=None)
+    if tensors and len(tensors) < len(labels) and (tensors[0].dtype or "").startswith(("int", "bool", "uint")):
+        return tensors[0]._replace(dtype=None, shape=None)  # a number may make floats of them
+    return agreed(tensors)._replace(shape=None) if tensors else UNKNOWN
+
+
+def agreed(labels: Iterable[Label]) -> Label:
+    """Label what holds for all of several; complex numbers of two precisions are complex."""
+    several = list(labels)
+    if len(several) < 2:
+        return several[0] if several else UNKNOWN
+    dtypes = {each.dtype for each in several}
+    is_complex = all((each or "").startswith("complex") for each in dtypes)
+    devices, shapes = {each.device for each in several}, {each.shape for each in several}
+    dtype = dtypes.pop() if len(dtypes) == 1 else "complex64" if is_complex else None
+    return Label(
+        dtype,
+        devices.pop() if len(devices) == 1 else None,
+        shapes.pop() if len(shapes) == 1 else None,
+        is_stated=all(each.is_stated for each in several),
+        is_moved=all(each.is_moved for each in several),
+        of_numpy=all(each.of_numpy for each in several),
+        is_number=all(each.is_number for each in several),
+        name=several[0].name,
+    )
