@@ -194,12 +194,12 @@ class _CudaCode:
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
         named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
-        is_limited = self._tests_capability(test) or any(map(_ATTENTION.search, named))
+        of_cuda = any(pattern.search(name) for pattern in (_ATTENTION, _QUANTIZED) for name in named)
+        is_limited = of_cuda or self._tests_capability(test)
         return (
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
             or (is_limited and not decides_device(test, self.names))
             or any(map(LIBRARY.search, named))
-            or any(map(_QUANTIZED.search, named))
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
 

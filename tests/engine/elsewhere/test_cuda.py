@@ -43,6 +43,7 @@ UNCHANGED = [
     "if not torch.cuda.is_available():\n    raise ValueError('Flash attention needs a GPU.')\n",
 ]
 CHANGED = [
+    "def f(x, q_4bit_words):\n    if q_4bit_words and torch.cuda.is_available():\n        return x.cuda()\n",
     "if not torch.cuda.is_available():\n    raise RuntimeError('A GPU is needed for training.')\n",
     "assert torch.cuda.is_available(), 'this needs a GPU'\n",
     "if torch.cuda.is_available():\n    net = load(name, load_in_8bit=True)\nelse:\n    net = load(name)\n",
