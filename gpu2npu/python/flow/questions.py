@@ -18,6 +18,11 @@ class Questions:
         self._running: set[Hashable] = set()
         self._done: set[Hashable] = set()
         self._has_grown = self._is_circular = False
+        self._cut: set[Hashable] = set()  # questions whose answer is not complete
+
+    def is_complete(self, key: tuple[Any, ...]) -> bool:
+        """Return whether nothing was left out of an answer for the sake of time."""
+        return key not in self._cut
 
     def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
         """The answer to a question: a dict, to which rounds only add."""
@@ -45,6 +50,8 @@ class Questions:
                 break
             self._has_grown = False
             self._done.clear()
+        else:
+            self._cut.update(self._partial)
         if is_outermost:
             self._known.update((each, self._partial[each]) for each in (*self._done, key))
             self._partial.clear()

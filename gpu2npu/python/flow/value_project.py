@@ -29,7 +29,6 @@ class ValueProject(Questions):
         self.files: list[ValueFile] = []
         self._firsts: list[int] = []
         self._by_path: dict[str, ValueFile | None] = {}
-        self._cut: set[tuple[Any, ...]] = set()
         self._asker = ""
         self._is_near = False
 

@@ -84,7 +84,7 @@ class Values(ValueProject):
         self._asker = asker
         steps = self.reach(place)
         found: dict[tuple[str, int, str, str], ValueUse] = {}
-        if ("reach", place) in self._cut:
+        if not self.is_complete(("reach", place)):
             found["unknown", place, "", ""] = ValueUse("unknown", place, (place, ()), "too many places")
         for state in steps:
             for use in self._uses_at(state):
