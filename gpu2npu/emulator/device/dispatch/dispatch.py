@@ -36,6 +36,8 @@ _CARRY_BITS = ("_copy_from", "_copy_from_and_resize")
 # PyTorch makes these of other operators, and torch_npu has its own of integers, which have no gradient to lose.
 _INSTEAD_OF_A_COMPOSITION = ("aten::one_hot",)
 
+_DROPPED = ("aten::cholesky",)  # PyTorch 2.14 has it no longer
+
 _aten = torch.library.Library("aten", "IMPL")
 _every = torch.library.Library("_", "IMPL")
 _others: dict[str, torch.library.Library] = {}
@@ -108,7 +110,8 @@ def load_kernels() -> None:
         saturates()
         npu_ops.load()
         for name, kernel in kernels.load().items():
-            register(name, kernel)
+            if name not in _DROPPED or hasattr(torch.ops.aten, name.removeprefix("aten::")):
+                register(name, kernel)
         sparse.load(_aten)
         _loaded = True
 
