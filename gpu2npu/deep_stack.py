@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -28,6 +27,8 @@ if hasattr(os, "register_at_fork"):
 
 def with_deep_stack(work: Callable[[], _Answer]) -> _Answer:
     """The result of `work`, or what it raises; it runs in a thread whose stack is large."""
+    from concurrent.futures import Future
+
     result: Future[_Answer] = Future()
 
     def run() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,8 @@ from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_r
 from gpu2npu.report.tables import write_tables
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from gpu2npu.project.migrator import FileMigrator
 
 Prepare = Callable[[Session], "FileMigrator"]

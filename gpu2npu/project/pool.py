@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from concurrent.futures import Executor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, uncollected
 from gpu2npu.project.worker_processes import Workers, can_start_processes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
@@ -107,6 +109,8 @@ def _here(ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]) -> _Results[_
 def _on_executor(
     executor: Executor, ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]
 ) -> _Results[_Task, _Answer]:
+    from concurrent.futures import as_completed
+
     futures = {executor.submit(_deeply, ask, task): task for task in tasks}
     try:
         for future in as_completed(futures):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, closing
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +29,8 @@ from gpu2npu.support.chips import DEFAULT_CHIP
 from gpu2npu.support.releases import autoloads
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from gpu2npu.analysis.file_analysis import FileQuestion
     from gpu2npu.project.migrator import Migrator
     from gpu2npu.rulebook.rule import Rulebook

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,6 +25,9 @@ from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
 from gpu2npu.report.text import counted
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 SUFFIX = "analysis"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import configparser
 import posixpath
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint
 from typing import Any
 
 from gpu2npu.python.flow.reachability import tree_of
@@ -22,6 +20,10 @@ _TABLES = (
 
 def entry_points(sources: Mapping[str, bytes]) -> Iterator[tuple[str, str, str]]:
     """Each entry point: the file that names it, its module and its function, "" for none."""
+    if not sources:
+        return
+    from importlib.metadata import EntryPoint  # takes as long to import as a check of a small file
+
     for path, source in sources.items():
         read = _READ.get(posixpath.basename(path))
         for value in read(source) if read is not None else ():
@@ -61,6 +63,8 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _in_ini(source: bytes) -> Iterator[str]:
+    import configparser
+
     reader = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         reader.read_string(source.decode("utf-8-sig"))

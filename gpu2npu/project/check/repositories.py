@@ -7,9 +7,9 @@ import re
 import sys
 import time
 from collections.abc import Generator
-from concurrent.futures import Executor
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,9 @@ from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.html import page
 from gpu2npu.report.check.result import CheckedRepository
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 # An address of git: https://..., git@host:...
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|\w[\w.-]*@[\w.-]+:")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +43,9 @@ from gpu2npu.report.check.result import CheckedFile, CheckResult, NativeCode
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import pytorch_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 class _Checked(Struct, frozen=True):
