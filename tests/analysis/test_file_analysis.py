@@ -249,6 +249,11 @@ def test_dtypes_follow_the_values(text: str, limited: list[tuple[int, str]]) -> 
     assert [(each.span.start_line, each.api) for each in found] == limited
 
 
+def test_long_arithmetic_is_followed_to_a_depth() -> None:
+    lines = "".join(f"x{each + 1} = x{each} * torch.add(x{each}, 1) - x{each}\n" for each in range(400))
+    assert rules(f"import torch\nx0 = torch.ones(2, dtype=torch.float64)\n{lines}torch.mm(x400, x400)\n".encode()) == []
+
+
 def test_an_api_and_its_limit_are_one_finding() -> None:
     assert rules(b"import torch\nx = torch.sparse_csr_tensor(a, b, c)\n") == [("npu-limit", 0, 2)]
 

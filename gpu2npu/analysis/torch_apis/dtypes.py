@@ -45,6 +45,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.support.conditions import TensorFacts
 
 _MOST = 8  # labels of one value: of more nothing is said
+_DEEPEST = 12  # calls and operations that one value is followed through
 
 
 class Tensors:
@@ -54,6 +55,7 @@ class Tensors:
         self._values = values_of(names.project)
         self._names = names
         self._asker = names.path
+        self._depth = 0
 
     # Places
 
@@ -133,8 +135,14 @@ class Tensors:
 
     def labels(self, place: int, path: Path = ()) -> Iterable[Label]:
         """All that a value may be, under some fields."""
+        if self._depth >= _DEEPEST:
+            return (UNKNOWN,)
         key = ("tensor", place, path)
-        found: Iterable[Label] = self._values.ask(key, lambda: dict.fromkeys(self._found(key, place, path)))
+        self._depth += 1
+        try:
+            found: Iterable[Label] = self._values.ask(key, lambda: dict.fromkeys(self._found(key, place, path)))
+        finally:
+            self._depth -= 1
         return found
 
     def _found(self, key: tuple[object, ...], place: int, path: Path) -> Iterator[Label]:
