@@ -169,6 +169,17 @@ def test_the_front_page_can_be_read_in_five_minutes(readme: str) -> None:
     assert len(text.splitlines()) <= 130 and len(text.split()) <= 1200
 
 
+def test_links_of_a_chinese_page_lead_to_chinese_pages() -> None:
+    """But for the link to the page in English, and to a part that only this has."""
+    english = []
+    for page in (ROOT / "README.zh-CN.md", *(ROOT / "docs").glob("*.zh-CN.md")):
+        for text, target in re.findall(r"\[([^\]]+)\]\(([\w./-]+\.md)(?=[#)])", page.read_text(encoding="utf-8")):
+            chinese = page.parent / target.replace(".md", ".zh-CN.md")
+            if chinese.exists() and text != "English":
+                english.append((page.name, target))
+    assert english == [("emulator.zh-CN.md", "emulator.md")]
+
+
 @pytest.mark.usefixtures("chinese")
 def test_a_part_that_became_a_sentence_is_translated() -> None:
     text = "Move to that release (-v 2.6.0), or write it anew with what PyTorch 2.1.0 has."

@@ -40,6 +40,7 @@ _CODE = re.compile(
     r"^\s*(?:from|import|if|with) [\w{'].*(?:import ?|:|else.*)(?:#.*)?$|^\s*(?:\{\w+\})? ?as \S+$|"
     r"^\{.* for \w+, \w+ in |^\w+ = \w+\n|^-- |^from |^\.\w+\(|^if .* # |^Nearest |^Chain of "
 )
+_VERSION = re.compile(r"\w+ \{0\}")  # "torch {0}"
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _CALLED_WITH_CODE = {"compile", "sub", "search", "match", "fullmatch", "parse", "execute", "startswith", "endswith",
     "split", "removeprefix", "removesuffix", "getLogger", "find", "index", "parse_expression",
@@ -105,7 +106,8 @@ _OF_ROWS = (
 )
 _OPERATOR = re.compile(r"^(?:npu_\w+|scatter_update): ")
 _LISTED = re.compile(r"\w+(?:, \w+)*|\d+ to \d+")  # "int8, int32", "2 to 8"
-_MARKERS = {"shown", "message", "say"}
+# Functions that take a message, with its place among the arguments; the last three make a line of the doctor.
+_MARKERS = {"shown": 0, "message": 0, "say": 0, "ok": 1, "warning": 1, "error": 1}
 
 
 def messages_of_python(source: str, path: str = "") -> Iterator[tuple[int, str]]:
@@ -118,10 +120,10 @@ def messages_of_python(source: str, path: str = "") -> Iterator[tuple[int, str]]
             continue
         if isinstance(node, ast.Call) and _name(node.func) == "counted":
             yield from _numbers(node)
-        elif isinstance(node, ast.Call) and _name(node.func) in _MARKERS and node.args:
-            argument = node.args[0]
+        elif isinstance(node, ast.Call) and len(node.args) > (at := _MARKERS.get(_name(node.func), len(node.args))):
+            argument = node.args[at]
             text = template_of(argument) if isinstance(argument, (ast.Constant, ast.JoinedStr)) else None
-            if text and _LETTERS.search(PLACEHOLDER.sub("", text)):
+            if text and _LETTERS.search(PLACEHOLDER.sub("", text)) and not _VERSION.fullmatch(text):
                 yield node.lineno, text
         elif isinstance(node, (ast.Constant, ast.JoinedStr)):
             stated = template_of(node)

@@ -40,6 +40,7 @@ def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> 
     """Look at this machine: are Python, torch, torch_npu, CANN, driver and NPUs ready, and do they go together?"""
     from gpu2npu.doctor.examination import examine
     from gpu2npu.doctor.machine import MachineError, read_machine
+    from gpu2npu.report.text import counted
 
     try:
         machine = read_machine(python=python)
@@ -55,5 +56,5 @@ def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> 
             click.echo(f"{line.level:<7}  {line.check:<{width}}  {shown(line.message)}")
             if line.remedy:
                 click.echo(f"{'':<7}  {'':<{width}}  -> {shown(line.remedy)}")
-        say(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} ok")
+        say(f"{counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}, {counts['ok']} ok")
     ctx.exit(EXIT_ERROR if counts["error"] or (strict and counts["warning"]) else 0)

@@ -71,10 +71,11 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Call
     assert (ran, written) == PAGES[page]
 
 
-def test_the_chinese_page_shows_the_same() -> None:
-    shown = [BLOCK.findall((DOCS / f"learning-rules{language}.md").read_text("utf-8")) for language in ("", ".zh-CN")]
+@pytest.mark.parametrize(("page", "blocks"), [("learning-rules", 6), ("writing-rules", 15)])
+def test_the_chinese_page_shows_the_same(page: str, blocks: int) -> None:
+    shown = [BLOCK.findall((DOCS / f"{page}{language}.md").read_text("utf-8")) for language in ("", ".zh-CN")]
     assert shown[0] == shown[1]
-    assert len(shown[0]) == 6
+    assert len(shown[0]) == blocks
 
 
 def test_the_table_of_matches_and_changes_leads_to_every_rule() -> None:
