@@ -179,7 +179,8 @@ def _as_several(text: str) -> Iterator[_Reading]:
             yield score, f"{named[1]}\uff1a{rest}"
     for gap in (_GAP, _SENTENCE_END):
         for cut in gap.finditer(text):
-            heads = [*_as_one(text[: cut.start()]), *_as_a_part(text[: cut.start()])]
+            parts = (text[: cut.start()], text[: cut.end()])  # a message that another follows ends with a space
+            heads = [*_as_one(parts[0]), *_as_a_part(parts[0]), *(_as_one(parts[1]) if gap is _SENTENCE_END else ())]
             if heads:
                 score, head = max(heads)
                 further, rest = _remembered(text[cut.end() :])

@@ -86,6 +86,9 @@ OF_CLICK = (
     "{name} {filename} is not executable.",
     "{name} {filename} does not exist.",
 )
+# Tables of facts, and the keys of what they and rule files say to people.
+_TABLES = ("support/data/behaviour/*.json", "support/data/known_facts.json", "analysis/affinity/operators.json")
+_SAID = ("why", "message", "advice", "instead", "evidence")
 # What many rows of the table of behaviour say, with a placeholder for the operator, its arguments and their values.
 _OF_ROWS = (
     "aclnn{0} takes {1}",
@@ -210,17 +213,17 @@ def _is_command(decorator: ast.expr) -> bool:
     return isinstance(decorator, ast.Call) and _name(decorator.func) in ("command", "group")
 
 
-def messages_of_rules(document: Any) -> Iterator[str]:
-    """Collect what a rule file says to people: the why and the messages of its rules."""
+def messages_of_table(document: Any) -> Iterator[str]:
+    """Collect what a rule file or a table of facts says to people: the why, the messages, the evidence and advice."""
     if isinstance(document, dict):
         for key, value in document.items():
-            if key in ("why", "message", "advice", "instead") and isinstance(value, str):
+            if key in _SAID and isinstance(value, str):
                 yield value
             elif key not in ("examples", "match"):
-                yield from messages_of_rules(value)
+                yield from messages_of_table(value)
     elif isinstance(document, list):
         for each in document:
-            yield from messages_of_rules(each)
+            yield from messages_of_table(each)
 
 
 def messages_of_row(text: str) -> Iterator[str]:
@@ -229,7 +232,7 @@ def messages_of_row(text: str) -> Iterator[str]:
     for shape in _OF_ROWS:
         parts = PLACEHOLDER.split(shape)
         pattern = "".join(re.escape(part) if at % 2 == 0 else "(.+?)" for at, part in enumerate(parts))
-        if match := re.fullmatch(pattern, text):
+        if (match := re.fullmatch(pattern, text)) and ", or " not in text:
             yield shape
             for value in match.groups():
                 if " " in value and not _LISTED.fullmatch(value):
@@ -250,11 +253,10 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
     cli_pages = ROOT / "tools" / "cli_pages.py"
     for line, text in messages_of_python(cli_pages.read_text(encoding="utf-8")):
         found.setdefault(text, []).append((cli_pages.name, line))
-    for path in sorted((PACKAGE / "support" / "data" / "behaviour").glob("*.json")):
-        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-            for key in ("evidence", "advice"):
-                for text in messages_of_row(row.get(key, "")):
-                    found.setdefault(text, []).append((path.name, 1))
+    for path in sorted(each for pattern in _TABLES for each in PACKAGE.glob(pattern)):
+        for said in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
+            for text in messages_of_row(said):
+                found.setdefault(text, []).append((path.name, 1))
     for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
         if path.suffix in (".html", ".js"):
             for text in MESSAGE.findall(path.read_text(encoding="utf-8")):
@@ -263,7 +265,7 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
                 found.setdefault(numbered, []).append((path.name, 1))
     for path in sorted((ROOT / "rules").glob("*.json")):
         if path.name != "rule.schema.json":
-            for text in messages_of_rules(json.loads(path.read_text(encoding="utf-8"))):
+            for text in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
                 found.setdefault(text, []).append((f"rules/{path.name}", 1))
     for text in OF_CLICK:
         found.setdefault(text, []).append(("click", 1))

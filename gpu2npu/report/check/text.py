@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu2npu.language import shown
+from gpu2npu.language import message, shown
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Cause, CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
@@ -24,10 +24,11 @@ SEVERITY_LABELS = {
     Severity.ADVICE: "that work and could be better",
     Severity.NOTE: "to know of",
 }
+_BLOCKED = message("code of the program itself cannot run on the NPU, and nothing takes its place as it is")
 VERDICTS = {
     Verdict.READY: "ready to be migrated: a person only has to try the result",
     Verdict.REVIEW: "can be migrated; some places need a look, or a line",
-    Verdict.BLOCKED: "blocked: code of the program itself cannot run on the NPU, and nothing takes its place as it is",
+    Verdict.BLOCKED: message(f"blocked: {_BLOCKED}"),
     Verdict.NO_CUDA: "nothing in it is for CUDA",
 }
 _MOST_BLOCKERS = 10
