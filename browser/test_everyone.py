@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_verify_page import diverged
+
+from gpu2npu import language as languages
+from gpu2npu.report.verify_page import verify_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
@@ -16,7 +20,7 @@ OVERFLOW = """() => ({
   page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   tables: [...document.querySelectorAll(".scroll")].map((box) => box.scrollWidth - box.clientWidth),
 })"""
-CASES = list(itertools.product(("en", "zh"), ("check", "rollup"), (390, 768, 1280), ("light", "dark")))
+CASES = list(itertools.product(("en", "zh"), ("check", "rollup", "verify"), (390, 768, 1280), ("light", "dark")))
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,10 @@ def pages(tmp_path_factory):
             command = [sys.executable, "-m", "gpu2npu", "check", *map(str, [*what, *options])]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode in {0, 1}, done.stderr
+        with languages.restored():
+            languages.use(language)
+            text = verify_page(diverged(), "project")
+        (folder / f"verify-{language}.html").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -42,8 +50,8 @@ def test_a_page_is_for_everyone(pages, visit, language, name, width, scheme):
         bypass_csp=True,
     )
     assert page.get_attribute("html", "lang") == {"en": "en", "zh": "zh-CN"}[language]
-    if name == "check":
-        page.locator("#files button").first.click()
+    if name != "rollup":
+        page.locator("#files button, #heat button").first.click()
     measured = page.evaluate(OVERFLOW)
     assert measured["page"] <= 0
     if width >= 1280:

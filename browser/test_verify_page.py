@@ -30,9 +30,8 @@ def cell(step, units):
     return numbers | {"original": tensor(9), "migrated": tensor(10)}
 
 
-@pytest.fixture
-def file(tmp_path):
-    """The page of a program whose loss falls from 2.3 to 1.2 and whose copy leaves it at step 7."""
+def diverged():
+    """The report of a program whose loss falls from 2.3 to 1.2 and whose copy leaves it at step 7."""
     numbers = range(1, STEPS + 1)
     losses = [{"step": step, "original": 2.4 - step / 10, "migrated": 2.4 - step / 10} for step in numbers]
     losses[-1]["migrated"] = "nan"
@@ -59,8 +58,13 @@ def file(tmp_path):
         "baseline": None,
     }
     jsonschema.validate(document, SCHEMA)
+    return document
+
+
+@pytest.fixture
+def file(tmp_path):
     written = tmp_path / "verified.html"
-    written.write_text(verify_page(document, "project"), encoding="utf-8")
+    written.write_text(verify_page(diverged(), "project"), encoding="utf-8")
     return written
 
 

@@ -53,6 +53,7 @@ class _Template(Struct, frozen=True):
 @dataclass
 class _Catalogue:
     exact: dict[str, str] = field(default_factory=dict)
+    of_templates: dict[str, str] = field(default_factory=dict)
     templates: list[_Template] = field(default_factory=list)
 
     def add(self, messages: Mapping[str, str]) -> None:
@@ -60,6 +61,7 @@ class _Catalogue:
         for message, translation in messages.items():
             if message and translation:
                 if PLACEHOLDER.search(message):
+                    self.of_templates[message] = translation
                     self.templates.append(_template(message, translation))
                 else:
                     self.exact[message] = translation
@@ -122,6 +124,14 @@ def shown(text: str) -> str:
     if _current == "en" or not text.strip():
         return text
     return _translated(text)
+
+
+def sentence(template: str, *values: object) -> str:
+    """The message of a template in the language in use, with the values in the places of its pairs of braces: for those
+    that cannot be found by their few words."""
+    numbered = template.format(*(f"{{{number}}}" for number in range(len(values))))
+    translation = numbered if _current == "en" else _loaded().of_templates.get(numbered, numbered)
+    return _filled(translation, {str(number): (0, shown(str(value))) for number, value in enumerate(values)})
 
 
 def translations(name: str) -> Mapping[str, str]:
@@ -222,9 +232,10 @@ def _filled(translation: str, values: Mapping[str, _Reading]) -> str:
         if at % 2 == 1:
             part = values[part][1] if part in values else f"{{{part}}}"
         before, after = filled.rstrip(" "), part.lstrip(" ")
-        if _IS_CHINESE(before[-1:]) and _IS_CHINESE(after[:1]):
+        is_aligned = len(filled) + len(part) > len(before) + len(after) + 1
+        if _IS_CHINESE(before[-1:]) and _IS_CHINESE(after[:1]) and not is_aligned:
             filled = before + after
-        elif _MEETS.fullmatch(before[-1:] + after[:1]):
+        elif _MEETS.fullmatch(before[-1:] + after[:1]) and not is_aligned:
             filled = f"{before} {after}"
         else:
             filled += part
@@ -236,7 +247,11 @@ def _compiled(parts: tuple[str, ...]) -> re.Pattern[str]:
     fixed = "".join(parts[::2]).strip()
     counts = not parts[0] and fixed.isalpha()  # "{0} files"
     value = "(.*?)" if sum(map(str.isalpha, fixed)) > _SHORT and not counts else r"(\d[\d.,%]*(?: [A-Za-z]+)?|)"
-    return re.compile("".join(re.escape(part) if at % 2 == 0 else value for at, part in enumerate(parts)), re.DOTALL)
+    pieces = [re.escape(part) if at % 2 == 0 else value for at, part in enumerate(parts)]
+    for at in range(2, len(parts) - 1, 2):
+        if not parts[at]:  # "step {0}{1}": the first of two values is one word
+            pieces[at - 1] = r"(\S*)"
+    return re.compile("".join(pieces), re.DOTALL)
 
 
 def _loaded() -> _Catalogue:

@@ -46,6 +46,25 @@ _CALLED_WITH_CODE = {"compile", "sub", "search", "match", "fullmatch", "parse", 
     "split", "removeprefix", "removesuffix", "getLogger", "find", "index", "parse_expression",
     "parse_statement", "parse_module", "namedtuple", "TypeVar"}  # fmt: skip
 _COMMANDS = ("gpu2npu ", "git ", "cd ")
+# The kinds of events that verify compares.
+KINDS = (
+    "input",
+    "output",
+    "gradient",
+    "loss",
+    "loss scale",
+    "kept gradients",
+    "rate",
+    "parameter gradient",
+    "parameter",
+    "buffer",
+    "initial weight",
+    "weight",
+    "collective",
+    "draw",
+    "mode",
+    "checkpoint",
+)
 # What click says to users of a command.
 OF_CLICK = (
     "deprecated",
@@ -88,7 +107,7 @@ OF_CLICK = (
 )
 # Tables of facts, and the keys of what they and rule files say to people.
 _TABLES = ("support/data/behaviour/*.json", "support/data/known_facts.json", "analysis/affinity/operators.json")
-_SAID = ("why", "message", "advice", "instead", "evidence")
+_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence")
 # What many rows of the table of behaviour say, with a placeholder for the operator, its arguments and their values.
 _OF_ROWS = (
     "aclnn{0} takes {1}",
@@ -110,7 +129,7 @@ _OF_ROWS = (
 _OPERATOR = re.compile(r"^(?:npu_\w+|scatter_update): ")
 _LISTED = re.compile(r"\w+(?:, \w+)*|\d+ to \d+")  # "int8, int32", "2 to 8"
 # Functions that take a message, with its place among the arguments; the last three make a line of the doctor.
-_MARKERS = {"shown": 0, "message": 0, "say": 0, "ok": 1, "warning": 1, "error": 1}
+_MARKERS = {"shown": 0, "sentence": 0, "message": 0, "say": 0, "ok": 1, "warning": 1, "error": 1}
 
 
 def messages_of_python(source: str, path: str = "") -> Iterator[tuple[int, str]]:
@@ -126,6 +145,8 @@ def messages_of_python(source: str, path: str = "") -> Iterator[tuple[int, str]]
         elif isinstance(node, ast.Call) and len(node.args) > (at := _MARKERS.get(_name(node.func), len(node.args))):
             argument = node.args[at]
             text = template_of(argument) if isinstance(argument, (ast.Constant, ast.JoinedStr)) else None
+            if text and _name(node.func) == "sentence":
+                text = numbered(text)
             if text and _LETTERS.search(PLACEHOLDER.sub("", text)) and not _VERSION.fullmatch(text):
                 yield node.lineno, text
         elif isinstance(node, (ast.Constant, ast.JoinedStr)):
@@ -154,6 +175,12 @@ def paragraphs(text: str) -> list[str]:
         else:
             found.append(" ".join(part.split()))
     return [part for part in found if not part.startswith(_COMMANDS)]
+
+
+def numbered(text: str) -> str:
+    """The text with the number of each value in its pair of braces."""
+    numbers = count()
+    return re.sub(r"\{\}", lambda _: f"{{{next(numbers)}}}", text)
 
 
 def template_of(node: ast.Constant | ast.JoinedStr) -> str | None:
@@ -197,6 +224,8 @@ def _not_messages(tree: ast.Module) -> Iterator[int]:
                 if isinstance(value, ast.FormattedValue) and value.format_spec is not None:
                     yield id(value.format_spec)
                     yield from (id(each) for each in ast.walk(value.format_spec))
+        elif isinstance(node, ast.Call) and _name(node.func) == "sentence":
+            yield from map(id, node.args[:1])  # numbered, it is one
         elif isinstance(node, ast.Call) and _name(node.func) in _CALLED_WITH_CODE:
             yield from (id(each) for argument in node.args for each in ast.walk(argument))
         elif isinstance(node, ast.Compare):
@@ -217,7 +246,7 @@ def messages_of_table(document: Any) -> Iterator[str]:
     """Collect what a rule file or a table of facts says to people: the why, the messages, the evidence and advice."""
     if isinstance(document, dict):
         for key, value in document.items():
-            if key in _SAID and isinstance(value, str):
+            if key in _FOR_PEOPLE and isinstance(value, str):
                 yield value
             elif key not in ("examples", "match"):
                 yield from messages_of_table(value)
@@ -254,21 +283,19 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
     for line, text in messages_of_python(cli_pages.read_text(encoding="utf-8")):
         found.setdefault(text, []).append((cli_pages.name, line))
     for path in sorted(each for pattern in _TABLES for each in PACKAGE.glob(pattern)):
-        for said in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
-            for text in messages_of_row(said):
-                found.setdefault(text, []).append((path.name, 1))
+        for text in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
+            for part in messages_of_row(text):
+                found.setdefault(part, []).append((path.name, 1))
     for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
         if path.suffix in (".html", ".js"):
             for text in MESSAGE.findall(path.read_text(encoding="utf-8")):
-                numbers = count()
-                numbered = re.sub(r"\{\}", lambda _: f"{{{next(numbers)}}}", text)  # noqa: B023 - called at once
-                found.setdefault(numbered, []).append((path.name, 1))
+                found.setdefault(numbered(text), []).append((path.name, 1))
     for path in sorted((ROOT / "rules").glob("*.json")):
         if path.name != "rule.schema.json":
             for text in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
                 found.setdefault(text, []).append((f"rules/{path.name}", 1))
-    for text in OF_CLICK:
-        found.setdefault(text, []).append(("click", 1))
+    for text in (*OF_CLICK, *KINDS):
+        found.setdefault(text, []).append(("tools/messages.py", 1))
     return found
 
 

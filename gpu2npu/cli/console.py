@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from gpu2npu.cli.language import say
-from gpu2npu.language import message, shown
+from gpu2npu.language import message, sentence, shown
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.records import Outcome
 from gpu2npu.report.summary import largest_causes, problem_lines, summary_rows
@@ -58,7 +58,7 @@ class PlainLines:
         due = _FIRST_LINE * 2**self._lines
         if self._lines < _PLAIN_LINES and self._clock() - self._started >= due:
             self._lines += 1
-            say(f"{done} of {counted(total, 'file')} {shown(verb)}", err=True)
+            say(sentence("{} of {} {}", done, counted(total, "file"), verb), err=True)
 
 
 class _Bar:

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from gpu2npu.language import language, shown
+from gpu2npu.language import language, sentence, shown
 
 # A message in a template or script: _("..."), and sentence("...") with its values.
 MESSAGE = re.compile(r'\b(?:_|sentence)\("([^"\\]+)"')
@@ -19,7 +19,7 @@ MESSAGE = re.compile(r'\b(?:_|sentence)\("([^"\\]+)"')
 def render(template: str, **values: Any) -> str:
     """The page that a template of `templates/` makes of the values, in the language in use."""
     environment = Environment(loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"_": _shown, "sentence": _sentence, "hours": _hours, "words_of": _words_of}
+    environment.globals |= {"_": _shown, "sentence": sentence, "hours": _hours, "words_of": _words_of}
     return environment.get_template(template).render(lang="zh-CN" if language() == "zh" else "en", **values)
 
 
@@ -29,11 +29,6 @@ def _template(name: str) -> str:
 
 def _shown(text: object) -> str:
     return shown(str(text))
-
-
-def _sentence(template: str, *values: object) -> str:
-    """A message with a value for each pair of braces."""
-    return shown(template.format(*values))
 
 
 def _hours(low: float, high: float) -> str:

@@ -217,7 +217,7 @@ def _defined(code: Code, known: Affinities) -> Iterator[Advice]:
 def _advice(
     code: Code, affinity: Affinity, node: ast.expr | ast.stmt, api: str, replacement: str, known: Affinities
 ) -> Advice:
-    where = f" {replacement} is in {known.evidence}." if replacement.startswith("torch_npu.") else ""
+    where = f" {replacement} is part of {known.evidence}." if replacement.startswith("torch_npu.") else ""
     form = affinity.form
     if form in ("class", "function") and isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         form = "class" if isinstance(node, ast.ClassDef) else "function"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from gpu2npu.cli.language import say
-from gpu2npu.language import shown
+from gpu2npu.language import message, sentence, shown
 from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _COMPUTED = {
-    "numpy": "NumPy kernel",
-    "borrowed": "PyTorch's CPU code",
+    "numpy": message("NumPy kernel"),
+    "borrowed": message("PyTorch's CPU code"),
     "fallback": "not on the NPU: the CPU computes it",
 }
 _ROWS = 5
@@ -72,14 +72,14 @@ class Losses:
         """Show the steps that both programs have made since the last call."""
         while self._shown in original and self._shown in migrated:
             here, there = original[self._shown], migrated[self._shown]
-            self._line(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}", self._stream)
+            self._line(shown(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}"), self._stream)
             self._shown += 1
         self.made(self._shown)
 
     def show_one(self, original: dict[int, float]) -> None:
         """Show the steps that the original, which runs alone, has made since the last call."""
         while self._shown in original:
-            self._line(f"step {self._shown + 1:>3}  {original[self._shown]:.8g}", self._stream)
+            self._line(sentence("step {}  {}", f"{self._shown + 1:>3}", f"{original[self._shown]:.8g}"), self._stream)
             self._shown += 1
         self.made(self._shown)
 
@@ -110,14 +110,16 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
     module = explanation.module or "the training loop"
     rank = f" of rank {comparison.migrated.rank}" if comparison.migrated.world > 1 else ""
     say(f"Diverged at step {event.step + 1}{rank} in {module}: {explanation.cause.value}.")
-    message = f"{event.kind.capitalize()} of {event.name}: {first.message}; {explanation.sentence}."
+    kind = shown(event.kind)
+    differs = sentence("{} of {}: {}; {}.", kind[0].upper() + kind[1:], event.name, first.message, explanation.sentence)
     largest = next((each.sentence for each in comparison.elements if each.event.key == event.key), "")
-    say(f"{message} The element that differs most: {largest}." if largest else message)
-    places = [_place(side, of) for side, of in (("original", first.original), ("migrated", first.migrated))]
+    most = f" {shown(f'The element that differs most: {largest}.')}" if largest else ""
+    say(differs + most)
+    places = (_place(message("original"), first.original), _place(message("migrated"), first.migrated))
     say("; ".join(filter(None, places)) or "No line of the project is being executed there.")
     operators = comparison.migrated.operators.get(explanation.module or "", ())
     if operators:
-        listed = ", ".join(f"{name} ({_COMPUTED[kind]})" for name, kind in operators)
+        listed = ", ".join(f"{name} ({shown(_COMPUTED[kind])})" for name, kind in operators)
         say(f"Operators of {explanation.module} on the NPU: {listed}.")
     rows = touching(read_changes(copy), event.stack)
     if rows:
@@ -147,8 +149,8 @@ def show_against(held: Against | None) -> None:
     """The changes since the baseline, a line for each."""
     if held is None:
         return
-    for sentence in (*held.notes, *(change.sentence for change in held.changes)):
-        say(f"Baseline: {sentence}")
+    for each in (*held.notes, *(change.sentence for change in held.changes)):
+        say(f"Baseline: {each}")
     if not held.changes:
         say(f"Baseline: nothing is slower, larger or different than in {held.runs} runs before.")
 
@@ -179,7 +181,7 @@ def _place(side: str, event: RecordedEvent | None) -> str:
     if event is None or not event.stack:
         return ""
     path, line = event.stack[0]
-    return f"{side}: {path}, line {line}"
+    return sentence("{}: {}, line {}", side, path, line)
 
 
 def show_failure(error: FailedError) -> None:

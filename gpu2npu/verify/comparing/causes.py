@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpu2npu.verify.comparing.compare import Comparison, Difference
+from gpu2npu.language import message
+from gpu2npu.verify.comparing.compare import Comparison, Difference, became
 from gpu2npu.verify.comparing.diagnosis import Diagnosis, FaultKind
 from gpu2npu.verify.comparing.evidence import (
     are_all_others,
@@ -52,9 +53,9 @@ def _otherwise_made(comparison: Comparison, first: Difference) -> Diagnosis | No
     if one.shape != other.shape:
         is_split = one.shape[1:] == other.shape[1:] or one.shape[-1:] == other.shape[-1:]
         cause = FaultKind.SHAPE if is_split or _is_given_by_the_loop(comparison, first.event) else FaultKind.OPERATOR
-        return Diagnosis(cause, f"{one.shape} became {other.shape}", _maker(comparison, first.event))
+        return Diagnosis(cause, became(one.shape, other.shape), _maker(comparison, first.event))
     if one.dtype != other.dtype:
-        return Diagnosis(FaultKind.PRECISION, f"{one.dtype} became {other.dtype}", _maker(comparison, first.event))
+        return Diagnosis(FaultKind.PRECISION, became(one.dtype, other.dtype), _maker(comparison, first.event))
     return None
 
 
@@ -314,12 +315,12 @@ def _scale(comparison: Comparison, first: Difference) -> Diagnosis:
 
 def _values(first: Difference) -> str:
     assert first.original is not None and first.migrated is not None
-    return f"{first.original.value:.6g} became {first.migrated.value:.6g}"
+    return became(f"{first.original.value:.6g}", f"{first.migrated.value:.6g}")
 
 
 def _retained(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.migrated is not None
-    side = "migrated program" if first.migrated.value else "original"
+    side = message("migrated program") if first.migrated.value else message("original")
     sentence = f"the {side} alone adds to gradients that {first.event.name} has used"
     return Diagnosis(FaultKind.RETAINED, sentence)
 

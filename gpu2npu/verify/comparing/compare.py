@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpu2npu import language
 from gpu2npu.verify.comparing.tolerance import Tolerance, change_of_norm, relative_distance
 from gpu2npu.verify.comparing.updates import lengthened, updates
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording
@@ -66,8 +67,16 @@ class Element:
     @property
     def sentence(self) -> str:
         """The element in words."""
-        share = f"{self.similar} of {self.size} elements differ by a tenth of that or more"
-        return f"{self.original:.6g} became {self.migrated:.6g} at {list(self.place)}, {share}"
+        place = ", ".join(map(str, self.place))
+        return (
+            f"{self.original:.6g} became {self.migrated:.6g} at [{place}], "
+            f"{self.similar} of {self.size} elements differ by a tenth of that or more"
+        )
+
+
+def became(before: object, after: object) -> str:
+    """A change of a value, in words."""
+    return language.message(f"{before} became {after}")
 
 
 @dataclass(frozen=True)
@@ -227,5 +236,5 @@ def _judged(
         return None, Measured(one, other, error, allowed)
     message = f"error {error:.1e} of the norm, where rounding explains {allowed:.1e}"
     if one.value is not None and other.value is not None:
-        message = f"{one.value:.6g} became {other.value:.6g}"
+        message = became(f"{one.value:.6g}", f"{other.value:.6g}")
     return Difference(one, other, message, error, allowed), Measured(one, other, error, allowed)

@@ -55,7 +55,7 @@ def test_what_is_reported(parse) -> None:
     assert reported.kind is AdviceKind.AFFINITY and reported.form == "torch"
     assert (reported.span.start_line, reported.span.end_line) == (2, 3)
     assert reported.replacement == "torch_npu.optim.NpuFusedAdamW"
-    assert reported.message.endswith("torch_npu.optim.NpuFusedAdamW is in torch_npu-2.1.0.post17.")
+    assert reported.message.endswith("torch_npu.optim.NpuFusedAdamW is part of torch_npu-2.1.0.post17.")
 
 
 def test_a_definition_is_reported_at_its_first_line(parse) -> None:
