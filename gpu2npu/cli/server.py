@@ -49,4 +49,7 @@ def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...], l
     except ModuleNotFoundError as error:
         raise UsageError(f"The server needs {error.name}: pip install 'gpu2npu[editor]'.") from error
     logging.basicConfig(level=log_level.upper(), stream=sys.stderr)
-    language_server(Settings(version, torch_npu, rules)).start_io()
+    try:
+        language_server(Settings(version, torch_npu, rules)).start_io()
+    except (MemoryError, OverflowError):
+        raise UsageError("A message on standard input is longer than this machine has memory for.") from None

@@ -12,7 +12,7 @@ import click
 from gpu2npu.cli.check import repositories as check_repos
 from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
-from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files, split_ids
@@ -73,7 +73,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("sources", nargs=-1, type=click.Path(path_type=Path), metavar="SRC...")
+@click.argument("sources", nargs=-1, type=FilledPath(path_type=Path), metavar="SRC...")
 @click.option(
     "--stdin-filename",
     "stdin_name",

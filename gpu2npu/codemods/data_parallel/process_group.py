@@ -19,6 +19,15 @@ from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_value, arg
 
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."
+# What a program calls to state its options, and to read them.
+_PARSES = frozenset({"parse_args", "parse_known_args"})
+_OF_OPTIONS = _PARSES | {
+    "ArgumentParser",
+    "add_argument",
+    "add_argument_group",
+    "add_mutually_exclusive_group",
+    "set_defaults",
+}
 # Calls that need the card of the process, or the group.
 _NEEDS_CARD = frozenset({"cuda", "to", "DataLoader", "DataParallel", "device_count", "set_device"})
 
@@ -118,13 +127,15 @@ def _in_function(file: ParsedFile, function: ast.FunctionDef, begin: Sequence[st
 
 
 def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Iterator[Step]:
-    """Below the imports, but above what uses the card."""
+    """Below the imports and the options of the program, but above what uses the card."""
     last: ast.stmt | None = None
-    for statement in file.tree.body:
+    below_last = file.tree.body
+    for at, statement in enumerate(file.tree.body):
         if _needs_card(statement):
             break
         if _is_import(statement):
-            last = statement
+            last, below_last = statement, file.tree.body[at + 1 :]
+    last = _parses_options(below_last) or last
     offset = first_code(file) if last is None else line_below(file, last)
     follows = file.text[offset : offset + 1]
     below = [""] if follows and follows not in "\r\n" else []
@@ -133,7 +144,11 @@ def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Itera
 
 def _in_guard(file: ParsedFile, guard: ast.If, begin: Sequence[str], message: str) -> Iterator[Step]:
     first, indent = guard.body[0], _indent(file, guard)
-    if begins_line(file, first):
+    parses = _parses_options(guard.body)
+    if parses is not None and begins_line(file, first):
+        start = line_below(file, parses)
+        yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
+    elif begins_line(file, first):
         start = next_line(file, file.bounds(guard.test)[1])
         yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
     else:  # if __name__ == '__main__': main()
@@ -188,6 +203,20 @@ def _is_import(statement: ast.stmt) -> bool:
     if isinstance(statement, (ast.Try, ast.If)):
         return any(_is_import(part) for part in statement.body)
     return isinstance(statement, IMPORTS)
+
+
+def _parses_options(statements: Sequence[ast.stmt]) -> ast.stmt | None:
+    """The statement that parses the command line, if nothing but its options is above it: `--help` ends there."""
+    for statement in statements:
+        if isinstance(statement, DEFINITIONS):
+            continue
+        calls = [node.func for node in own_nodes([statement]) if isinstance(node, ast.Call)]
+        is_plain = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr))
+        if not is_plain or not {last_name(function) for function in calls} <= _OF_OPTIONS:
+            return None
+        if any(isinstance(function, ast.Attribute) and function.attr in _PARSES for function in calls):
+            return statement
+    return None
 
 
 def _needs_card(statement: ast.stmt) -> bool:

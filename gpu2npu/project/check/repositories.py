@@ -53,7 +53,7 @@ def read_repositories(listed: Path) -> tuple[str, ...]:
         return _listed(sys.stdin.buffer.read(_MAX_BYTES), Path.cwd(), "on standard input")
     try:
         if not listed.is_file():
-            raise UsageError(f"The list of repositories '{listed}' is not a file.")
+            raise UsageError(f"The list of repositories '{listed}' is not a file; it has one folder a line.")
         with listed.open("rb") as opened:
             content = opened.read(_MAX_BYTES)
     except OSError as error:

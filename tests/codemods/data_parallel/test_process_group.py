@@ -29,9 +29,17 @@ def after(source):
     return Edited(source, plan.rewrites["a.py"].edits).text.partition(".backward()")[2].lstrip("\r\n")
 
 
+OPTIONS = """    parser = argparse.ArgumentParser()
+    parser.add_argument('--lr')
+    args = parser.parse_args()
+"""
+
+
 @pytest.mark.parametrize(
     ("guarded", "result"),
     [
+        (f"{OPTIONS}    main()\n", f"{OPTIONS}{INSIDE}    main()\n    dist.destroy_process_group()\n"),
+        (f"    start()\n{OPTIONS}", f"{INSIDE}    start()\n{OPTIONS}    dist.destroy_process_group()\n"),
         ("    main()\n", f"{INSIDE}    main()\n    dist.destroy_process_group()\n"),
         ("    main()", f"{INSIDE}    main()\n    dist.destroy_process_group()\n"),
         ("    # all\n    main()\n", f"{INSIDE}    # all\n    main()\n    dist.destroy_process_group()\n"),
