@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_verify_page import diverged
 
 from gpu2npu import language as languages
 from gpu2npu.report.verify_page import verify_page
@@ -24,7 +23,7 @@ CASES = list(itertools.product(("en", "zh"), ("check", "rollup", "verify"), (390
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
+def pages(tmp_path_factory, diverged):
     folder = tmp_path_factory.mktemp("everyone")
     projects = [FIXTURES / name for name in ("ddp_imagenet", "mixed_package", "mnist_cnn")]
     (folder / "list.txt").write_text("".join(f"{project}\n" for project in projects))
@@ -36,7 +35,7 @@ def pages(tmp_path_factory):
             assert done.returncode in {0, 1}, done.stderr
         with languages.restored():
             languages.use(language)
-            text = verify_page(diverged(), "project")
+            text = verify_page(diverged, "project")
         (folder / f"verify-{language}.html").write_text(text, encoding="utf-8")
     return folder
 

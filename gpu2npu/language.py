@@ -153,6 +153,9 @@ def _forget() -> None:
 def _best(text: str) -> _Reading:
     """Count the characters of a text that the catalogue has, and translate by it: the text as one message, with
     those in its values, or the messages that it joins. The reading that explains the most of the text counts."""
+    exact = _loaded().exact.get(text)
+    if exact is not None:
+        return len(text) + 1, exact
     readings = [*_as_one(text), *_as_a_part(text), *_as_several(text), *_as_cited(text)]
     return max(readings, key=lambda reading: reading[0], default=(0, text))
 

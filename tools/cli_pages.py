@@ -20,6 +20,13 @@ NAMES = {"en": "cli.md", "zh": "cli.zh-CN.md"}
 _NOT_SHOWN = frozenset({"server"})  # has a page of its own, docs/editors.md
 
 
+_COMPLETION = """\
+eval "$(_GPU2NPU_COMPLETE=bash_source gpu2npu)"    # bash: ~/.bashrc
+eval "$(_GPU2NPU_COMPLETE=zsh_source gpu2npu)"     # zsh: ~/.zshrc
+_GPU2NPU_COMPLETE=fish_source gpu2npu | source     # fish: ~/.config/fish/config.fish
+"""
+
+
 def main() -> None:
     """Write the pages into the folder that is named."""
     for name in language.LANGUAGES:
@@ -36,6 +43,8 @@ def page(name: str) -> str:
 def _lines() -> Iterator[str]:
     yield f"# {shown(message('The command line'))}\n"
     yield shown(message("Made from the commands by `make docs`; `gpu2npu COMMAND --help` shows the same."))
+    yield f"\n{shown(message('A shell completes commands and options after one of these lines in its settings:'))}\n"
+    yield f"```\n{_COMPLETION}```"
     for path, context in _commands(cli, "gpu2npu", None):
         command = context.command
         yield f"\n## {path}\n"
