@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from gpu2npu.cli.table_report import FORMS, refuse_missing_package
 from gpu2npu.emulator.launch import missing_requirements
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
 
@@ -57,6 +58,12 @@ here_option = click.option(
 html_option = click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the result as one web page."
 )
+table_option = click.option(
+    "--table",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a row for each place and step that was compared: FILE.xlsx, FILE.parquet or FILE.csv.",
+)
 format_option = click.option(
     "--format",
     "form",
@@ -84,10 +91,17 @@ class ReportOptions(Struct, frozen=True):
     form: str
     baseline: Path | None = None
     update_baseline: bool = False
+    table: Path | None = None
 
     def check(self) -> None:
         """Refuse files in folders that do not exist, and a baseline that is not there."""
         _check_folder("--html", self.html)
+        _check_folder("--table", self.table)
+        if self.table is not None:
+            form = self.table.suffix.removeprefix(".")
+            if form not in FORMS:
+                raise click.UsageError(f"--table {self.table}: name a file that ends with .{', .'.join(FORMS)}.")
+            refuse_missing_package(form, "--table")
         if self.update_baseline:
             _check_folder("--baseline", self.baseline)
             if self.baseline is None:

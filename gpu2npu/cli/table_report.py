@@ -25,11 +25,11 @@ report_option = click.option(
 )
 
 
-def refuse_missing_package(form: str | None) -> None:
+def refuse_missing_package(form: str | None, option: str = "--report") -> None:
     """Raise UsageError, before any work, where a form needs a package that is not there."""
     needed = _NEEDED.get(form or "")
     if needed is not None and find_spec(needed) is None:
-        raise UsageError(f"--report {form} needs {needed}: pip install 'gpu2npu[tables]'.")
+        raise UsageError(f"{option} {form} needs {needed}: pip install 'gpu2npu[tables]'.")
 
 
 def write_report(frames: Callable[[], dict[str, pd.DataFrame]], form: str, place: Path, quiet: bool) -> None:

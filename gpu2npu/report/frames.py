@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,6 +16,7 @@ from gpu2npu.report.check.rollup_tables import csv_table, excel_workbook, parque
 from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows, rows_of
 from gpu2npu.report.text import encodable
 
+_MEASURED = ("error", "tolerance", "units")  # numbers, or "inf" and "nan"
 _CAUSES = ("Group", "Severity", "Kind", "OP", "Tips", "Rule", "Places", "Files", "First Places")
 
 
@@ -39,7 +41,30 @@ def frames_of_check(result: CheckResult) -> dict[str, pd.DataFrame]:
     }
 
 
-def _frame(header: Sequence[str], rows: Sequence[tuple[str | int, ...]]) -> pd.DataFrame:
+def frame_of_verification(document: Mapping[str, Any]) -> pd.DataFrame:
+    """A row for each place and step of what `gpu2npu verify --format json` prints."""
+    header = ("Kind", "Place", "Step", "Error", "Tolerance", "Error in Tolerances", "Original", "Migrated")
+    rows = [
+        (place["kind"], place["name"], step["step"], *(float(step[key]) for key in _MEASURED), *_code(step))
+        for place in document["places"]
+        for step in place["steps"]
+    ]
+    return _frame(header, rows)
+
+
+def _code(step: Mapping[str, Any]) -> tuple[str, str]:
+    """The innermost line of the project on each side; "" where there is none."""
+    first, second = (next(iter(step[side]["stack"]), "") for side in ("original", "migrated"))
+    return first, second
+
+
+def write_frame(frame: pd.DataFrame, file: Path) -> None:
+    """Write a table as the ending of the file says, .xlsx, .parquet or .csv. Raises OSError."""
+    form = {".csv": csv_table, ".parquet": parquet_table, ".xlsx": lambda table: excel_workbook({"places": table})}
+    file.write_bytes(form[file.suffix](frame))
+
+
+def _frame(header: Sequence[str], rows: Sequence[tuple[str | float, ...]]) -> pd.DataFrame:
     plain = [tuple(encodable(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
     table: pd.DataFrame = pd.DataFrame(plain, columns=list(header))
     return table

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu2npu.cli.main import cli
+from gpu2npu.report.frames import frame_of_verification, write_frame
 
 
 @pytest.fixture
@@ -39,3 +40,16 @@ def test_a_missing_package_is_refused_first(project: Path, monkeypatch: pytest.M
     arguments = ["-i", str(project / "p"), "-o", str(project / "out"), "-v", "2.1.0", "--report", "xlsx"]
     assert isinstance(CliRunner().invoke(cli, arguments).exception, ValueError)
     assert not (project / "out").exists()
+
+
+@pytest.mark.parametrize("form", ["xlsx", "parquet", "csv"])
+def test_a_verification_as_a_table(tmp_path: Path, form: str) -> None:
+    sides = {"original": {"stack": ["a.py:1", "b.py:2"]}, "migrated": {"stack": []}}
+    steps = [{"step": 1, "error": 0.5, "tolerance": 0.25, "units": 2.0}, {"step": 2, "error": "inf", "tolerance": 1.0}]
+    steps[1]["units"] = "inf"
+    place = {"kind": "output", "name": "Net.fc", "steps": [{**step, **sides} for step in steps]}
+    write_frame(frame_of_verification({"places": [place]}), tmp_path / f"t.{form}")
+    read = {"xlsx": pandas.read_excel, "parquet": pandas.read_parquet, "csv": pandas.read_csv}[form]
+    table = read(tmp_path / f"t.{form}")
+    assert list(table["Error in Tolerances"].astype(float)) == [2.0, float("inf")]
+    assert list(table["Original"]) == ["a.py:1"] * 2

@@ -27,6 +27,7 @@ from gpu2npu.cli.program_options import (
     npus_option,
     soc_option,
     steps_option,
+    table_option,
     update_baseline_option,
 )
 
@@ -113,6 +114,7 @@ class _VerifyGroup(LazyGroup):
     help="A new folder for the recordings, what the programs print and the migrated copy.",
 )
 @html_option
+@table_option
 @format_option
 @baseline_option
 @update_baseline_option
@@ -134,6 +136,7 @@ def verify(
     soc: str,
     output: Path | None,
     html: Path | None,
+    table: Path | None,
     form: str,
     baseline: Path | None,
     update_baseline: bool,
@@ -155,7 +158,7 @@ def verify(
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")
     _check_folder("-o", output, (source, migrated))
     _check_folder("--msprobe", msprobe, (source, migrated))
-    report = ReportOptions(html, form, baseline, update_baseline)
+    report = ReportOptions(html, form, baseline, update_baseline, table)
     report.check()
     check_soc(soc)
     check_requirements()

@@ -22,6 +22,7 @@ from gpu2npu.cli.program_options import (
     npus_option,
     program_argument,
     soc_option,
+    table_option,
     update_baseline_option,
 )
 from gpu2npu.emulator.launch import real_torch_npu
@@ -47,6 +48,7 @@ are those of `gpu2npu verify`.
 @npus_option
 @soc_option
 @html_option
+@table_option
 @format_option
 @baseline_option
 @update_baseline_option
@@ -57,6 +59,7 @@ def compare(
     npus: int | None,
     soc: str,
     html: Path | None,
+    table: Path | None,
     form: str,
     baseline: Path | None,
     update_baseline: bool,
@@ -65,7 +68,7 @@ def compare(
     """Compare the migrated program with REFERENCE, which `gpu2npu verify record` wrote."""
     check_outermost()
     check_program(command)
-    report = ReportOptions(html, form, baseline, update_baseline)
+    report = ReportOptions(html, form, baseline, update_baseline, table)
     report.check()
     check_soc(soc)
     check_requirements()

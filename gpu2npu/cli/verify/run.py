@@ -115,6 +115,11 @@ def shown(
         _write(
             "--html", report.html, lambda file: file.write_text(verify_page(result, (original or copy).name), "utf-8")
         )
+    if report.table is not None:
+        from gpu2npu.report.frames import frame_of_verification, write_frame
+
+        table = frame_of_verification(result)
+        _write("--table", report.table, lambda file: write_frame(table, file))
     if report.form == "json":
         click.echo(json.dumps(result, indent=1))
     else:
