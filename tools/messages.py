@@ -44,7 +44,7 @@ _VERSION = re.compile(r"\w+ \{0\}")  # "torch {0}"
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _CALLED_WITH_CODE = {"compile", "sub", "search", "match", "fullmatch", "parse", "execute", "startswith", "endswith",
     "split", "removeprefix", "removesuffix", "getLogger", "find", "index", "parse_expression",
-    "parse_statement", "parse_module", "namedtuple", "TypeVar"}  # fmt: skip
+    "parse_statement", "parse_module", "namedtuple", "TypeVar", "_names"}  # fmt: skip
 _COMMANDS = ("gpu2npu ", "git ", "cd ")
 # The kinds of events that verify compares.
 KINDS = (
@@ -228,6 +228,8 @@ def _not_messages(tree: ast.Module) -> Iterator[int]:
             yield from map(id, node.args[:1])  # numbered, it is one
         elif isinstance(node, ast.Call) and _name(node.func) in _CALLED_WITH_CODE:
             yield from (id(each) for argument in node.args for each in ast.walk(argument))
+            if isinstance(node.func, ast.Attribute):
+                yield id(node.func.value)  # "cuda to cpu".split()
         elif isinstance(node, ast.Compare):
             yield from (id(each) for each in ast.walk(node) if isinstance(each, ast.Constant))
 

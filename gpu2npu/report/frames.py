@@ -60,8 +60,11 @@ def _code(step: Mapping[str, Any]) -> tuple[str, str]:
 
 def write_frame(frame: pd.DataFrame, file: Path) -> None:
     """Write a table as the ending of the file says, .xlsx, .parquet or .csv. Raises OSError."""
-    form = {".csv": csv_table, ".parquet": parquet_table, ".xlsx": lambda table: excel_workbook({"places": table})}
-    file.write_bytes(form[file.suffix](frame))
+    if file.suffix == ".xlsx":
+        content = excel_workbook({"places": frame})
+    else:
+        content = csv_table(frame) if file.suffix == ".csv" else parquet_table(frame)
+    file.write_bytes(content)
 
 
 def _frame(header: Sequence[str], rows: Sequence[tuple[str | float, ...]]) -> pd.DataFrame:
