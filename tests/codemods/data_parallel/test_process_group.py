@@ -39,7 +39,7 @@ OPTIONS = """    parser = argparse.ArgumentParser()
     ("guarded", "result"),
     [
         (f"{OPTIONS}    main()\n", f"{OPTIONS}{INSIDE}    main()\n    dist.destroy_process_group()\n"),
-        (f"    start()\n{OPTIONS}", f"{INSIDE}    start()\n{OPTIONS}    dist.destroy_process_group()\n"),
+        (f"    main()\n{OPTIONS}", f"{INSIDE}    main()\n{OPTIONS}    dist.destroy_process_group()\n"),
         ("    main()\n", f"{INSIDE}    main()\n    dist.destroy_process_group()\n"),
         ("    main()", f"{INSIDE}    main()\n    dist.destroy_process_group()\n"),
         ("    # all\n    main()\n", f"{INSIDE}    # all\n    main()\n    dist.destroy_process_group()\n"),
