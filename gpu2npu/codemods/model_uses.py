@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpu2npu.codemods.data_parallel.model_class import model_class
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import Step, inserted
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
@@ -17,8 +19,11 @@ from gpu2npu.python.tree.syntax import (
     argument_value,
     arguments,
     elements,
+    is_self,
+    is_super,
     last_name,
     parameters,
+    string_value,
 )
 
 _MESSAGE = "The wrapped model has this in its module."
@@ -33,6 +38,14 @@ DISTRIBUTED_HAS = frozenset(
         "requires_grad_", "share_memory", "to", "train", "training", "type", "zero_grad",
     }
 )  # fmt: skip
+# Methods that return the module that they are called on.
+_RETURNING_SELF = frozenset(
+    {"bfloat16", "cuda", "double", "eval", "float", "half", "npu", "requires_grad_", "share_memory", "to", "train",
+     "type"}
+)  # fmt: skip
+_PROPERTIES = frozenset({"cached_property", "property"})
+# Code that takes the wrapper off, if there is one: what it gives has no `.module`.
+_UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")
 
 
 class _Alias(Struct, frozen=True, eq=False):
@@ -67,25 +80,35 @@ class ModelUses:
             if (alias.where, alias.code) in self.seen:
                 continue
             self.seen.add((alias.where, alias.code))
-            for use in self._uses(alias):
-                before = alias.file is file and file.bounds(use)[0] < after
+            for found, use in self._uses(alias):
+                before = found is file and file.bounds(use)[0] < after
                 if before and function_above(file, use) is home:
                     continue
-                yield alias.file, use
-                pending += self._handed_on(alias.file, use)
+                values = [(found, use)]
+                while values:
+                    other, value = values.pop()
+                    yield other, value
+                    pending += self._handed_on(other, value)
+                    values += self._same(other, value)
 
-    def _uses(self, alias: _Alias) -> Iterator[ast.expr]:
-        file = alias.file
+    def _uses(self, alias: _Alias) -> Iterator[tuple[ParsedFile, ast.expr]]:
         kind: type[ast.Attribute | ast.Name] = ast.Attribute if "." in alias.code else ast.Name
         last = alias.code.rpartition(".")[2]
-        for node in file.nodes(kind):
-            if last_name(node) != last or file.code(node) != alias.code:
-                continue
-            parent = file.parents[node]
-            if isinstance(parent, ast.Assign) and node in parent.targets:
-                continue
-            if alias.where in file.above(node) and self._is_bound_there(alias, node):
-                yield node
+        for node in alias.file.nodes(kind):
+            is_named = last_name(node) == last and alias.file.code(node) == alias.code and not _is_assigned(node)
+            if is_named and alias.where in alias.file.above(node) and self._is_bound_there(alias, node):
+                yield alias.file, node
+        if alias.code.startswith("self.") and isinstance(alias.where, ast.ClassDef):
+            yield from self._from_outside(alias.where, last)
+
+    def _from_outside(self, cls: ast.ClassDef, attribute: str) -> Iterator[tuple[ParsedFile, ast.expr]]:
+        """`trainer.model`, of an object of a class."""
+        for file in self.entry.files.values():
+            for node in file.nodes(ast.Attribute):
+                if node.attr == attribute and not _is_assigned(node) and not is_self(node.value):
+                    made = model_class(self.program, file, node.value)
+                    if made is not None and made.node is cls:
+                        yield file, node
 
     def _is_bound_there(self, alias: _Alias, node: ast.expr) -> bool:
         """Return whether a name is the one of the alias's function, and not of one inside it."""
@@ -94,37 +117,141 @@ class ModelUses:
         found = alias.file.scope_of(node).lookup(node.id)
         return found is not None and found[0].node is alias.where
 
+    def _same(self, file: ParsedFile, use: ast.expr) -> Iterator[tuple[ParsedFile, ast.expr]]:
+        """The expressions that have the same model as their value: `model.cuda()`, `deepcopy(model)`, a call of a
+        function that returns it."""
+        parent = file.parents[use]
+        if isinstance(parent, ast.Attribute) and parent.attr in _RETURNING_SELF:
+            moved = file.call_of(parent)
+            if moved is not None and "cpu" not in map(string_value, moved.args):  # which is a copy: cpu_moves.py
+                yield file, moved
+        elif isinstance(parent, ast.Call):
+            if parent.func is not use and last_name(parent.func) in {"copy", "deepcopy"}:
+                yield file, parent
+        elif isinstance(parent, ast.IfExp):
+            if use is not parent.test and ".module" not in file.code(parent):
+                yield file, parent
+        elif isinstance(parent, ast.Return):
+            function = function_above(file, parent)
+            if function is not None and not self._is_returned(file, function):
+                yield from self._calls(function)
+
+    def _is_returned(self, file: ParsedFile, function: Function) -> bool:
+        """Return whether the results of a function were followed, or are of another object than the wrapped model."""
+        if (function, "None") in self.seen or _UNWRAPS.search(file.code(function)):
+            return True
+        self.seen.add((function, "None"))
+        return False
+
     def _handed_on(self, file: ParsedFile, use: ast.expr) -> Iterator[_Alias]:
         parent = file.parents[use]
+        if isinstance(parent, ast.NamedExpr):
+            parent = file.parents[parent]
         if isinstance(parent, ast.Assign):  # self.model = model
-            yield from _assigned(file, parent)
+            yield from self._assigned(file, parent.targets)
+        elif isinstance(parent, ast.AnnAssign):
+            yield from self._assigned(file, [parent.target])
         elif isinstance(parent, ast.Return):
-            yield from self._results(file, parent)
-        elif isinstance(parent, ast.Tuple) and isinstance(above := file.parents[parent], ast.Return):
-            yield from self._results(file, above, parent.elts.index(use))
+            yield from self._property(file, parent)
+        elif isinstance(parent, ast.Tuple):
+            yield from self._element(file, parent, parent.elts.index(use))
         call = file.parents[parent] if isinstance(parent, ast.keyword) else parent
         if isinstance(call, ast.Call) and call.func is not use:
             yield from self._parameters(file, call, use)
 
+    def _element(self, file: ParsedFile, values: ast.Tuple, index: int) -> Iterator[_Alias]:
+        """`self.model, self.data = model, data`, or a function that returns several values."""
+        above = file.parents[values]
+        if isinstance(above, ast.Return):
+            yield from self._results(file, above, index)
+        elif isinstance(above, ast.Assign):
+            yield from self._assigned(file, above.targets, index)
+
+    def _assigned(self, file: ParsedFile, targets: list[ast.expr], index: int | None = None) -> Iterator[_Alias]:
+        """The names that a value, or its element `index`, is assigned to; an attribute of `self` in the classes that
+        are built on the same class too."""
+        for target in _named(targets, index):
+            code = file.code(target)
+            where = _where(file, target, code)
+            yield _Alias(file, where, code)
+            if isinstance(where, ast.ClassDef) and code.startswith("self."):
+                yield from (_Alias(other, node, code) for other, node in self._kin(file, where))
+
+    def _property(self, file: ParsedFile, end: ast.Return) -> Iterator[_Alias]:
+        function = function_above(file, end)
+        if function is None or _UNWRAPS.search(file.code(function)):
+            return
+        owner = file.parents[function]
+        if isinstance(owner, ast.ClassDef) and any(last_name(each) in _PROPERTIES for each in function.decorator_list):
+            code = f"self.{function.name}"
+            yield _Alias(file, owner, code)
+            yield from (_Alias(other, node, code) for other, node in self._kin(file, owner))
+
+    def _kin(self, file: ParsedFile, cls: ast.ClassDef) -> Iterator[tuple[ParsedFile, ast.ClassDef]]:
+        """The classes of the program that a class is built on, and those built on it, in whatever files."""
+        above = self._line(file, cls)
+        for other in self.entry.files.values():
+            for node in other.nodes(ast.ClassDef):
+                if node is not cls and (node in above or cls in self._line(other, node)):
+                    yield other, node
+
+    def _line(self, file: ParsedFile, cls: ast.ClassDef) -> list[ast.AST]:
+        """A class, and the classes of the program that it is built on, nearest first."""
+        return self.program.once((ModelUses, cls), lambda: self._bases(file, cls))
+
+    def _bases(self, file: ParsedFile, cls: ast.ClassDef) -> list[ast.AST]:
+        line: list[ast.AST] = [cls]
+        pending = [(file, cls)]
+        while pending:
+            home, node = pending.pop(0)
+            for base in node.bases:
+                found = home.names.definition(base, home.scope_of(node))
+                if found is None or not isinstance(found.bound.node, ast.ClassDef) or found.bound.node in line:
+                    continue
+                line.append(found.bound.node)
+                of_base = self.program.file(found.names.path)
+                if of_base is not None:
+                    pending.append((of_base, found.bound.node))
+        return line
+
     def _parameters(self, file: ParsedFile, call: ast.Call, use: ast.expr) -> Iterator[_Alias]:
         given = arguments(call)
-        position = next(index for index, each in enumerate(given) if argument_value(each) is use)
+        position = next((index for index, each in enumerate(given) if argument_value(each) is use), None)
+        if position is None:
+            return
         keyword = argument_keyword(given[position])
+        called = False
         for other, function, is_method in self._called(file, call):
+            called = True
             names = [parameter.arg for parameter in parameters(function)][is_method:]
             names = names[position : position + 1] if keyword is None else [name for name in names if name == keyword]
             yield from (_Alias(other, function, name) for name in names)
+        if not called:
+            yield from self._field(file, call, keyword, position)
 
-    def _results(self, file: ParsedFile, end: ast.Return, index: int | None = None) -> Iterator[_Alias]:
-        """The names that callers give to what a function returns, or to the element `index` of it."""
+    def _field(self, file: ParsedFile, call: ast.Call, keyword: str | None, position: int) -> Iterator[_Alias]:
+        """The field of a class that has no `__init__` of its own, such as a dataclass."""
+        found = file.names.definition(call.func, file.scope_of(call))
+        home = None if found is None else self.program.file(found.names.path)
+        if found is None or home is None or not isinstance(found.bound.node, ast.ClassDef):
+            return
+        cls = found.bound.node
+        fields = [
+            part.target.id for part in cls.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        ]
+        names = fields[position : position + 1] if keyword is None else [name for name in fields if name == keyword]
+        yield from (_Alias(home, cls, f"self.{name}") for name in names)
+
+    def _results(self, file: ParsedFile, end: ast.Return, index: int) -> Iterator[_Alias]:
+        """The names that callers give to the element `index` of what a function returns."""
         function = function_above(file, end)
-        if function is None or (function, str(index)) in self.seen:
+        if function is None or (function, str(index)) in self.seen or _UNWRAPS.search(file.code(function)):
             return
         self.seen.add((function, str(index)))
         for other, call in self._calls(function):
             parent = other.parents[call]
             if isinstance(parent, ast.Assign):
-                yield from _assigned(other, parent, index)
+                yield from self._assigned(other, parent.targets, index)
             elif isinstance(parent, ast.Return):
                 yield from self._results(other, parent, index)
 
@@ -141,14 +268,34 @@ class ModelUses:
         """The functions of the program that a call may mean; a class stands for its `__init__`."""
         name = last_name(call.func)
         found = file.names.definition(call.func, file.scope_of(call))
+        wanted: ast.AST | None = None if found is None else found.bound.node
+        above: list[ast.AST] | None = None
+        if isinstance(wanted, ast.ClassDef) and found is not None:
+            home = self.program.file(found.names.path)
+            above = [wanted] if home is None else self._line(home, wanted)
+        elif isinstance(call.func, ast.Attribute) and is_super(call.func.value):
+            cls = next((part for part in file.above(call) if isinstance(part, ast.ClassDef)), None)
+            above = [] if cls is None else self._line(file, cls)[1:]
+            name = call.func.attr
+        if above is not None:
+            yield from self._methods(above, "__init__" if isinstance(wanted, ast.ClassDef) else name)
+            return
         for other in self.entry.files.values():
             for node, owner in self.program.of_file(_functions, other):
-                if found is not None:
-                    wanted = found.bound.node
-                    if node is wanted or (owner is wanted and node.name == "__init__"):
+                if wanted is not None:
+                    if node is wanted:
                         yield other, node, owner is not None
                 elif isinstance(call.func, ast.Attribute) and owner is not None and node.name == name:
                     yield other, node, True
+
+    def _methods(self, line: list[ast.AST], name: str | None) -> Iterator[tuple[ParsedFile, Function, bool]]:
+        """The method of a name in the first of some classes that has it."""
+        for cls in line:
+            for other in self.entry.files.values():
+                for node, owner in self.program.of_file(_functions, other):
+                    if owner is cls and node.name == name:
+                        yield other, node, True
+                        return
 
 
 def _functions(file: ParsedFile) -> list[tuple[Function, ast.ClassDef | None]]:
@@ -168,17 +315,20 @@ def _where(file: ParsedFile, node: ast.AST, code: str) -> ast.AST:
     return found[0].node if found is not None else file.tree
 
 
-def _assigned(file: ParsedFile, assignment: ast.Assign, index: int | None = None) -> Iterator[_Alias]:
+def _named(targets: list[ast.expr], index: int | None) -> Iterator[ast.Name | ast.Attribute]:
     """The names that a value, or its element `index`, is assigned to."""
-    for whole in assignment.targets:
+    for whole in targets:
         named = (whole,) if index is None else elements(whole)
         place = index or 0
         target = (
             named[place] if place < len(named) and not any(isinstance(each, ast.Starred) for each in named) else None
         )
         if isinstance(target, (ast.Name, ast.Attribute)):
-            code = file.code(target)
-            yield _Alias(file, _where(file, target, code), code)
+            yield target
+
+
+def _is_assigned(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
 def _needs_module(file: ParsedFile, use: ast.expr) -> bool:

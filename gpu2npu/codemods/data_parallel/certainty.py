@@ -14,6 +14,7 @@ from gpu2npu.codemods.data_parallel.model_class import (
     forward_alone,
     freezes,
     grants_gradients,
+    is_bare,
     learns_nothing,
     model_class,
 )
@@ -23,11 +24,16 @@ from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import same_line
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked, last_name, statements
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, elements, is_unpacked, last_name, statements
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
-_SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"})
+_SPAWN = frozenset(
+    {"colossalai.launch", "colossalai.launch_from_torch", "deepspeed.initialize", "horovod.torch.init",
+     "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
+)  # fmt: skip
+# Their objects make the process group of whoever started the program: torchrun, deepspeed.
+_ARGUMENTS = frozenset({"Seq2SeqTrainingArguments", "TrainingArguments"})
 _LOSS = re.compile(r"criteri|loss", re.IGNORECASE)
 
 _NO_TRAINING = (
@@ -98,7 +104,8 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
         return Obstacle(_FORWARD.format(why=why), one_npu=True, one_process=True)
     if _is_loss(wrap) and (model is None or not _has_parameters(model)):
         return Obstacle(_NOTHING_TO_LEARN.format(what="A loss has nothing to train"), one_npu=True)
-    if (model is not None and learns_nothing(program, model)) or _is_frozen(wrap):
+    bare = learns_nothing(program, model) if model is not None else is_bare(program, wrap.file, wrap.module)
+    if bare or _is_frozen(wrap):
         return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
     group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
     if group is not None:
@@ -177,9 +184,17 @@ def _own_group(entry: Entry) -> str | None:
 
 def _groups(file: ParsedFile) -> list[ast.AST]:
     """The calls that make a process group, or start processes, and the classes that do so as a library's."""
-    own = [node for node in file.nodes(ast.ClassDef) if any(last_name(base) in _GROUPS for base in node.bases)]
+    makers = _GROUPS | _ARGUMENTS
+    own = [node for node in file.nodes(ast.ClassDef) if any(last_name(base) in makers for base in node.bases)]
     calls = file.nodes(ast.Call)
-    return [*own, *(each for each in calls if last_name(each.func) in _GROUPS or file.qualified(each.func) in _SPAWN)]
+    return [*own, *(each for each in calls if _makes_group(file, each))]
+
+
+def _makes_group(file: ParsedFile, call: ast.Call) -> bool:
+    name = last_name(call.func)
+    if name == "HfArgumentParser" and call.args:
+        return any(last_name(each) in _ARGUMENTS for each in (call.args[0], *elements(call.args[0])))
+    return name in _GROUPS or name in _ARGUMENTS or file.qualified(call.func) in _SPAWN
 
 
 def trains(entry: Entry) -> bool:

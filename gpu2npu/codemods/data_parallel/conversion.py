@@ -29,8 +29,11 @@ from gpu2npu.codemods.data_parallel.references import (
     follow,
     report_functions,
     report_rebound,
+    report_required,
     report_subclass,
+    requires,
     staying,
+    uses_replicas,
 )
 from gpu2npu.codemods.data_parallel.reviews import is_called_twice, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
@@ -74,6 +77,10 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
         steps += wrap_target(program, single, choice.target_model)
         started.append(single)
     steps += _rewritten(program, choice, rewritten, Entries(started), single)
+    if choice.data_parallel:
+        for reference in _references(program):
+            if requires(reference) and (obstacles or not wraps or uses_replicas(reference)):
+                steps += report_required(program, reference)
     single_npu = {wrap: found for wrap, found in obstacles.items() if found.one_npu}
     steps += taken_over(program, steps, by_file(_on_one_npu(program, single_npu, running, Entries(started))))
     for codemod in (shard_loaders, on_rank_zero) if started else ():
@@ -170,7 +177,7 @@ def _named_otherwise(program: TrainingProgram, wraps: Sequence[Wrap]) -> Iterato
     stays = _staying(program, wraps)
     for reference in _references(program):
         yield from report_subclass(reference)
-        if reference.is_test and wraps:
+        if reference.is_test and wraps and not (requires(reference) and uses_replicas(reference)):
             yield from follow(reference, reference.file.path in stays)
 
 

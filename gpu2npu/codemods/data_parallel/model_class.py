@@ -33,6 +33,7 @@ _FILLING = frozenset({"add_module", "append", "extend", "insert", "register_modu
 # Methods that give a model no other parts.
 _KEEPING = frozenset({"cuda", "detach_", "eval", "float", "half", "load_state_dict", "requires_grad_", "to", "train"})
 _DEPTH = 3
+_ARRAYS = ("math.", "numpy.", "torch.", "torchvision.transforms.functional.", "torch.nn.functional.")
 
 
 class ModelClass(Struct, frozen=True, eq=False):
@@ -118,7 +119,9 @@ def learns_nothing(program: TrainingProgram, model: ModelClass, depth: int = _DE
     owner = model.file.scope_of(model.node.body[0]).enclosing_class()
     attributes = owner.attributes if owner is not None else {}
     return all(
-        f"self.{name}" in frozen or (one.whole is not None and _is_bare(program, model.file, one.whole, depth))
+        f"self.{name}" in frozen
+        or (one.whole is not None and is_bare(program, model.file, one.whole, depth))
+        or (isinstance(one.whole, ast.Name) and _is_used_as_value(model, name))
         for name, assigned in attributes.items()
         for one, _ in assigned
     )
@@ -148,8 +151,11 @@ def _is_module(model: ModelClass, base: ast.expr) -> bool:
     }
 
 
-def _is_bare(program: TrainingProgram, file: ParsedFile, value: ast.expr, depth: int) -> bool:
-    """Return whether a value is made of numbers, texts and modules without parameters."""
+def is_bare(program: TrainingProgram, file: ParsedFile, value: ast.expr, depth: int = _DEPTH) -> bool:
+    """Return whether a value is made of numbers, texts, tensors, and modules without parameters."""
+    made = _tensor_call(file, value)
+    if made is not None:
+        return True
     for node in walk(value):
         if isinstance(node, ast.Call):
             name = file.qualified(node.func) or ""
@@ -160,6 +166,44 @@ def _is_bare(program: TrainingProgram, file: ParsedFile, value: ast.expr, depth:
             if inner is None or depth == 0 or not learns_nothing(program, inner, depth - 1):
                 return False
     return not isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.BoolOp, ast.IfExp))
+
+
+def _tensor_call(file: ParsedFile, value: ast.expr) -> ast.Call | None:
+    """The call of `torch.tensor(mean)`, or of another function of torch or NumPy, that a value is computed from by
+    methods and items: `torch.tensor(mean).cuda()[None, :]`. A class, such as `torch.nn.Parameter`, is none."""
+    while True:
+        if isinstance(value, ast.Subscript):
+            value = value.value
+        elif not isinstance(value, ast.Call):
+            return None
+        elif (name := file.qualified(value.func) or "").startswith(_ARRAYS) and name.rpartition(".")[2].islower():
+            return value
+        elif isinstance(value.func, ast.Attribute):
+            value = value.func.value
+        else:
+            return None
+
+
+def _is_used_as_value(model: ModelClass, attribute: str) -> bool:
+    """Return whether the methods of a class use `self.mean` as an operand, and never as a module: what the class is
+    given, and does not make itself."""
+    uses = [
+        node
+        for node in walk(model.node)
+        if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load)
+    ]
+    return bool(uses) and all(_is_operand(model.file, use) for use in uses)
+
+
+def _is_operand(file: ParsedFile, use: ast.expr) -> bool:
+    parent = file.parents[use]
+    while isinstance(parent, (ast.Subscript, ast.Attribute)) or (
+        isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func is use
+    ):
+        use, parent = parent, file.parents[parent]
+    if isinstance(parent, ast.Call):
+        return (file.qualified(parent.func) or "").startswith(_ARRAYS)
+    return isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp))
 
 
 def freezes(file: ParsedFile, node: ast.AST, model: str) -> bool:

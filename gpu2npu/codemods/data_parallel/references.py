@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 
 from msgspec import Struct
@@ -12,7 +13,8 @@ from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, ot
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
-from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, own_nodes
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
@@ -25,6 +27,13 @@ _FUNCTION = (
     "torch.nn.parallel.DistributedDataParallel(net.npu(), device_ids=[torch.npu.current_device()]), "
     "start one process for each NPU, and call the wrapped module here."
 )
+_REQUIRED = (
+    "This code is for DataParallel, which an NPU does not have{use}: it has no replicas in one process to work on. For "
+    "a BatchNorm that is synchronized over all cards write torch.nn.SyncBatchNorm.convert_sync_batchnorm(model) before "
+    "the model is wrapped in DistributedDataParallel, and take this out."
+)
+# What DataParallel has and DistributedDataParallel has not.
+_OWN_MEMBERS = frozenset({"gather", "output_device", "parallel_apply", "replicate", "scatter", "src_device_obj"})
 _REBOUND = (
     "`{name}` is DataParallel here, or something else ({places}), so it is left as it is: an NPU has no DataParallel. "
     "Give it torch.nn.parallel.DistributedDataParallel in its place, which is called with "
@@ -94,6 +103,44 @@ def report_rebound(program: TrainingProgram) -> Iterator[Step]:
                 places = ", ".join(dict.fromkeys(f"{each.path}:{each.line}" for each in others))
                 message = _REBOUND.format(name=file.code(call.func), places=places)
                 yield reported(file, call, api_of(file, call.func), message, FindingKind.UNSUPPORTED)
+
+
+def requires(reference: DataParallelReference) -> bool:
+    """Return whether a test for DataParallel is a condition of all that follows: an assertion, or one that raises."""
+    statement = reference.file.statement(reference.node)
+    if isinstance(statement, ast.If):
+        is_negated = isinstance(statement.test, ast.UnaryOp) and isinstance(statement.test.op, ast.Not)
+        return reference.is_test and is_negated and isinstance(statement.body[0], ast.Raise)
+    return reference.is_test and isinstance(statement, ast.Assert)
+
+
+def uses_replicas(reference: DataParallelReference) -> bool:
+    """Return whether the function that a test is in uses what DistributedDataParallel does not have."""
+    file = reference.file
+    function = function_above(file, reference.node)
+    return function is not None and any(
+        isinstance(node, ast.Attribute) and node.attr in _OWN_MEMBERS for node in own_nodes(function.body)
+    )
+
+
+def report_required(program: TrainingProgram, reference: DataParallelReference) -> Iterator[Step]:
+    """The test, and the calls of the function that it is in."""
+    file = reference.file
+    api = api_of(file, reference.node)
+    function = function_above(file, reference.node)
+    statement = file.statement(reference.node)
+    place = statement.test if isinstance(statement, (ast.Assert, ast.If)) else reference.node
+    yield reported(file, place, api, _REQUIRED.format(use=""), FindingKind.UNSUPPORTED)
+    if function is None:
+        return
+    for other in program.with_word(re.escape(function.name.encode()), function.name.encode()):
+        for call in other.nodes(ast.Call):
+            if last_name(call.func) != function.name:
+                continue
+            found = other.names.definition(call.func, other.scope_of(call))
+            if found is not None and found.bound.node is function:
+                use = f" ({file.path}:{file.span(statement).start_line})"
+                yield reported(other, call, api, _REQUIRED.format(use=use), FindingKind.UNSUPPORTED)
 
 
 def _is_test(file: ParsedFile, node: ast.expr) -> bool:

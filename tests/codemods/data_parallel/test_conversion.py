@@ -263,7 +263,7 @@ def test_where_a_part_was_wrapped_the_whole_model_is_and_names_in_its_state_dict
     net.cuda()
     torch.save(net.state_dict(), path)
     evaluate(net)
-    return net
+    return net(x)
 
 def evaluate(model):
     model.eval()
@@ -277,7 +277,7 @@ def evaluate(model):
     if dist.get_rank() == 0:
         torch.save(net.module.state_dict(), path)
     evaluate(net)
-    return net
+    return net(x)
 
 def evaluate(model):
     model.eval()
@@ -363,6 +363,22 @@ def test_the_model_of_a_script_for_one_card_goes_to_the_cpu_as_a_copy(after):
     source += "torch.save(model.to('cpu').state_dict(), 'a.pt')\n"
     text = after({"a.py": source}, CodemodChoice(main="a.py"))["a.py"]
     assert "    torch.save(deepcopy(model.module).to('cpu').state_dict(), 'a.pt')\n" in text
+
+
+REPLICAS = """from torch.nn import DataParallel
+
+
+def patch(wrapped):
+    assert isinstance(wrapped, DataParallel)
+    old = wrapped.replicate
+    return old
+"""
+
+
+def test_code_that_needs_the_replicas_of_data_parallel_is_reported_with_the_calls_of_it(after, findings):
+    files = {"a.py": f"from b import patch\n{PLAIN}\npatch(model)\n", "b.py": REPLICAS}
+    assert "b.py" not in after(files)
+    assert sorted(path for path, _, message in findings(files) if "SyncBatchNorm" in message) == ["a.py", "b.py"]
 
 
 WORKERS = """import os

@@ -228,3 +228,31 @@ model.module.fc
 """
     text, _ = migrated(HEAD + NET + makers)
     assert text.endswith("model(x, y)\nmodel.fc\n")
+
+
+BARE = """
+class Shift(nn.Module):
+    def __init__(self, mean, std):
+        super().__init__()
+        self.mean = torch.tensor(mean).cuda().view(1, 3, 1, 1)
+        self.std = std
+
+    def forward(self, x):
+        return (x - self.mean) / self.std
+
+shift = nn.DataParallel({made}).cuda()
+model = nn.DataParallel(nn.Linear(2, 2)).cuda()
+"""
+
+
+@pytest.mark.parametrize("made", ["Shift([0.5], 2)", "nn.Upsample(scale_factor=2)"])
+def test_a_module_without_parameters_is_on_one_npu_in_a_program_that_trains(made: str) -> None:
+    text, messages = migrated(HEAD + BARE.format(made=made) + TRAIN)
+    assert f"shift = {made}.cuda()" in text
+    assert any("No parameter here requires a gradient" in message for message in messages)
+
+
+def test_a_layer_that_is_given_stays_wrapped() -> None:
+    given = BARE.format(made="Shift(layer, 2)").replace("self.std = std", "self.std = std\n        self.layer = mean")
+    text, _ = migrated(HEAD + given + TRAIN)
+    assert "DistributedDataParallel(Shift(layer, 2)" in text

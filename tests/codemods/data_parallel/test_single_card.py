@@ -105,3 +105,45 @@ class Saver:
 def test_what_cannot_be_rewritten_is_reported(body, message):
     with pytest.raises(CodemodError, match=message):
         after(body)
+
+
+ENGINE = """from base import Base
+
+
+class Engine(Base):
+    def __init__(self, net, data):
+        self.core, self.data = net.cuda(), data
+
+    @property
+    def model(self):
+        return self.core
+
+    def run(self):
+        copied = self.core
+        copied.rate()
+        self.model.rate()
+"""
+BASE = """class Base:
+    def finish(self):
+        return self.core.rate()
+
+
+def plain(net):
+    return net.module if hasattr(net, 'module') else net
+"""
+
+
+def test_a_class_of_another_file_that_has_the_model():
+    body = """from engine import Engine
+from base import plain
+
+def main():
+    net = Net()
+    engine = Engine(net, data)
+    engine.run()
+    print(engine.core.rate(), plain(net).rate())
+"""
+    result, texts = after(f"\n{body}", engine=ENGINE, base=BASE)
+    assert "print(engine.core.module.rate(), plain(net).rate())" in result
+    assert texts["engine.py"].count(".module.rate()") == 2
+    assert "return self.core.module.rate()" in texts["base.py"]

@@ -11,8 +11,10 @@ from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import own_lines, same_line
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.place import CallPlace
-from gpu2npu.python.tree.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, last_name
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, elements, last_name
 from gpu2npu.records import Code
+
+_ITERABLE = frozenset({"IterDataPipe", "IterableDataset"})
 
 
 def is_plain(node: ast.AST) -> bool:
@@ -25,9 +27,53 @@ def is_plain(node: ast.AST) -> bool:
 def is_iterable(flow: Dataflow, call: LoaderCall) -> bool:
     """Return whether the dataset is known to be one that is only iterated over."""
     dataset = call.value("dataset")
-    return dataset is not None and any(
-        _makes_iterable(flow, maker) for maker in flow.makers(call.place.beside(dataset))
-    )
+    if dataset is None:
+        return False
+    if _is_tested(flow, call, dataset):
+        return True
+    return any(_makes_iterable(flow, maker) for maker in flow.makers(call.place.beside(dataset)))
+
+
+def _is_tested(flow: Dataflow, call: LoaderCall, dataset: ast.expr) -> bool:
+    """Return whether the call is made only of an iterable dataset: `if isinstance(dataset, IterableDataset):` above it,
+    or `if not isinstance(...): return` before it in a block that it is in."""
+    file = call.place.file
+    below: ast.AST = call.place.node
+    code = file.code(dataset)
+    for node in file.above(call.place.node):
+        if isinstance(node, (ast.If, ast.IfExp)):
+            body = [node.body] if isinstance(node, ast.IfExp) else node.body
+            is_body = any(part is below for part in body)
+            if below is not node.test and _says_iterable(flow, call, node.test, code) is is_body:
+                return True
+        if isinstance(below, ast.stmt):
+            block = file.block(below)
+            before = block[: next(index for index, part in enumerate(block) if part is below)]
+            for part in before:
+                leaves = isinstance(part, ast.If) and isinstance(part.body[-1], (ast.Return, ast.Raise, ast.Continue))
+                if leaves and isinstance(part, ast.If) and _says_iterable(flow, call, part.test, code) is False:
+                    return True
+        below = node
+    return False
+
+
+def _says_iterable(flow: Dataflow, call: LoaderCall, test: ast.expr, dataset: str) -> bool | None:
+    """Return whether the dataset is an iterable one where a test is true; None if the test says nothing about that."""
+    file = call.place.file
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        found = _says_iterable(flow, call, test.operand, dataset)
+        return None if found is None else not found
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return next((True for each in test.values if _says_iterable(flow, call, each, dataset)), None)
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        makers = [maker.node for maker in flow.makers(call.place.beside(test))]
+        return _says_iterable(flow, call, makers[0], "") if len(makers) == 1 else None
+    if not isinstance(test, ast.Call) or last_name(test.func) != "isinstance" or len(test.args) != 2:
+        return None
+    if dataset and file.code(test.args[0]) != dataset:
+        return None
+    classes = elements(test.args[1]) or [test.args[1]]
+    return True if all(last_name(each) in _ITERABLE for each in classes) else None
 
 
 def _makes_iterable(flow: Dataflow, maker: CallPlace) -> bool:

@@ -45,13 +45,15 @@ def set_epochs(
     flow: Dataflow,
     loops: Sequence[BatchLoop],
     shuffled: Set[ast.Call],
+    whole: Set[ast.Call],
     rewriting: Rewriting,
 ) -> None:
-    """For each training loop over a loader in `shuffled`, give the sampler the epoch, or report it."""
+    """For each training loop over a loader in `shuffled`, give the sampler the epoch, or report it. Those in `whole`
+    have no such sampler."""
     for loop in loops:
         if not any(maker.key in shuffled for maker in loop.made_by):
             continue
-        finder = _Finder(program, flow, shuffled, rewriting)
+        finder = _Finder(program, flow, shuffled, whole, rewriting)
         access = finder.access(loop.source)
         if access is None or not finder.climb(loop.place, access, _DEPTH):
             text = access.text if access is not None else "LOADER"
@@ -69,6 +71,7 @@ class _Finder:
     program: TrainingProgram
     flow: Dataflow
     shuffled: Set[ast.Call]
+    whole: Set[ast.Call]
     rewriting: Rewriting
 
     def access(self, source: AnyPlace) -> _Access | None:
@@ -212,7 +215,8 @@ class _Finder:
         """The call of `set_epoch` at an offset; where the code also runs without a process group, and with loaders of
         others, only for a sampler that has it."""
         line = f"{access.text}.sampler.set_epoch({epoch})"
-        if not runs_without_group(self.program, file, at):
+        is_shared = not any(maker.node in self.whole for maker in self.flow.makers(access.place))
+        if is_shared and not runs_without_group(self.program, file, at):
             return line
         sampler = spelling(file, SAMPLER)
         self.rewriting.add(file, sampler.edits)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
+from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
 from gpu2npu.python.tree.nodes import walk
@@ -105,9 +106,42 @@ def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
         if not isinstance(node, ast.Call) or last_name(node.func) != "len" or len(node.args) != 1:
             continue
         counted = node.args[0]
-        if isinstance(counted, ast.Attribute) and counted.attr == "dataset" and file.code(counted.value) in sources:
+        if not isinstance(counted, ast.Attribute) or counted.attr != "dataset":
+            continue
+        if file.code(counted.value) in sources and not _is_divided(file, node, sources):
             end = file.bounds(counted)[1]
             rewriting.put(file, end - len("dataset"), end, "sampler", "A rank sees its share of the samples.")
+
+
+def _is_divided(file: ParsedFile, count: ast.expr, sources: Collection[str]) -> bool:
+    """Return whether a number of samples is divided by what stays the batch of all ranks, as for the steps of an epoch:
+    not by the `batch_size` of one of the loaders `sources`, which is that of one rank."""
+    node: ast.AST = count
+    for parent in file.above(count):
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Div, ast.FloorDiv, ast.Mod)):
+            if parent.left is not node:
+                return False
+            own = {f"{source}.batch_size" for source in sources}
+            return file.code(parent.right) not in own
+        if isinstance(parent, ast.Call):
+            name, given = last_name(parent.func), parent.args
+            if name in {"divmod", "range"} and len(given) > 1 and given[-1] is not node:
+                return True
+            if name not in {"ceil", "float", "floor", "int", "max", "min", "round"}:
+                return False
+        elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            names = {file.code(target) for target in targets}
+            function = file.scope_of(count).node
+            uses = (each for each in walk(function) if isinstance(each, (ast.Name, ast.Attribute)))
+            return any(
+                isinstance(use.ctx, ast.Load) and file.code(use) in names and _is_divided(file, use, sources)
+                for use in uses
+            )
+        elif not isinstance(parent, (ast.BinOp, ast.UnaryOp)):
+            return False
+        node = parent
+    return False
 
 
 def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], rewriting: Rewriting) -> None:

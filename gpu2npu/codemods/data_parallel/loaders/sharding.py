@@ -48,12 +48,14 @@ def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str,
     rewriting = Rewriting(RULE)
     sharded: list[TrainingLoader] = []
     shuffled: set[ast.Call] = set()
+    whole: set[ast.Call] = set()
     for loader in training_loaders(flow, loops):
         call = read_call(flow, loader.place)
         if is_distributed(flow, call) or is_skipped(loader.place.file, loader.place.node):
             continue
         reason = obstacle(flow, call, loader.shared, entries)
         if reason is not None:
+            whole.add(loader.place.node)
             rewriting.report(loader.place.file, loader.place.node, API, f"{reason} {_LEFT}")
             continue
         shard(program, call, loader.shared, rewriting)
@@ -70,7 +72,7 @@ def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str,
         own = [loader.place for loader in sharded if any(loader.is_made_as(made) for made in loop.made_by)]
         if loop.trains and own:
             report_averages(flow, loop, {read_call(flow, place).code("dataset") or "" for place in own}, rewriting)
-    set_epochs(program, flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
+    set_epochs(program, flow, [loop for loop in loops if loop.trains], shuffled, whole, rewriting)
     return rewriting.files()
 
 

@@ -29,6 +29,15 @@ LEFT = {
         "class Lines(torch.utils.data.IterableDataset): pass\ntrain_loader = DataLoader(Lines(), batch_size=64)",
         "An iterable dataset has no indices",
     ),
+    "a dataset that is tested": (
+        "if isinstance(ds, torch.utils.data.IterableDataset):\n    train_loader = DataLoader(ds, batch_size=64)",
+        "An iterable dataset has no indices",
+    ),
+    "a dataset that is tested before": (
+        "def make(data):\n    if not isinstance(data, torch.utils.data.IterableDataset):\n        return None\n"
+        "    return DataLoader(data, batch_size=64)\ntrain_loader = make(ds)",
+        "An iterable dataset has no indices",
+    ),
     "a batch of one": ("train_loader = DataLoader(ds, shuffle=True)", "A batch of one sample cannot be shared"),
     "unknown keywords": (
         "train_loader = DataLoader(ds, **options())",

@@ -291,6 +291,33 @@ def test_averages_are_over_the_share_of_a_rank(shard_one):
     assert "return right / len(loader.dataset)" in after
 
 
+@pytest.mark.parametrize(
+    ("count", "is_share"),
+    [
+        ("len(loader.dataset) // size", False),
+        ("int(math.ceil(len(loader.dataset) / float(size)))", False),
+        ("len(loader.dataset) // loader.batch_size", True),
+        ("total / len(loader.dataset)", True),
+    ],
+)
+def test_steps_that_are_counted_by_the_batch_of_all_ranks(shard_one, count, is_share):
+    before = f"""
+    def train(loader, size):
+        n = {count}
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+        return n
+
+    train_loader = DataLoader(first, batch_size=64, shuffle=True)
+    for epoch in range(3):
+        train(train_loader, 64)
+    """
+    after, _ = shard_one(dedent(before))
+    assert ("len(loader.sampler)" in after, "len(loader.dataset)" in after) == (is_share, not is_share)
+
+
 def test_a_method_of_the_program_called_step_trains(shard_one):
     before = """
     class Trainer:
