@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -20,7 +21,7 @@ from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.text.blocks import begins_line, indent_step, is_elif, lines_to_indent, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.syntax import IMPORTS, last_name
-from gpu2npu.records import FileRewrite, FindingKind
+from gpu2npu.records import Edit, FileRewrite, FindingKind
 
 RULE = "amp-model"
 _MESSAGE = "The model is trained with automatic mixed precision."
@@ -144,6 +145,7 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
     assert isinstance(call.func, ast.Attribute)
     torch = spelling(file, "torch")
     yield from ((file, edit) for edit in torch.edits)
+    yield from _split_lines(found)
     scaler = _scaler_name(file)
     yield _make_scaler(file, f"{scaler} = {torch.name}.npu.amp.GradScaler()")
     yield from _autocast(file, found.forward, f"with {torch.name}.npu.amp.autocast():")
@@ -161,6 +163,20 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
         yield inserted(file, at, line, _MESSAGE)
 
 
+def _split_lines(found: _Backward) -> Iterator[Step]:
+    """`opt.zero_grad(); loss.backward(); opt.step()` becomes three lines, those of the forward pass further right."""
+    file = found.file
+    lines: dict[ast.stmt, list[ast.stmt]] = {}
+    for call in (found.call, *found.steps, *found.clips):
+        line = same_line(file, file.statement(call))
+        lines[line[0]] = line
+    for line in lines.values():
+        indent = newline_of(file.text) + indentation(file.text, file.bounds(line[0])[0])
+        for first, second in pairwise(line):
+            deeper = indent_step(file) if second in found.forward else ""
+            yield file, Edit((file.bounds(first)[1], start_of(file, second)), indent + deeper, RULE, _MESSAGE)
+
+
 def _obstacle(found: _Backward) -> str | None:
     """Return the reason why a loop is left to its author; None if it is rewritten."""
     file, call = found.file, found.call
@@ -173,7 +189,7 @@ def _obstacle(found: _Backward) -> str | None:
     if len({file.code(step.func) for step in found.steps}) > 1:
         return "Several optimizers step after this backward pass"
     if any(not _is_whole(file, node) for node in (call, *found.steps, *found.clips)):
-        return "The result of a call is used here, or several statements share a line"
+        return "The result of a call is used here, or it shares a line with the head of its block"
     if any(last_name(node.func) == "backward" for node in calls_in(*found.forward)):
         return "There is more than one backward pass in this block"
     return None
@@ -186,9 +202,10 @@ def _has_mixed_precision(file: ParsedFile) -> bool:
 
 
 def _is_whole(file: ParsedFile, call: ast.Call) -> bool:
-    """Return whether a call is all of a statement, on lines of its own; the value of a clipping may be used."""
+    """Return whether a call is all of a statement, on lines of its block's own; a clipping's value may be used."""
     statement = file.statement(call)
-    if len(same_line(file, statement)) != 1 or not begins_line(file, statement):
+    line = same_line(file, statement)
+    if not begins_line(file, line[0]) or "#" in file.text[file.bounds(line[0])[0] : file.bounds(line[-1])[1]]:
         return False
     return isinstance(statement, ast.Expr) or (last_name(call.func) in _CLIPS and isinstance(statement, ast.Assign))
 

@@ -132,7 +132,11 @@ def test_the_loop_of_a_class():
         ("optimizer.step()", "pass", "No `optimizer.step"),
         ("output = net(x.cuda())", "with torch.cuda.amp.autocast():\n            output = net(x.cuda())", "of its own"),
         ("loss = loss / 2", "loss.backward(retain_graph=True)", "more than one"),
-        ("loss.backward()", "loss.backward(); print(loss)", "share a line"),
+        (
+            "optimizer.step()",
+            "print(loss); optimizer.step()\n            lr = optimizer.step()",
+            "is used here",
+        ),
     ],
 )
 def test_what_is_not_certain_is_reported_and_stays(old, new, reason):
@@ -145,3 +149,19 @@ def test_what_is_not_certain_is_reported_and_stays(old, new, reason):
 def test_a_model_that_nothing_trains_is_an_error():
     with pytest.raises(CodemodError, match="No loop that trains the model 'nett'"):
         plan(SCRIPT, "nett")
+
+
+def test_statements_that_share_a_line_get_lines_of_their_own():
+    source = """import torch
+net = torch.nn.Linear(3, 3).cuda()
+for x in load():
+    loss = net(x).sum()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+    sources = {"a.py": source.encode()}
+    plan = plan_codemods(sources, ProjectContext(files=frozenset(sources)), CodemodChoice(amp_model="net"))
+    text = Edited(source, plan.rewrites["a.py"].edits).text
+    assert text.endswith(
+        "        loss = net(x).sum()\n        optimizer.zero_grad()\n    scaler.scale(loss).backward()\n"
+        "    scaler.step(optimizer)\n    scaler.update()\n"
+    )
