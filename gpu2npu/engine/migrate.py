@@ -8,7 +8,7 @@ from functools import partial
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.alone import leave_devices_alone
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
-from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, tests_device
+from gpu2npu.engine.elsewhere.cuda import tests_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
 from gpu2npu.engine.imports import imported_modules, modules_joined
 from gpu2npu.engine.match import find_matches
@@ -25,6 +25,19 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity
 from gpu2npu.rulebook.rule import Rulebook
+
+RETAINED = (
+    "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
+    "code has a counterpart for Ascend, add a branch for it."
+)
+NAMED = (
+    "What runs under this condition is CUDA's own, and the name is true on an NPU as well, as other code tests it too: "
+    "also test `torch.version.cuda is not None` here, or add a branch for Ascend."
+)
+KERNELS = (
+    "Only CUDA kernels, or tests for a GPU, are under this condition, which stays as it is: check which code runs for "
+    "tensors on an NPU instead."
+)
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, context: ProjectContext) -> bool:
@@ -114,7 +127,9 @@ def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> N
     def is_reported(found: Found) -> bool:
         # A variable such as FORCE_CUDA is set outside the code, whatever the condition does.
         is_variable = table.variable_rule(found.api) is not None and not holds_any(stays.branches, found.place)
-        return is_variable or not stays.has(found.place)
+        if found.api.startswith("torch.cuda.") and stays.has(found.place):
+            return False
+        return is_variable or not stays.has_finding(found.place)
 
     if stays.branches or stays.cuda.conditions:
         reported = [found for found in matches.found if is_reported(found)]

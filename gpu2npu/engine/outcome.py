@@ -58,7 +58,9 @@ def migrated_file(
         file.path,
         content=_content(file, written) if made else None,
         changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
-        findings=_findings(file, matches.found, [*rewrite.found, *lost], rewrite.edits),
+        findings=_findings(
+            file, matches.found, [*rewrite.found, *lost], rewrite.edits, [e for e in rules if e in made]
+        ),
         traits=frozenset(traits),
     )
     return Migration(record, edited if made else None)  # by edit: cells of notebooks are not statements
@@ -137,14 +139,27 @@ def _line_end(text: str, offset: int) -> int:
 
 
 def _findings(
-    file: PythonFile, found: Sequence[Found], certain: Sequence[Found], codemods: Sequence[Edit]
+    file: PythonFile, found: Sequence[Found], certain: Sequence[Found], codemods: Sequence[Edit], rules: Sequence[Edit]
 ) -> tuple[Finding, ...]:
     """The findings, each once: those that are `certain`, and what the rules `found` about code that stays, but where
-    a certain one is of the same rule on the same line."""
+    a certain one is of the same rule on the same line; of an import that another rule edits, nothing."""
     own = [each.at(file.lines.span(*each.place)) for each in certain]
     answered = {(finding.span.start_line, finding.rule) for finding in own}
-    left = [each.at(file.lines.span(*each.place)) for each in found if _stays(each.place, codemods)]
+    imports = [edit for edit in rules if _is_import(file, edit)]
+    left = [
+        each.at(file.lines.span(*each.place))
+        for each in found
+        if _stays(each.place, codemods)
+        and not any(holds(edit.shown or edit.extent, each.place) and edit.rule != each.rule for edit in imports)
+    ]
     return merged(own, left, lambda finding: (finding.span.start_line, finding.rule) in answered)
+
+
+def _is_import(file: PythonFile, edit: Edit) -> bool:
+    """Return whether an edit takes an import out, or gives it another module."""
+    start, end = edit.shown or edit.extent
+    words = file.text[start:end].split(None, 1)[:1]
+    return words in (["from"], ["import"]) and (edit.text == "" or edit.place[0] > start)
 
 
 def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:

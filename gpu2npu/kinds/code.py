@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem, with_article
 from gpu2npu.engine.code_words import rules_by_word
+from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.possible_code import handed_on, possible_message
@@ -46,12 +47,14 @@ class CodeMatch(Match, frozen=True):
 
     `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
     name, or the qualified name of a class. `signature` are the parameters of the function that is called, in their
-    order, so that an argument counts by position and by keyword.
+    order, so that an argument counts by position and by keyword; with `chooses`, only what decides for or against code
+    with that word.
     """
 
     code: str
     types: tuple[tuple[str, str], ...] = ()
     signature: tuple[str, ...] = ()
+    chooses: str | None = None
 
     key = "code"
     shape: ClassVar[Json] = {
@@ -75,6 +78,7 @@ class CodeMatch(Match, frozen=True):
             "items": {"$ref": "#/$defs/identifier"},
             "uniqueItems": True,
         },
+        "chooses": {"description": "Only where it decides for or against code with this word.", "type": "string"},
     }
     actions = ("replace", "remove", "add", "imports")
     additions = ("statement",)
@@ -118,7 +122,8 @@ class CodeMatch(Match, frozen=True):
     @property
     def text(self) -> str:
         types = ", ".join(f"`${name}` is {with_article(kind)}" for name, kind in self.types)
-        return f"the code `{self.code}`" + (f" where {types}" if types else "")
+        chosen = f" that decides for or against `{self.chooses}`" if self.chooses else ""
+        return f"the code `{self.code}`{chosen}" + (f" where {types}" if types else "")
 
     @property
     def subject(self) -> str:
@@ -126,10 +131,11 @@ class CodeMatch(Match, frozen=True):
 
     @classmethod
     def decode(cls, entry: Mapping[str, Any]) -> CodeMatch:
-        return cls(entry["code"], tuple(entry.get("types", {}).items()), tuple(entry.get("signature", ())))
+        types = tuple(entry.get("types", {}).items())
+        return cls(entry["code"], types, tuple(entry.get("signature", ())), entry.get("chooses"))
 
     def encode(self) -> dict[str, Any]:
-        entry = {"code": self.code, "types": dict(self.types), "signature": list(self.signature)}
+        entry = {**vars(self), "types": dict(self.types), "signature": list(self.signature)}
         return {key: value for key, value in entry.items() if value}
 
     @classmethod
@@ -231,7 +237,8 @@ class CodeRules:
         pattern, types = rule.match.pattern, dict(rule.match.types)
         possible = handed_on(self.names, pattern, part, scope)
         for root in self._roots(pattern, part):
-            matched = self.matcher.match(pattern, root, scope, types, rule.match.signature)
+            is_chosen = rule.match.chooses is None or chooses(self.file, root, rule.match.chooses)
+            matched = self.matcher.match(pattern, root, scope, types, rule.match.signature) if is_chosen else None
             if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
                 continue
             if matched.unknown:
@@ -349,7 +356,7 @@ class CodeRules:
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
                 code = code if metavariable(new.tree) else ("(", *code, ")")
         if code is None:
-            return "further arguments would part, something would run twice, or a slice would stand outside of brackets"
+            return "something would run twice, or a slice would stand outside of brackets"
         if any(not _is_retained(at, code) for at in comments(self.file, node)):
             return "a comment would be lost"
         given = [*matched.values.values(), *map(argument_value, matched.rest)]
@@ -384,9 +391,7 @@ def _filling(piece: Piece, matched: Matched) -> Filling | None:
     if piece.field != ARGS:
         return matched.values.get(str(piece.field))
     given = arguments(matched.node) if isinstance(matched.node, ast.Call) else []
-    indexes = [given.index(each) for each in matched.rest if each in given]
-    first = indexes[0] if indexes else 0
-    return matched.rest if indexes == list(range(first, first + len(matched.rest))) else None
+    return matched.rest if all(each in given for each in matched.rest) else None
 
 
 def _is_retained(offset: int, code: Sequence[Code]) -> bool:

@@ -65,13 +65,14 @@ class Migrator(Struct, frozen=True):
     context: ProjectContext
     plan: Plan = field(default_factory=Plan)
     analyser: FileAnalyser | None = None
+    rule_files: frozenset[str] = frozenset()
 
     @property
     def new_files(self) -> Mapping[str, bytes]:
         return self.plan.new_files
 
     def concerns(self, source: bytes, path: str) -> bool:
-        return (
+        return path not in self.rule_files and (
             (self.analyser is not None and self.analyser.concerns(source, path))
             or path in self.plan.rewrites
             or path in self.plan.failures
@@ -79,6 +80,8 @@ class Migrator(Struct, frozen=True):
         )
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
+        if path in self.rule_files:
+            return MigratedFile(path)
         if path in self.plan.failures:
             return MigratedFile(path, failure=self.plan.failures[path])
         migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
@@ -121,6 +124,10 @@ class Migrator(Struct, frozen=True):
             migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts, writes)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
+        home = root.resolve()
+        own = (path.resolve() for path in rules.files)
+        within = frozenset(path.relative_to(home).as_posix() for path in own if path.is_relative_to(home))
+        migrator = replace(migrator, rule_files=within)
         if not questions:
             return migrator
         analyser = FileAnalyser(version, frozenset(questions), migrator.context.project, chips=chips)

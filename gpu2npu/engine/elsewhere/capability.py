@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.elsewhere.kernels import QUESTIONED, is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.python.meaning.names import Names
@@ -103,13 +104,15 @@ def _always_tests_capability(node: ast.AST, names: Names) -> bool:
 def _is_capability(node: ast.AST, names: Names) -> bool:
     """`torch.cuda.get_device_capability()`, `torch.cuda.get_device_properties(0).major`, `p.multi_processor_count`"""
     if isinstance(node, ast.Call):
-        return names.qualified(node.func, names.file.scope_of(node)) in _CAPABILITIES
+        is_tested = names.qualified(node.func, names.file.scope_of(node)) in _CAPABILITIES
+        return is_tested and not chooses(names.file, node, "bfloat16")
     if not isinstance(node, ast.Attribute):
         return False
     if node.attr == "multi_processor_count":
         return True
     of = node.value.func if node.attr in _OF_VERSION and isinstance(node.value, ast.Call) else None
-    return of is not None and names.qualified(of, names.file.scope_of(node)) in _PROPERTIES
+    is_tested = of is not None and names.qualified(of, names.file.scope_of(node)) in _PROPERTIES
+    return is_tested and not chooses(names.file, node, "bfloat16")
 
 
 def _beside_questions(node: ast.AST, names: Names) -> Iterator[ast.AST]:

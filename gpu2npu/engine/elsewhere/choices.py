@@ -13,11 +13,54 @@ from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
+# What only CUDA's devices have, in names of options.
+_OF_CUDA = re.compile(
+    r"(^|_)(fp8|fp4|nvfp4|mxfp8|nf4|[48]bit|bnb|xformers|flash_?attn\d?|tensorrt|trt|triton|cuda|nvtx|apex|tf32|graphs?)(_|$)",
+    re.IGNORECASE,
+)
+_SHORT = {"bfloat16": "bf16"}
+_FEW = 3  # statements of a branch that are looked at
 
 
 def chooses_cuda(body: Sequence[ast.AST]) -> bool:
     """Return whether code names CUDA's device or moves something there."""
     return any(_is_cuda(node) for node in walk(*body))
+
+
+def chooses(file: PythonFile, test: ast.AST, word: str) -> bool:
+    """Return whether one of the two branches that a test, or the condition that it is part of, decides between has a
+    word, as `torch.bfloat16 if capability >= (8, 0) else torch.float16` has `bfloat16`; or what it is assigned to."""
+    below = test
+    for above in file.above(test):
+        if isinstance(above, ast.IfExp):
+            branches = [file.code(above.body), file.code(above.orelse)]
+            return below is above.test and sum(word in branch for branch in branches) == 1
+        if isinstance(above, ast.If):
+            branches = ["".join(map(file.code, block[:_FEW])) for block in (above.body, above.orelse)]
+            return below is above.test and sum(word in branch for branch in branches) == 1
+        if isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)):
+            return any(word in name or _SHORT.get(word, word) in name for name in _shown_as(above, file))
+        if not isinstance(above, (ast.BoolOp, ast.Compare, ast.Subscript, ast.Attribute, ast.Call, ast.UnaryOp)):
+            return False
+        below = above
+    return False
+
+
+def switches_off(node: ast.If) -> bool:
+    """`if device != "cuda": fp8 = False`: code that goes on without what is for CUDA's devices alone."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotEq) or node.orelse:
+        return False
+    if string_value(test.comparators[0]) != "cuda":
+        return False
+    body = [each for each in node.body if not isinstance(each, ast.Expr)]  # without what is printed
+    return bool(body) and all(
+        isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Constant)
+        and each.value.value in (False, None)
+        and any(_OF_CUDA.search(last_name(target) or "") for target in each.targets)
+        for each in body
+    )
 
 
 def decides_device(test: ast.BoolOp, names: Names) -> bool:
@@ -38,13 +81,16 @@ def decides_device(test: ast.BoolOp, names: Names) -> bool:
 def _is_flag(above: ast.AST, file: PythonFile) -> bool:
     """Return whether a value shows other code that the GPU is used: `self.use_gpu = ...`, `run(cuda=...)`, or as the
     answer of `def has_cuda()`."""
+    return any(map(_FLAG.fullmatch, _shown_as(above, file)))
+
+
+def _shown_as(above: ast.AST, file: PythonFile) -> list[str]:
+    """The names under which other code has a value: those it is assigned to, a keyword, the function it is given by."""
     if isinstance(above, ast.Return):
-        named = [each.name for each in file.above(above) if isinstance(each, FUNCTIONS)][:1]
-    elif isinstance(above, ast.keyword):
-        named = [above.arg or ""]
-    else:
-        named = [last_name(each) or "" for each in _targets(above)]
-    return any(map(_FLAG.fullmatch, named))
+        return [each.name for each in file.above(above) if isinstance(each, FUNCTIONS)][:1]
+    if isinstance(above, ast.keyword):
+        return [above.arg or ""]
+    return [last_name(each) or "" for each in _targets(above)]
 
 
 def _targets(node: ast.AST) -> Sequence[ast.expr]:

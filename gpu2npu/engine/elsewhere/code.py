@@ -26,6 +26,10 @@ class Elsewhere(Struct, frozen=True):
 
     def has(self, place: Bounds) -> bool:
         """Return whether a place is in code that stays as it is."""
+        return self.has_finding(place) or holds_any(self.cuda.bodies, place)
+
+    def has_finding(self, place: Bounds) -> bool:
+        """Return whether nothing is reported of a place: what only CUDA's own code imports and calls is."""
         return holds_any(self.branches, place) or holds_any(self.cuda.conditions, place)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
 from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
-from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device
+from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, switches_off
 from gpu2npu.engine.elsewhere.compiled import (
     CUDA_NAME,
     LIBRARY,
@@ -36,19 +36,6 @@ from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, is_none, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
 
-RETAINED = (
-    "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
-    "code has a counterpart for Ascend, add a branch for it."
-)
-NAMED = (
-    "What runs under this condition is CUDA's own, and the name is true on an NPU as well, as other code tests it too: "
-    "also test `torch.version.cuda is not None` here, or add a branch for Ascend."
-)
-KERNELS = (
-    "Only CUDA kernels, or tests for a GPU, are under this condition, which stays as it is: check which code runs for "
-    "tensors on an NPU instead."
-)
-
 # Each question for CUDA has one of these.
 _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
@@ -69,12 +56,13 @@ _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 class CudaBranches(Struct, frozen=True):
     """Code of CUDA's own, by the places of what decides whether it runs.
 
-    `conditions` stay as they are. Where a condition is a name that other code may ask as well, `named` has its place
-    and that of the value.
+    `conditions` stay as they are, and so do the `bodies` under them. Where a condition is a name that other code may
+    ask as well, `named` has its place and that of the value.
     """
 
     conditions: tuple[Bounds, ...] = ()
     named: tuple[tuple[Bounds, Bounds], ...] = ()
+    bodies: tuple[Bounds, ...] = ()
 
 
 def tests_for_cuda(text: str) -> bool:
@@ -87,6 +75,7 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
     `places`."""
     file, in_order = names.file, sorted(places)
     found: list[Bounds] = []
+    bodies: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
@@ -96,10 +85,13 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
             continue
         if flag is None:
             found.append(place)
+            bodies += _body(file, node)
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
     found += [place for node, place in tests if _holds_some(place, in_order) and own.tests_for_vendor(node)]
+    flags = [(place, flag) for node, place in tests if (flag := own.flag_of_capability(node)) is not None]
+    found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
     found += [place for node, place in asserted if _holds_some(place, in_order) and own.is_asserted(node)]
     woken: list[tuple[Bounds, Bounds]] = []
@@ -107,9 +99,17 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
         value = file.bounds(_value(home, name))
         if own.is_tested_only(home, name, len(guards)):
             found.append(value)
+            bodies += [body for guard in guards for body in _body(file, guard)]
         else:
             woken += [(file.bounds(guard.test), value) for guard in guards]
-    return CudaBranches(tuple(sorted(found)), tuple(sorted(woken)))
+    return CudaBranches(tuple(sorted(found)), tuple(sorted(woken)), tuple(bodies))
+
+
+def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
+    """The bounds of what runs only where a condition for CUDA is true."""
+    if _without_not(node.test) is not node.test or not isinstance(node, ast.If) or switches_off(node):
+        return []
+    return [(file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1])]
 
 
 def _without_not(test: ast.expr) -> ast.expr:
@@ -163,6 +163,8 @@ class _CudaCode:
 
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
+        if isinstance(node, ast.If) and switches_off(node):
+            return True
         test = _without_not(node.test)
         is_denied = test is not node.test
         if not self._needs_cuda(test):
@@ -208,6 +210,11 @@ class _CudaCode:
         for_cuda = [any(_tests_cuda(node, self.names) for node in walk(value)) for value in test.values]
         first = for_cuda.index(True) if True in for_cuda else len(for_cuda)
         return any(tests_capability(value, self.names) for value in test.values[first + 1 :])
+
+    def flag_of_capability(self, test: ast.BoolOp) -> tuple[Scope, ast.Name] | None:
+        """`is_nvidia and torch.cuda.get_device_capability()[0] >= 9`: the scope and the name of the flag."""
+        first = self.flag(test.values[0]) if isinstance(test.op, ast.And) else None
+        return first if any(tests_capability(value, self.names) for value in test.values[1:]) else None
 
     def _is_of_refusal(self, test: ast.expr) -> bool:
         """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""

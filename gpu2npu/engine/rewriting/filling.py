@@ -83,7 +83,15 @@ def _arguments(file: PythonFile, given: list[ast.expr | ast.keyword]) -> list[Co
     assert isinstance(call, ast.Call)
     everything = arguments(call)
     bounds = argument_bounds(file, call) or [file.bounds(each) for each in everything]
-    return [(bounds[everything.index(given[0])][0], bounds[everything.index(given[-1])][1])]
+    indexes = [everything.index(each) for each in given]
+    code: list[Code] = []
+    first = last = indexes[0]
+    for index in [*indexes[1:], -1]:  # each run of neighbours as it is written
+        if index != last + 1:
+            code += [*([", "] if code else []), (bounds[first][0], bounds[last][1])]
+            first = index
+        last = index
+    return code
 
 
 def has_effects(found: Filling) -> bool:

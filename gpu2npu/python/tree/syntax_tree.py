@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -42,10 +43,21 @@ def parse(text: str) -> ast.Module:
         sys.setrecursionlimit(limit)
 
 
+# Statements that only Python 2 has: `print x`, `except E, e:`, `raise E, "text"`, `exec "code"`, `a <> b`.
+_PYTHON_2 = re.compile(
+    r"^[ \t]*(?P<is>print[ \t]+(?:>>|[\w\"'])(?!.*=[^=])|except[ \t]+[\w.]+[ \t]*,[ \t]*[a-z_]\w*[ \t]*:|"
+    r"raise[ \t]+[\w.]+[ \t]*,|exec[ \t]+[\"'])",
+    re.MULTILINE,
+)
+
+
 def _syntax_error(text: str, error: SyntaxError) -> str:
     """The sentence for a syntax error: LibCST knows the syntax of later versions of Python too."""
     import libcst as cst  # slow to import, and only to explain a failure
 
+    if (old := _PYTHON_2.search(text)) is not None:
+        line = text.count("\n", 0, old.start("is")) + 1
+        return f"line {line} is Python 2, which PyTorch has not run on since 1.5: translate the file with 2to3 first"
     try:
         if text.startswith("\ufeff"):  # a second byte order mark, which LibCST skips
             raise error
