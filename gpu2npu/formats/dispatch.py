@@ -30,7 +30,7 @@ from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
 from gpu2npu.formats.required_packages import is_for_others
 from gpu2npu.formats.requirements import requirements_marks
-from gpu2npu.formats.settings import settings_marks
+from gpu2npu.formats.settings import expression_marks, settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
@@ -52,6 +52,9 @@ _SPACED = re.compile(
     r"(?P<quote>[\"']?)(?P<value>[^\s\"'#]+)(?P=quote)[ \t]*(?:#.*)?\r?$",
     re.MULTILINE,
 )
+_WITH_PYTHON = (FileKind.JSON, FileKind.YAML)
+_EXPRESSION = re.compile(r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)""")  # MONAI's `$torch.device('cuda')`
+_COMPARED = "Conditions of this workflow compare the entry: change it here and in them, or in neither."
 _NO_PLUGIN = (
     "No Python file of this project imports torch_npu or would after the migration, and PyTorch below 2.5 does not "
     "load it by itself: add `import torch_npu` after `import torch` in the program that reads this."
@@ -148,12 +151,31 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         content = None if result.content is None else file.encode(result.content.decode())
         return Migration(replace(result, content=content), edited)
     marks = _marks(text, path, kind, knowledge)
+    if kind in _WITH_PYTHON and _EXPRESSION.search(text) is not None and len(text) <= LARGEST:
+        marks += _python_marks(text, kind, rulebook, context)
+    marks = [_compared(mark, text) for mark in marks] if "matrix." in text else marks
     if not context.has_plugin:
         marks += _without_plugin(marks, rulebook)
     lines = Lines.of(text)
     spans = ((mark, _line_of(mark, lines)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(file, marks, rulebook)
+
+
+def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: ProjectContext) -> list[Mark]:
+    try:
+        roots = [read_json(text)] if kind is FileKind.JSON else read_yaml(text)
+    except FormatError:  # it is reported already
+        return []
+    return list(expression_marks(roots, rulebook, context))
+
+
+def _compared(mark: Mark, text: str) -> Mark:
+    """A finding in place of an edit of an entry of a workflow's matrix that conditions compare: `matrix.device ==`."""
+    key = re.search(r"(\w+)[\"']?:[ \t]*[\"']?$", text[: mark.place[0]])
+    if not isinstance(mark, Edit) or key is None or re.search(rf"matrix\.{key[1]}\s*[!=]=", text) is None:
+        return mark
+    return Found(mark.place, mark.rule, FindingKind.REVIEW, text[slice(*mark.place)], _COMPARED, Severity.CHANGE)
 
 
 def _without_plugin(marks: Sequence[Mark], rulebook: Rulebook) -> list[Mark]:

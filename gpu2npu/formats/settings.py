@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
+from gpu2npu.engine import ProjectContext, migrate_python
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
 from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.marks import placed, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
+from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Edit, Found
+from gpu2npu.rulebook.rule import Rulebook
 
 # Keys under which a string is a command line.
 _COMMANDS = frozenset(
@@ -30,6 +33,10 @@ _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _READ = re.compile(r"\$(?:\{?(?:oc\.env:|(?:local|container)?[eE]nv:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
 # What is taken where a variable is not set: ${oc.env:DEVICE,cuda}, ${DEVICE:-cuda}.
 _DEFAULT = re.compile(r"\$\{(?:(?:oc\.)?env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
+# What the expressions of MONAI's bundles name without importing it. In `"$torch.device('cuda:0')"` the dollar begins
+# Python, `@` refers to another entry and `%` to its text: https://docs.monai.io/en/stable/config_syntax.html
+_PRELUDE = "import torch\nimport torch.distributed as dist\nimport torch.nn as nn\nimport torch_npu\n"
+_SIGN = re.compile(r"[@%](?=[\w#:])|(?<=\w)#(?=\w)|(?<=[@\w])::(?=\w)")
 
 
 def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
@@ -154,3 +161,44 @@ def _value_marks(
         found = knowledge.first(SettingValue(keys, text, start)) if default is not None else None
         marks += knowledge.value(key, text, start, others) if found is None else found
     return marks + knowledge.patterns(value, 0)
+
+
+def expression_marks(roots: Iterable[Node], rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
+    """The edits and findings of the Python in a configuration, from its trees."""
+    for scalar in (each for root in roots for each in _scalars(root)):
+        value = scalar.value or ""
+        if value.startswith("$") and not value.startswith("${") and scalar.exact:
+            yield from _python_marks(scalar, _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:]), rulebook, context)
+
+
+def _scalars(node: Node) -> Iterator[Scalar]:
+    if isinstance(node, Scalar):
+        yield node
+    elif isinstance(node, Mapping):
+        for _, value in node.entries:
+            yield from _scalars(value)
+    elif isinstance(node, Items):
+        for item in node.items:
+            yield from _scalars(item)
+
+
+def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
+    start = len(_PRELUDE) + len(code) - len(code.lstrip())
+    text = _PRELUDE + code.strip()
+    try:
+        parse(text)
+    except TreeError:
+        return
+    result, edited = migrate_python(text, "expression.py", rulebook, context)
+
+    def place(offset: int) -> int:
+        return scalar.place(offset - len(_PRELUDE) + 1 + start - len(_PRELUDE))
+
+    rules = {change.rule: change.message for change in result.changes}
+    for rule, message in list(rules.items())[:1]:
+        for first, last, new in edited.replacements if edited is not None else ():
+            if first >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
+                yield Edit((place(first), place(last)), new, rule, message)
+    for finding in result.findings:
+        whole = scalar.place(0), scalar.place(len(scalar.value or ""))
+        yield Found(whole, finding.rule, finding.kind, finding.api, finding.message, finding.severity)
