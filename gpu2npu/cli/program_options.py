@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 
+<<<<<<< HEAD
 from gpu2npu.cli.table_report import FORMS, refuse_missing_package
+=======
+from gpu2npu.cli.language import say
+>>>>>>> cfd36f4a (Name NPUs where numbers mean CUDA, and chips, loads and options by facts)
 from gpu2npu.emulator.launch import missing_requirements
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
+from gpu2npu.support.cann import chip_problem
+from gpu2npu.support.chips import chip_family, other_meaning
 
 # What a command needs whose last words are a program with options of its own.
 PROGRAM_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -124,12 +131,18 @@ def check_program(command: Sequence[str]) -> None:
         raise click.NoSuchOption(command[0])
 
 
-def check_soc(soc: str) -> None:
-    """Refuse a chip that is not emulated."""
+def check_soc(soc: str, torch_npu: str | None = None) -> None:
+    """Refuse a chip that is not emulated, or that the torch_npu in use does not know; say which is meant, where the
+    name that a user gave is that of two."""
     try:
         soc_named(soc)
     except ValueError as error:
         raise click.UsageError(f"--soc: {error}.") from None
+    if torch_npu is not None and (problem := chip_problem(torch_npu, chip_family(soc))):
+        raise click.UsageError(f"--soc: {problem}.")
+    is_given = click.get_current_context().get_parameter_source("soc") is not ParameterSource.DEFAULT
+    if is_given and (meaning := other_meaning(soc)):
+        say(f"Note: {meaning}.", err=True)
 
 
 def check_requirements() -> None:

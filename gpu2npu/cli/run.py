@@ -117,10 +117,10 @@ def run(
     scripts find /usr/local/Ascend.
     """
     check_program(command)
-    check_soc(soc)
     requested = None if torch_npu is None else known_torch_npu(torch_npu)
     if torch_npu is not None and requested is None:
         raise click.UsageError(f"--torch-npu: {unknown_torch_npu(torch_npu)}.")
+    check_soc(soc, requested)
     _check_shapes_only(shapes_only, {"--value": values, "--plan": plan, "--steps": steps, "--what-fits": what_fits})
     _check_values(values)
     if plan is not None and not plan.absolute().parent.is_dir():

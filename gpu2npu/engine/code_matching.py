@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.python.meaning.inheritance import Wanted
-from gpu2npu.python.meaning.instances import Instances, may_be_none
+from gpu2npu.python.meaning.instances import INTEGER, Instances, may_be_none
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import TENSOR, UNKNOWN, ObjectKinds
 from gpu2npu.python.tree.scopes import Scope
@@ -35,7 +35,7 @@ _DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
 _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
 
 # What a type may be besides the qualified name of a class, and the classes that one of them is written for.
-TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "name")
+TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "integer", "name")
 _SAME = {**{cls: kind for kind, cls in CLASSES.items()}, "torch.device": "device", "torch.dtype": "dtype"}
 
 
@@ -128,6 +128,8 @@ class CodeMatcher:
             return isinstance(node, ast.Name)
         if kind == "literal":
             return is_literal(node)
+        if kind == "integer":
+            return self.instances.is_one(node, scope, Wanted(INTEGER, ""))
         if kind == "dtype":
             return _DTYPE.fullmatch(self.names.qualified(node, scope) or "") is not None
         if kind == "device":

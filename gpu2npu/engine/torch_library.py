@@ -98,6 +98,12 @@ TORCH = Library(
     ),
     class_calls=frozenset({"apply"}),
     assumed_result=_assumed_result,
+    integers=frozenset(
+        {"torch.cuda.current_device", "torch.cuda.device_count", "torch.npu.current_device", "torch.npu.device_count",
+         "torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.distributed.get_node_local_rank",
+         "*.get_device"}
+    ),
+    spawning=frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}),
 )  # fmt: skip
 
 

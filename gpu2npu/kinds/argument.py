@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gpu2npu.engine.code_matching import CodeMatcher, type_problem, with_article
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, reported, review
@@ -18,6 +20,7 @@ from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
@@ -40,11 +43,18 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 
+# The name of a number of a card, where nothing else says what a value is.
+_CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
+# The value as the last part of an f-string, which is a plain string where it is a number.
+_FORMATTED = re.compile(r'\bf("[^"{]*)\{\{\{value\}\}\}(?=")')
+
+
 class ArgumentMatch(Match, frozen=True):
     """An argument of a call of `of`: by keyword, or by position counted from 0.
 
     With `value`, only where it is that string. Arguments written as one of `unless` are left alone, and so are those in
-    whose code the regular expression `unless_found` finds something, in any case.
+    whose code the regular expression `unless_found` finds something, in any case. `type` is what an argument must be,
+    as for metavariables of code.
     """
 
     argument: str | int
@@ -52,6 +62,7 @@ class ArgumentMatch(Match, frozen=True):
     value: str | None = None
     unless: frozenset[str] = frozenset()
     unless_found: str | None = None
+    type: str | None = None
 
     key = "argument"
     shape: ClassVar[Json] = {
@@ -64,6 +75,10 @@ class ArgumentMatch(Match, frozen=True):
         "unless": {
             "description": "Arguments, as they are written, that the rule leaves alone.",
             "$ref": "#/$defs/words",
+        },
+        "type": {
+            "description": "What the argument must be, as in types of code: integer, literal, tensor, ...",
+            "$ref": "#/$defs/qualified_name",
         },
     }
     actions = ("rename", "replace", "remove", "imports")
@@ -91,7 +106,7 @@ class ArgumentMatch(Match, frozen=True):
 
     @property
     def is_of_any(self) -> bool:
-        return self.of == "*" and isinstance(self.argument, str)
+        return self.of.endswith("*") and isinstance(self.argument, str)
 
     @property
     def evidence(self) -> Evidence:
@@ -121,6 +136,8 @@ class ArgumentMatch(Match, frozen=True):
             text += f", unless it is written {listed(self.unless)}"
         if self.unless_found is not None:
             text += f", unless `{self.unless_found}` is found in it"
+        if self.type is not None:
+            text += f", where it is {with_article(self.type)}"
         return text
 
     @property
@@ -138,6 +155,8 @@ class ArgumentMatch(Match, frozen=True):
         if not isinstance(other, ArgumentMatch) or self.argument != other.argument:
             return False
         same_value = self.value is None or other.value is None or self.value == other.value
+        if self.type != other.type:
+            return False
         return may_be_one(self.of, other.of) and same_value
 
     @classmethod
@@ -145,6 +164,8 @@ class ArgumentMatch(Match, frozen=True):
         then = entry["then"]
         if "rename" in then and "value" not in entry["match"]:
             yield "then.rename", "renames the value of an argument, so the match must say which: give 'value'"
+        if (problem := type_problem(entry["match"].get("type", "literal"))) is not None:
+            yield "match.type", problem
         try:
             pieces = check_template(then["replace"], argument=True) if "replace" in then else ()
         except TemplateError as error:
@@ -173,6 +194,7 @@ class Arguments(Callees):
 
     def __init__(self, work: FileRules) -> None:
         super().__init__(work)
+        self.matcher = CodeMatcher(work.names)
         self.dictionaries = UnpackedArguments(self.file)
         self._reported: set[tuple[str, Bounds]] = set()  # rules with the places in unpacked dictionaries
 
@@ -207,6 +229,8 @@ class Arguments(Callees):
             is_of = self.is_call_of(node, rule.match.of, scope) or rule.match.of == reached.first
             if not is_of:
                 self._report_handed_on(rule, node, index, reached)
+                continue
+            if not self._is_of_type(rule, argument_value(given[index]), self._bounds(node, index), scope):
                 continue
             if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
@@ -275,6 +299,18 @@ class Arguments(Callees):
             return unless.search(self.file.code(argument)) is None
         return True
 
+    def _is_of_type(self, rule: Rule, value: ast.expr, place: Bounds, scope: Scope) -> bool:
+        """Return whether an argument is of the type of a rule; one that is not known, and by its name is the number of
+        a card, is reported."""
+        assert isinstance(rule.match, ArgumentMatch)
+        wanted = rule.match.type
+        is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
+        if is_one is None and _CARD.search(last_name(value) or "") and isinstance(value, (ast.Name, ast.Attribute)):
+            shown = self.file.code(value)
+            message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+        return is_one is True
+
     def _report_handed_on(self, rule: Rule, node: ast.Call, index: int, reached: Constructed) -> None:
         """Report an argument that may come to the class that a rule is for by way of another."""
         assert isinstance(rule.match, ArgumentMatch)
@@ -301,8 +337,10 @@ class Arguments(Callees):
     def _replace_argument(
         self, rule: Rule, template: str, node: ast.Call, argument: Argument, place: Bounds, shown: str, scope: Scope
     ) -> bool:
-        pieces = [Piece(text="("), *parse_template(template), Piece(text=")")]  # those of the call
         value = argument_value(argument)
+        if is_integer(value):
+            template = _FORMATTED.sub(rf"\g<1>{value.value}", template)
+        pieces = [Piece(text="("), *parse_template(template), Piece(text=")")]  # those of the call
         code = fill(self.file, pieces, lambda piece: value if piece.field == "value" else None)
         needs: tuple[str, ...] = ()
         if code is not None:

@@ -46,9 +46,14 @@ class CodeMatch(Match, frozen=True):
     """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
 
     `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
+<<<<<<< HEAD
     name, or the qualified name of a class. `signature` are the parameters of the function that is called, in their
     order, so that an argument counts by position and by keyword; with `chooses`, only what decides for or against code
     with that word.
+=======
+    integer, name, or the qualified name of a class. `signature` are the parameters of the function that is called, in
+    their order, so that an argument counts by position and by keyword.
+>>>>>>> cfd36f4a (Name NPUs where numbers mean CUDA, and chips, loads and options by facts)
     """
 
     code: str
@@ -65,8 +70,8 @@ class CodeMatch(Match, frozen=True):
             "minLength": 1,
         },
         "types": {
-            "description": "What metavariables must be: tensor, module, unknown, device, dtype, literal, name, or the "
-            "qualified name of a class.",
+            "description": "What metavariables must be: tensor, module, unknown, device, dtype, literal, integer, "
+            "name, or the qualified name of a class.",
             "type": "object",
             "minProperties": 1,
             "propertyNames": {"pattern": "^[A-Z_][A-Z0-9_]*$"},

@@ -310,7 +310,9 @@ def listed(words: Iterable[str]) -> str:
 
 
 def callee_text(name: str) -> str:
-    """Describe what a callee stands for: `*.load` is any function of that name."""
+    """Describe what a callee stands for: `*.load` is any function of that name, `lib.*` any of a package."""
+    if name.endswith(".*"):
+        return f"any function of `{name[:-2]}`"
     return f"any function or method `{name[2:]}`" if name.startswith("*.") else f"`{name}`"
 
 
@@ -318,4 +320,6 @@ def may_be_one(one: str, other: str) -> bool:
     """Return whether two callees may be one function: `*.load` is any of that name, `*` any at all."""
     if one == other or "*" in (one, other):
         return True
+    if one.endswith(".*") or other.endswith(".*"):
+        return one.startswith(other.rstrip("*")) or other.startswith(one.rstrip("*"))
     return "*." in one[:2] + other[:2] and leaf(one) == leaf(other)

@@ -64,7 +64,7 @@ class Row:
         return (
             chip in self.chips
             and not (self.lacks and has_fact(version, self.lacks))
-            and (not self.releases or any(_is_in(version, each) for each in self.releases))
+            and (not self.releases or any(is_in(version, each) for each in self.releases))
         )
 
     def applies_to(self, given: CallFacts) -> bool:
@@ -164,8 +164,8 @@ def _value(key: str, value: Any) -> Any:
 
 
 @cache
-def _is_in(version: str, releases: str) -> bool:
-    """Return whether a version is in a range of releases, as rows write it."""
+def is_in(version: str, releases: str) -> bool:
+    """Return whether a version, of PyTorch or of torch_npu, is in a range of releases, as rows write it."""
     known = version_key(wheel_version(known_version(version) or version))
     first, dots, last = releases.partition("..")
     if not dots:

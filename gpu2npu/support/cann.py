@@ -56,6 +56,24 @@ def cann_for(version: str) -> Cann:
     return Cann(number, _data()["images"].get(number, ""), wheel in listed)
 
 
+# The first CANN for a family of chips, where it is later than the oldest torch_npu; in the branches of torch_npu for it
+# (26.0.0) and later socVersionMap of torch_npu/csrc/core/npu/NpuVariables.cpp has the chip.
+_FIRST_CANN = {"950": "9.0.0"}
+
+
+def chip_problem(version: str, chip: str) -> str:
+    """Return why a version, of PyTorch or of torch_npu, is not for a chip of a family: it is older; "" where it is."""
+    first = _FIRST_CANN.get(chip)
+    if first is None or cann_key(cann_for(version).version) >= cann_key(first):
+        return ""
+    since = next(
+        (each.torch_npu for each in pairings() if release_of(each.torch_npu) == release_of(known_version(version) or "")
+         and cann_key(each.cann) >= cann_key(first)), None
+    )  # fmt: skip
+    move = f"torch_npu {since} has it" if since else f"it came with CANN {first}"
+    return f"torch_npu for {version} knows no Ascend{chip}: {move}"
+
+
 # CANN's own releases, and what its packages and images add to them: "8.3.RC1", "8.3.RC1.beta1", "9.0.0-beta.1".
 _CANN = re.compile(r"(\d+)\.(\d+)\.?(RC)?(\d+)((?:\.\d+)*)(?:[.-]?(alpha|beta)\.?(\d+))?", re.IGNORECASE)
 _NEAREST = 4  # releases that a sentence about an unknown one names

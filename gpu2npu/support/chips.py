@@ -16,8 +16,11 @@ _PREFIXES = {
     "910PRO": "910A",
     "910PREMIUM": "910A",
     "310P": "310P",
+    "310B": "310P",  # the same generation, with one core: no document has limits of its own for it
     "950": "950",
 }
+# What torch_npu's socVersionMap (number 104) and `npu-smi` call a chip of the first generation, and people a family.
+_AMBIGUOUS = "910B"
 _PRODUCTS = {"A2": "910B", "A3": "910_93"}  # Atlas A2, Atlas A3
 
 
@@ -37,3 +40,14 @@ def chip_family(name: str) -> str:
 def chip_families(names: Sequence[str]) -> tuple[str, ...]:
     """The families that chips are of, each once. Raises ValueError where no family has a name."""
     return tuple(dict.fromkeys(map(chip_family, names)))
+
+
+def other_meaning(name: str) -> str:
+    """A sentence about the other chip that a name may mean: "Ascend910B" is one of the first generation as well, and a
+    family; "" for any other name."""
+    if name.strip().upper().removeprefix("ASCEND") != _AMBIGUOUS:
+        return ""
+    return (
+        f"{name} is taken for the Ascend910B1 to 910B4 (Atlas A2); npu-smi also shows 910B for a chip of the first "
+        f"generation with 32 GB and without bfloat16, which is Ascend910ProB here (--soc Ascend910ProB)"
+    )

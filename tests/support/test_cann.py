@@ -7,6 +7,7 @@ import pytest
 
 from gpu2npu.support.cann import (
     cann_key,
+    chip_problem,
     drivers_of,
     known_cann,
     no_pairing,
@@ -109,3 +110,9 @@ def test_what_is_not_there_is_named_with_what_is_near():
     assert no_pairing("8.3.RC1", "2.4").endswith("there is one for PyTorch 2.8.0, 2.7.1, 2.6.0, 2.1.0")
     assert no_pairing("6.3.RC2", "").endswith("Ascend's table names 1.8.1.post2, 1.11.0.post1, 2.0.1rc1")
     assert no_pairing("", "2.14") == "no table names a torch_npu on PyPI for PyTorch 2.14"
+
+
+def test_a_chip_is_not_of_releases_before_it():
+    assert chip_problem("2.7.1.post2", "950").endswith("torch_npu 2.7.1.post4 has it")
+    assert "CANN 9.0.0" in chip_problem("2.5.1", "950")
+    assert chip_problem("2.7.1.post4", "950") == chip_problem("2.1.0", "910B") == ""

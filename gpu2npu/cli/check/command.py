@@ -227,6 +227,7 @@ def check(
     from gpu2npu.project.cache.store import default_cache_dir
     from gpu2npu.project.check.choice import CheckChoice, named_chips
     from gpu2npu.project.settings import Settings
+    from gpu2npu.support.chips import other_meaning
 
     if cann is not None:
         torch_npu = _torch_npu_for(cann, version or "", torch_npu, quiet)
@@ -247,6 +248,8 @@ def check(
         cache=None if no_cache else cache_dir or default_cache_dir(),
         diffs=form == "html",
     )
+    for meaning in filter(None, map(other_meaning, () if quiet else socs)):
+        say(f"Note: {meaning}.", err=True)
     end_cleanly_on_signals()
     refuse_missing_package(report)
     if report is not None and (repos is not None or output is None or form != "text" or statistics):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass
 
 import torch
 
+from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.emulator.device.visible_npus import DeviceLike, device_count, index_of
 from gpu2npu.emulator.soc import current_soc
+from gpu2npu.support.behaviour import is_in
 
 
 def is_available() -> bool:
@@ -36,6 +39,10 @@ def get_device_name(device_name: DeviceLike = None) -> str:
     return get_device_properties(device_name).name
 
 
+# The releases whose properties have a uuid.
+_WITH_ID = ("2.6.0.post5..2.6", "2.7.1.post2..")
+
+
 @dataclass(frozen=True)
 class _NPUDeviceProperties:
     """One NPU, as torch_npu describes it; memory in bytes."""
@@ -48,11 +55,25 @@ class _NPUDeviceProperties:
     multi_processor_count: int
 
 
+@dataclass(frozen=True)
+class _PropertiesWithId(_NPUDeviceProperties):
+    """The same in releases that have a uuid, and None for what a GPU has (torch_npu/csrc/npu/Module.cpp)."""
+
+    uuid: str = ""
+    major: None = None
+    minor: None = None
+    warp_size: None = None
+
+
 def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
     """Name, memory and cores of the device."""
-    index_of(device)
+    index = index_of(device)
     soc = current_soc()
-    return _NPUDeviceProperties(
+    version = support_table.version()
+    with_id = version is None or any(is_in(version, each) for each in _WITH_ID)
+    identifier = f"{soc.number:08x}-0000-0000-0000-{index:012x}"
+    made = functools.partial(_PropertiesWithId, uuid=identifier) if with_id else _NPUDeviceProperties
+    return made(
         name=soc.name,
         total_memory=soc.memory,
         cube_core_num=soc.cube_cores,

@@ -3,6 +3,7 @@
 - C++ believes that the current device of such a backend is number 0: a bare "npu" in `to` and `tensor` is completed.
 - Pinned memory needs an allocator in C++. Host memory is the NPU's memory here, so pinned is a mark on a copy.
 - Compiling for the device says that it cannot.
+- In releases in which a number is a device of CUDA's, it is refused as PyTorch refuses it without CUDA.
 - Printing formats values on the host, where a real NPU would run a dozen small operators.
 """
 
@@ -19,8 +20,10 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
 from gpu2npu.emulator.device import exchange, pinning, randomness, streams, visible_npus
+from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.legacy_types import LegacyTensorType, legacy_types
 from gpu2npu.emulator.device.memory import memory, memory_stats
+from gpu2npu.support.conditions import CallFacts
 
 
 def install() -> None:
@@ -29,6 +32,7 @@ def install() -> None:
     _device._device_constructors()
     for name in pinning.FACTORIES:
         _replace(name, pinning.pinning)
+    _refuse_numbers()
     torch.Tensor.to = _completing(torch.Tensor.to, makes_tensors=False)  # type: ignore[method-assign, assignment]
     # The parameters of lazy modules know by identity what may be called before they have a shape.
     known = torch.nn.parameter.UninitializedParameter._allowed_methods  # type: ignore[attr-defined]
@@ -60,6 +64,29 @@ def _of_cuda_alone(name: str) -> Callable[..., Any]:
             f"torch._C.{name}: PyTorch without CUDA, which torch_npu is for, copies nothing across the cards of one "
             "process; run a process for each NPU, with DistributedDataParallel"
         )
+
+    return call
+
+
+def _refuse_numbers() -> None:
+    """Refuse numbers as devices, where the release takes them for CUDA's."""
+    if limits.refused("torch.Tensor.to", CallFacts({"device": 0})) is None:
+        return
+    torch.Tensor.to = _with_named_device(torch.Tensor.to, 1)  # type: ignore[method-assign, assignment]
+    torch.nn.Module.to = _with_named_device(torch.nn.Module.to, 1)  # type: ignore[method-assign]
+    for name in dict.fromkeys((*pinning.FACTORIES, "as_tensor", "asarray")):
+        _replace(name, functools.partial(_with_named_device, position=None))
+
+
+def _with_named_device(function: Callable[..., Any], position: int | None) -> Callable[..., Any]:
+    """A function that refuses a number as its argument `device`, which may be the one of a position."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device") if position is None or len(args) <= position else args[position]
+        if type(device) is int:
+            limits.refuse("torch.Tensor.to", CallFacts({"device": device}))
+        return function(*args, **kwargs)
 
     return call
 

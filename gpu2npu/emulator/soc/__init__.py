@@ -1,7 +1,8 @@
 """The differences between Ascend chips.
 
 Names are those of torch_npu's `socVersionMap` (Ascend/pytorch, `torch_npu/csrc/core/npu/NpuVariables.cpp`), where the
-bare "Ascend910B" is a chip of the first generation; here it means what people mean by it, the family of B1 to B4.
+bare "Ascend910B" is a chip of the first generation; here it means what people mean by it, the family of B1 to B4, and
+the other is Ascend910ProB.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ _ORANGE_PI = "memory: `npu-smi` of an Orange Pi AIpro (23674 MB; boards with les
 SOCS = {
     soc.name: soc
     for soc in (
+        Soc("Ascend910PremiumA", 32 * GIB, 30, 0, 32 * MIB, False, _LIKE.format("Ascend910A"), 100),
+        Soc("Ascend910ProA", 32 * GIB, 30, 0, 32 * MIB, False, _LIKE.format("Ascend910A"), 101),
         Soc("Ascend910A", 32 * GIB, 30, 0, 32 * MIB, False, f"{_HAMI}; assumption: L2 cache", 102),
+        Soc("Ascend910ProB", 32 * GIB, 30, 0, 32 * MIB, False, _LIKE.format("Ascend910A"), 103),
         Soc("Ascend910B1", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910B1.ini; assumption: rest as B2", 220),
         Soc("Ascend910B2", 64 * GIB, 24, 48, 192 * MIB, True, _CONFIG.format("Ascend910B2"), 221),
         Soc("Ascend910B2C", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910B2"), 222),

@@ -40,7 +40,10 @@ class Callees:
         return (written,) if own == written else (written, own)
 
     def is_call_of(self, node: ast.Call, wanted: str, scope: Scope) -> bool:
-        return wanted.startswith("*") or self.names.qualified(node.func, scope) == wanted
+        if wanted.startswith("*"):
+            return True
+        qualified = self.names.qualified(node.func, scope)
+        return qualified == wanted or (wanted.endswith(".*") and (qualified or "").startswith(wanted[:-1]))
 
     def spelled(
         self, code: tuple[Code, ...], rule: Rule, node: ast.Call, scope: Scope

@@ -13,8 +13,9 @@ from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.location import Location, locate
 from gpu2npu.project.settings import Settings
+from gpu2npu.support.cann import chip_problem
 from gpu2npu.support.chips import DEFAULT_CHIP, chip_families
-from gpu2npu.support.releases import RELEASES
+from gpu2npu.support.releases import RELEASES, known_torch_npu
 
 
 class CheckChoice(Struct, frozen=True):
@@ -84,6 +85,10 @@ def source_trees(
     for source, (config, above) in zip(sources, own, strict=True):
         filled = replace(settings, version=chosen, torch_npu=torch_npu).or_else(replace(config, exclude=()))
         filled = replace(filled, chips=filled.chips or (DEFAULT_CHIP,))
+        if problem := next(
+            filter(None, (chip_problem(known_torch_npu(torch_npu) or chosen, chip) for chip in filled.chips)), ""
+        ):
+            raise UsageError(f"soc: {problem}.")
         trees.append(SourceTree(filled, locate(source, filled), "", above, config.exclude))
     outermost = [tree for tree in trees if not any(_inside(tree.location, other.location) for other in trees)]
     unique = list({(tree.location.root, tree.location.only): tree for tree in outermost}.values())

@@ -27,6 +27,9 @@ from gpu2npu.python.tree.syntax import (
 from gpu2npu.python.tree.syntax_tree import alternatives, parse_expression
 
 _MAX_STEPS = 10  # of names and attributes that are given each other's values
+INTEGER = "int"  # the class of whole numbers, which are written out and computed as well as made
+_COUNTING = frozenset({"int", "len", "round", "ord", "hash"})  # builtins that give one
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)
 
 
 class Instances:
@@ -54,6 +57,8 @@ class Instances:
         return self._known[key]
 
     def _judge(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
+        if wanted.cls == INTEGER and (answer := self._is_integer(node, scope, wanted)) is not None:
+            return answer
         if isinstance(node, ast.Call):
             return self._made(node, scope, wanted)
         bindings = [*self._bindings(node, scope)]
@@ -63,6 +68,56 @@ class Instances:
         if isinstance(node, ast.Name) and None in answers:
             answers = (answers - {None}) | {self._declared(node, scope, wanted)}
         return _agreed(answers)
+
+    def _is_integer(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
+        """The same for whole numbers, of what has no class by its name: numbers, sums, builtins, options of a command
+        line (`add_argument("--gpu", type=int)`)."""
+        if isinstance(node, ast.Constant):
+            return type(node.value) is int
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE):
+            sides = {self.is_one(node.left, scope, wanted), self.is_one(node.right, scope, wanted)}
+            return True if sides == {True} else None
+        if isinstance(node, (ast.IfExp, ast.BoolOp)):
+            values = node.values if isinstance(node, ast.BoolOp) else (node.body, node.orelse)
+            return _agreed({self.is_one(each, scope, wanted) for each in values})
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in _COUNTING:
+                return True if scope.lookup(node.func.id) is None else None
+            integers = self.names.project.library.integers
+            called = self.names.qualified(node.func, scope)
+            is_method = called is None and isinstance(node.func, ast.Attribute)
+            return True if (f"*.{last_name(node.func)}" if is_method else called) in integers else None
+        if isinstance(node, ast.Attribute) and not scope.bound(node):
+            return self._options().get(node.attr)
+        return True if isinstance(node, ast.Name) and self._is_number_of_process(node, scope) else None
+
+    def _is_number_of_process(self, node: ast.Name, scope: Scope) -> bool:
+        """Return whether a name is the first parameter of a function that a call of this file starts processes of:
+        `spawn(main, nprocs=2)`."""
+        owner, bindings = scope.lookup(node.id) or (scope, [])
+        if len(bindings) != 1 or not isinstance(bindings[0], Parameter) or bindings[0].position != 0:
+            return False
+        name = getattr(owner.node, "name", None)
+        for use, inner in self.names.file.uses:
+            call = self.names.file.parents[use]
+            if isinstance(use, ast.Name) and use.id == name and isinstance(call, ast.Call):
+                return self.names.qualified(call.func, inner) in self.names.project.library.spawning
+        return False
+
+    def _options(self) -> dict[str, bool]:
+        """The options of command lines that this file defines, by the attribute that has their value, and whether each
+        is a whole number."""
+        found: dict[str, bool] = {}
+        for node, _ in self.names.file.uses:
+            call = self.names.file.parents[node]
+            if not (isinstance(node, ast.Attribute) and node.attr == "add_argument" and isinstance(call, ast.Call)):
+                continue
+            given = {each.arg: each.value for each in call.keywords}
+            flags = [text.lstrip("-") for text in map(string_value, call.args) if text]
+            name = string_value(given.get("dest")) or max(flags, key=len, default="")
+            kind = given.get("type")
+            found[name.replace("-", "_")] = isinstance(kind, ast.Name) and kind.id == INTEGER
+        return found
 
     def _made(self, call: ast.Call, scope: Scope, wanted: Wanted) -> bool | None:
         """The same, of the result of a call."""
@@ -160,6 +215,8 @@ class Instances:
         qualified = self.names.qualified(node, scope)
         if qualified == wanted.cls:
             return True
+        if isinstance(node, ast.Name) and node.id == wanted.cls == INTEGER:
+            return scope.lookup(INTEGER) is None
         found = self.names.definition(node, scope)
         if found is not None:
             return gives(found.names, found.bound.scope, wanted)

@@ -37,7 +37,9 @@ class Library(Struct, frozen=True):
     `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
     tensors in what functions give that have several. `wrappers` are functions and classes that give back, in one
     wrapping or another, what they are given; `class_calls` methods by which a class is called without making an
-    object. `assumed_result` says what `result` does, and what a function that is not known probably gives.
+    object. `integers` are functions that give a whole number, "*.name" methods; `spawning` those that call a function
+    in processes with the number of each first. `assumed_result` says what `result` does, and what a function that is
+    not known probably gives.
     """
 
     packages: frozenset[str] = frozenset()
@@ -56,6 +58,8 @@ class Library(Struct, frozen=True):
     wrappers: frozenset[str] = frozenset()
     assumed_result: Callable[[str], frozenset[str]] = _no_types
     class_calls: frozenset[str] = frozenset()
+    integers: frozenset[str] = frozenset()
+    spawning: frozenset[str] = frozenset()
 
     def has(self, qualified: str) -> bool:
         """Return whether a qualified name is one of the library's, below one of its packages."""

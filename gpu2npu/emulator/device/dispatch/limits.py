@@ -18,8 +18,6 @@ from gpu2npu.support.releases import RELEASES
 
 Operator = Callable[..., Any]
 
-# A chip that the facts do not name, the Ascend310B, is like this one.
-_OTHER_CHIP = "310P"
 _MOST = 1 << 12  # combinations of arguments that one operator remembers
 # What CANN calls dtypes, where it is not "DT_" and the name.
 _DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BFLOAT16"}
@@ -37,13 +35,13 @@ class LimitError(RuntimeError):
 
 def refused(name: str, given: CallFacts) -> Row | None:
     """The row with which a call of an API or operator raises; None where it does not."""
-    found = behaviour(name, given, _version(), _family(current_soc().name))
+    found = behaviour(name, given, _version(), chip_family(current_soc().name))
     return found if found is not None and found.outcome in (RAISES, HANGS) else None
 
 
 def note(name: str, given: CallFacts) -> Row | None:
     """The row that a call meets without an error, which is counted in `met`; None where there is none."""
-    found = behaviour(name, given, _version(), _family(current_soc().name))
+    found = behaviour(name, given, _version(), chip_family(current_soc().name))
     if found is None or found.outcome in (RAISES, HANGS):
         return None
     met[found.id] = met.get(found.id, 0) + 1
@@ -150,7 +148,7 @@ def refusing(signature: Signature, run: Operator) -> Operator:
 
 def _rows(name: str) -> tuple[Row, ...]:
     functional = name.removesuffix("_") if not name.endswith("__") else name
-    version, chip = _version(), _family(current_soc().name)
+    version, chip = _version(), chip_family(current_soc().name)
     found = dict.fromkeys((*rows_of(name), *rows_of(functional)))
     return tuple(each for each in found if each.is_for(version, chip))
 
@@ -197,10 +195,3 @@ def _short(named: torch.dtype | torch.layout) -> str:
 
 def _version() -> str:
     return support_table.version() or RELEASES[-1]
-
-
-def _family(soc: str) -> str:
-    try:
-        return chip_family(soc)
-    except ValueError:
-        return _OTHER_CHIP
