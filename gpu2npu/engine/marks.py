@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.rule import Rule
+
+if TYPE_CHECKING:
+    from gpu2npu.engine.knowledge import KeyedValue
+    from gpu2npu.engine.table import RuleTable
 
 Mark = Edit | Found
 
@@ -32,3 +38,24 @@ def applied(rule: Rule, start: int, end: int, api: str, new: str | None = None) 
     text = new if new is not None else rule.then.rename
     edits: list[Mark] = [] if text is None else [edit(rule, start, end, text)]
     return edits + reported(rule, start, end, api)
+
+
+def option_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
+    """Return the marks of rules for a key or option, and its value; None if no rule fits."""
+    name, value = (place.key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_"), place.value
+    rules = table.keywords.get(name, ()) if place.of == "*" else table.arguments.get(place.of, ())
+    for rule in rules:
+        match: Any = rule.match
+        if match.argument != name or match.of != place.of:
+            continue
+        if (match.value is not None and match.value != value) or value in match.unless:
+            continue
+        shown = name if value is None else value
+        end = place.start + len(shown)
+        if rule.then.rename is not None and match.value is not None:
+            return applied(rule, place.start, end, shown)
+        if rule.then.rename is None and rule.then.report is None and not rule.then.keep:
+            message = f"{rule.why} Change it by hand."
+            return [review(rule, place.start, end, shown, message)]
+        return reported(rule, place.start, end, shown)
+    return None

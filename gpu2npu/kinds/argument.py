@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpu2npu.engine.code_matching import CodeMatcher, type_problem, with_article
+from gpu2npu.engine.code_matching import type_problem, with_article
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
-from gpu2npu.engine.marks import Mark, applied, reported, review
+from gpu2npu.engine.marks import option_marks
 from gpu2npu.engine.rewriting.callees import Argument, Callees
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings
 from gpu2npu.engine.rewriting.removal import without_arguments
+from gpu2npu.engine.rewriting.typed_arguments import TypedArguments, with_number
 from gpu2npu.engine.rewriting.unpacked import UnpackedArguments
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
-from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
@@ -41,12 +39,6 @@ from gpu2npu.rulebook.template import Piece, TemplateError, check_template, pars
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
-
-
-# The name of a number of a card, where nothing else says what a value is.
-_CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
-# The value as the last part of an f-string, which is a plain string where it is a number.
-_FORMATTED = re.compile(r'\bf("[^"{]*)\{\{\{value\}\}\}(?=")')
 
 
 class ArgumentMatch(Match, frozen=True):
@@ -182,7 +174,7 @@ class ArgumentMatch(Match, frozen=True):
 
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
-        return {KeyedValue: partial(_option_marks, rules.table)}
+        return {KeyedValue: partial(option_marks, rules.table)}
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
@@ -194,7 +186,7 @@ class Arguments(Callees):
 
     def __init__(self, work: FileRules) -> None:
         super().__init__(work)
-        self.matcher = CodeMatcher(work.names)
+        self.typed = TypedArguments(work)
         self.dictionaries = UnpackedArguments(self.file)
         self._reported: set[tuple[str, Bounds]] = set()  # rules with the places in unpacked dictionaries
 
@@ -230,7 +222,8 @@ class Arguments(Callees):
             if not is_of:
                 self._report_handed_on(rule, node, index, reached)
                 continue
-            if not self._is_of_type(rule, argument_value(given[index]), self._bounds(node, index), scope):
+            place = self._bounds(node, index)
+            if not self.typed.accept(rule, rule.match.type, argument_value(given[index]), place, scope):
                 continue
             if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
@@ -299,18 +292,6 @@ class Arguments(Callees):
             return unless.search(self.file.code(argument)) is None
         return True
 
-    def _is_of_type(self, rule: Rule, value: ast.expr, place: Bounds, scope: Scope) -> bool:
-        """Return whether an argument is of the type of a rule; one that is not known, and by its name is the number of
-        a card, is reported."""
-        assert isinstance(rule.match, ArgumentMatch)
-        wanted = rule.match.type
-        is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
-        if is_one is None and _CARD.search(last_name(value) or "") and isinstance(value, (ast.Name, ast.Attribute)):
-            shown = self.file.code(value)
-            message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, shown, message))
-        return is_one is True
-
     def _report_handed_on(self, rule: Rule, node: ast.Call, index: int, reached: Constructed) -> None:
         """Report an argument that may come to the class that a rule is for by way of another."""
         assert isinstance(rule.match, ArgumentMatch)
@@ -338,8 +319,7 @@ class Arguments(Callees):
         self, rule: Rule, template: str, node: ast.Call, argument: Argument, place: Bounds, shown: str, scope: Scope
     ) -> bool:
         value = argument_value(argument)
-        if is_integer(value):
-            template = _FORMATTED.sub(rf"\g<1>{value.value}", template)
+        template = with_number(template, value)
         pieces = [Piece(text="("), *parse_template(template), Piece(text=")")]  # those of the call
         code = fill(self.file, pieces, lambda piece: value if piece.field == "value" else None)
         needs: tuple[str, ...] = ()
@@ -412,25 +392,3 @@ def _has_keyword(template: str) -> bool:
     text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
     call = parse_expression(f"f({text})")
     return isinstance(call, ast.Call) and bool(call.keywords)
-
-
-def _option_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
-    """Return the marks of rules for a key or option, and its value; None if no rule fits."""
-    name, value = (place.key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_"), place.value
-    rules = table.keywords.get(name, ()) if place.of == "*" else table.arguments.get(place.of, ())
-    for rule in rules:
-        match = rule.match
-        assert isinstance(match, ArgumentMatch)
-        if match.argument != name or match.of != place.of:
-            continue
-        if (match.value is not None and match.value != value) or value in match.unless:
-            continue
-        shown = name if value is None else value
-        end = place.start + len(shown)
-        if rule.then.rename is not None and match.value is not None:
-            return applied(rule, place.start, end, shown)
-        if rule.then.rename is None and rule.then.report is None and not rule.then.keep:
-            message = f"{rule.why} Change it by hand."
-            return [review(rule, place.start, end, shown, message)]
-        return reported(rule, place.start, end, shown)
-    return None

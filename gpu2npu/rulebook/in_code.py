@@ -11,7 +11,8 @@ PLUGIN = "import-torch-npu"
 
 WHY = {
     TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
-    NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout.",
+    NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout: `gpu2npu rules explain ROW` shows "
+    "the row of the table that a message ends with, and its source.",
     TORCH_NPU: "PyTorch and torch-npu have to be of one version.",
     CUDA_BUILD: "The package is built for CUDA.",
     PLUGIN: "Below PyTorch 2.5 nothing loads torch_npu but an import of it.",

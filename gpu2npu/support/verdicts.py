@@ -83,7 +83,7 @@ class VerdictKind(str, Enum):
 class ApiVerdict(Struct, frozen=True):
     """The verdict on `api`; `evidence` is a sentence that names the release, `advice` what to do instead.
 
-    `later` is the release of PyTorch or torch_npu that it came with, where that is a later one.
+    `later` is the release that it came with, where that is a later one. `unverified`: documented as not supported.
     """
 
     api: str
@@ -91,6 +91,7 @@ class ApiVerdict(Struct, frozen=True):
     evidence: str
     advice: str = ""
     later: str = ""
+    unverified: bool = False
 
 
 def is_torch_api(api: str) -> bool:
@@ -233,7 +234,7 @@ def _against_documentation(found: ApiVerdict) -> ApiVerdict:
         return found
     kind = VerdictKind.FALLBACK if "falls back to the CPU" in found.advice else found.kind
     note = f"torch_npu's documentation lists it as not supported ({_edition()})"
-    return replace(found, kind=kind, evidence=f"{found.evidence}; {note}")
+    return replace(found, kind=kind, evidence=f"{found.evidence}; {note}", unverified=kind is found.kind)
 
 
 def _edition() -> str:

@@ -40,6 +40,10 @@ _OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*
 # torch_npu has more than it lists, and nobody calls it without having one.
 _OF_TORCH_NPU = ("torch_npu", "torch.npu")
 _GUARDED = "The program tests for it first, or goes on without it: check whether its other way is good enough."
+_UNVERIFIED = (
+    "Its operators are registered, and torch_npu's documentation lists it as not supported: compare its result with "
+    "the CPU's once."
+)
 # Classes whose methods have verdicts of their own, besides those of the class.
 _TENSOR_CLASS = "torch.Tensor"
 _MODULE = "torch.nn.Module"
@@ -54,8 +58,10 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
     for node, api in _uses(code, version):
         judged = verdict(api, version)
         span = code.file.span(node)
-        kind, text, severity = _KINDS[judged.kind], message(judged), verdict_severity(judged)
+        kind, text, severity = _KINDS.get(judged.kind, FindingKind.REVIEW), message(judged), verdict_severity(judged)
         advice = _sentence(judged.advice)
+        if judged.unverified and judged.kind not in _KINDS:
+            text = advice = _UNVERIFIED
         if judged.later and guarded(code.file, node, judged.api.rpartition(".")[2], judged.later):
             kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
         finding = Finding(span, TORCH_API, kind, judged.api, text, severity, advice)
@@ -65,6 +71,8 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
 
 def verdict_severity(judged: ApiVerdict) -> Severity:
     """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
+    if judged.kind not in _KINDS:
+        return Severity.NOTE
     if (judged.kind is VerdictKind.UNSUPPORTED and judged.advice) or judged.api == _COMPILE:
         return Severity.CHANGE
     return SEVERITIES[_KINDS[judged.kind]]
@@ -115,7 +123,7 @@ def _is_reported(api: str, version: str, called: bool) -> bool:
     if kind is VerdictKind.UNKNOWN:
         is_likely = is_of_host(api) or is_in(api, _OF_TORCH_NPU)
         return called and (documented(api) is not None or is_named(api) or not is_likely)
-    return kind in _KINDS
+    return kind in _KINDS or verdict(api, version).unverified
 
 
 def _gives_backend(call: ast.Call) -> bool:

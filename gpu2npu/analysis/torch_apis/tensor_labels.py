@@ -12,6 +12,8 @@ DTYPES = {
         "float32": ("float32", "float", "FloatTensor", "cuda.FloatTensor"),
         "float16": ("float16", "half", "HalfTensor", "cuda.HalfTensor"),
         "bfloat16": ("bfloat16",),
+        "float8_e4m3fn": ("float8_e4m3fn",),
+        "float8_e5m2": ("float8_e5m2",),
         "complex64": ("complex64", "cfloat"),
         "complex128": ("complex128", "cdouble"),
         "uint8": ("uint8", "ByteTensor"),

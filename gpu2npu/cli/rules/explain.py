@@ -1,4 +1,4 @@
-"""`gpu2npu rules explain`: what the rules make of one line, and why others make nothing of it."""
+"""`gpu2npu rules explain`: what the rules make of one line, and why others make nothing of it; a row of the table."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.select import select_rules
+from gpu2npu.support.behaviour import Row, row
+from gpu2npu.support.chips import CHIPS
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
 
 # What a project's folder has at its top.
@@ -41,10 +43,15 @@ _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
 def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path | None) -> None:
     """Show which rules matched at line LINE of FILE and what they did, and why others with words on it did nothing.
 
-    FILE is the one before the migration; of a notebook write FILE:cell_4:LINE, as the reports do.
+    FILE is the one before the migration; of a notebook write FILE:cell_4:LINE, as the reports do. In place of
+    FILE:LINE, the id of a row of the table of behaviour, which findings and errors of the emulated NPU have in brackets
+    at their end, shows the row and its source.
 
     Example: gpu2npu rules explain train.py:12 -r our_rules.json
     """
+    if (of_table := row(place)) is not None:
+        _show_row(of_table)
+        return
     path, cell, line = _place(place)
     root = (root or _root(path)).resolve()
     resolved = path.resolve()
@@ -65,6 +72,30 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
         raise UsageError(f"'{path}' cannot be explained: {error}.") from error
     say(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
     _show(found)
+
+
+def _show_row(of_table: Row) -> None:
+    """Print what a row of the table of behaviour states."""
+    click.secho(f"{of_table.id}: {of_table.outcome}", bold=True)
+    stated = {
+        "Calls": ", ".join((*of_table.apis, *of_table.operators)),
+        "When": of_table.when,
+        "Chips": "" if of_table.chips == frozenset(CHIPS) else ", ".join(sorted(of_table.chips)),
+        "Releases of torch_npu": ", ".join(of_table.releases),
+        "Unless torch_npu has": of_table.lacks,
+        "Error": of_table.words,
+        "What happens": of_table.evidence,
+        "Write instead": of_table.advice,
+        "Another source": of_table.disagrees,
+        "Source": of_table.source,
+    }
+    for name, text in stated.items():
+        if text:
+            say(f"{name}: {text}")
+    for name, program in (("This fails", of_table.fails), ("This passes", of_table.passes)):
+        if program:
+            say(f"{name}:")
+            click.echo("\n".join(f"    {line}" for line in program.splitlines()))
 
 
 def _open(settings: Settings, version: str, root: Path) -> tuple[Rulebook, ProjectContext]:

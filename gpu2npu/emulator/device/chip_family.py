@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.tensor import BFLOAT16, Array
 from gpu2npu.emulator.kernels.registry import Kernel
 from gpu2npu.emulator.soc import current_soc, saturates
+from gpu2npu.support.conditions import CallFacts
 
 _FLOAT16 = np.dtype(np.float16)
 _LARGEST = float(np.finfo(np.float16).max)
@@ -115,6 +117,8 @@ def _all_finite(args: Sequence[Any]) -> bool:
 
 
 def check_cast(dtype: torch.dtype | None) -> None:
-    """Raise when a tensor is converted to bfloat16 on a chip that has none."""
+    """Raise when a tensor is converted to bfloat16 or float8 on a chip that has none."""
+    if dtype is not None and dtype.itemsize == 1 and dtype.is_floating_point:
+        limits.refuse("aten::_to_copy", CallFacts({"dtype": limits.facts(dtype)}))
     if dtype is torch.bfloat16 and not current_soc().bfloat16:
         raise no_bfloat16("aten::cast")

@@ -2,7 +2,7 @@ import pytest
 
 from gpu2npu.analysis.torch_apis import calls as torch_apis
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
-from gpu2npu.records import FindingKind
+from gpu2npu.records import FindingKind, Severity
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
 KINDS = {
@@ -98,3 +98,14 @@ def test_messages_are_sentences() -> None:
     judged = ApiVerdict("x", VerdictKind.FALLBACK, "aten::op is not registered", "move it out of the loop.")
     assert torch_apis.message(judged) == "aten::op is not registered. Move it out of the loop."
     assert torch_apis.message(ApiVerdict("x", VerdictKind.UNKNOWN, "nothing is known")) == "Nothing is known."
+
+
+def test_what_is_registered_and_not_documented_is_a_note(monkeypatch: pytest.MonkeyPatch, parse) -> None:
+    def judge(api: str, version: str) -> ApiVerdict:
+        return ApiVerdict(api, VerdictKind.NATIVE, "registered", unverified=api == "torch.unverified")
+
+    monkeypatch.setattr(torch_apis, "verdict", judge)
+    torch_apis._is_reported.cache_clear()
+    findings = torch_api_findings(parse("import torch\ntorch.unverified()\ntorch.good()\n"), "2.1.0")
+    assert [(each.span.start_line, each.severity) for each in findings] == [(2, Severity.NOTE)]
+    assert "lists it as not supported" in findings[0].message

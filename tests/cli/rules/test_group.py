@@ -436,3 +436,9 @@ def test_docs_of_a_broken_built_in_file(folder: Path, monkeypatch: pytest.Monkey
     message = refusal("rules", "docs", "-o", "reference")
     assert message.startswith(f"{folder / 'broken.json'}: $.rules[0].examples[0].reports (rule 'fuse'): ['review'] is")
     assert "\n" not in message
+
+
+def test_explain_shows_a_row_of_the_table_of_behaviour() -> None:
+    shown = CliRunner().invoke(cli, ["rules", "explain", "float64-cast"])
+    assert shown.exit_code == 0 and "float64-cast: other dtype" in shown.output
+    assert "Source: torch_npu/csrc/aten/common/ToKernelNpu.cpp" in shown.output and "x.double()" in shown.output

@@ -103,3 +103,14 @@ def test_what_the_page_says_of_a_rule_is_in_the_report() -> None:
         first, second = document["runs"][0]["tool"]["driver"]["rules"]
         assert first["help"]["markdown"].startswith("## amp\n\nWhy.\n\nChanges:\n")
         assert "markdown" not in second["help"]
+
+
+def test_a_result_has_the_row_of_the_table_and_its_source() -> None:
+    finding = Finding(
+        Span(1, 0, 1, 1), "npu-limit", FindingKind.REVIEW, "torch.Tensor.double", "It casts. [float64-cast]"
+    )
+    file = checked("a.py")
+    named = replace(file, findings=(replace(file.findings[0], finding=finding),))
+    properties = log(named)["results"][0]["properties"]
+    assert properties["row"] == "float64-cast" and "ToKernelNpu.cpp" in properties["source"]
+    assert "row" not in log(file)["results"][0]["properties"]

@@ -81,7 +81,8 @@ class _Spelled(dict[str, str]):
             refused = (each for each in self._given.tensors if self._row.applies_to(CallFacts(others=(each,))))
             return dt(next(refused, TensorFacts("unknown")).dtype or "")
         value = self._given.arguments.get(key)
-        return dt(value.dtype) if isinstance(value, TensorFacts) and value.dtype else str(value)
+        named = value.dtype if isinstance(value, TensorFacts) else value
+        return dt(named) if named in ALL_DTYPES else str(value)
 
 
 def dt(dtype: str) -> str:
