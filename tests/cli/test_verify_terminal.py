@@ -19,14 +19,17 @@ def test_each_step_is_on_a_line_of_its_own(one_side: bool, monkeypatch: pytest.M
         monkeypatch.setattr(sys, "stderr", terminal)
         with Losses(2, terminal) as losses:
             for steps in ({0: 1.5}, {0: 1.5, 1: 1.25}):
-                (losses.show_one if one_side else losses.show)(steps, steps)
+                if one_side:
+                    losses.show_one(steps)
+                else:
+                    losses.show(steps, steps)
         terminal.flush()
         read = b""
         while SHOWN_AGAIN not in read:
             read += os.read(ours, 1 << 16)
     os.close(ours)
     written = read.decode()
-    assert "Verifying" in written and "Comparing" in written
+    assert "Verifying" in written
     shown = ["1.5", "1.25"] if one_side else [f"original {loss}  migrated {loss}" for loss in ("1.5", "1.25")]
     lines = written.replace("\r", "\n").replace("\x1b[2K", "").split("\n")
     assert [line for line in lines if "step" in line] == [
