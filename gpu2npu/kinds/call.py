@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.rewriting.callees import Argument, Callees
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings, is_loose, is_operand_template
+from gpu2npu.engine.rewriting.transforms import TransformError, transformed
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.python.text.concrete import has_comment
@@ -46,7 +47,7 @@ class CallMatch(ReferenceMatch, frozen=True):
         "without": {"description": "Only where this keyword is left to its default.", "$ref": "#/$defs/identifier"},
         "position": {"description": "The position of that keyword, from 0.", "type": "integer", "minimum": 0},
     }
-    actions = ("rename", "replace", "imports")
+    actions = ("rename", "replace", "codemod", "imports")
     new_name = (IDENTIFIER, "an identifier")
     order = 3
     starter: ClassVar[Json] = {
@@ -132,6 +133,8 @@ class Calls(Callees):
         self.matches.note(rule, self.file.bounds(place), api)
         if then.replace is not None:
             return self._replace(rule, then.replace, node, api, scope)
+        if then.codemod is not None:
+            return self._transform(rule, then.codemod, node, api, scope)
         return then.rename is not None and self._rename(rule, then.rename, node, api, scope)
 
     def _replace(self, rule: Rule, template: str, node: ast.Call, api: str, scope: Scope) -> bool:
@@ -148,6 +151,25 @@ class Calls(Callees):
             self.misfit(rule, place, api)
             return False
         self.matches.edits.append(Edit(place, code, rule.id, rule.why, needs=needs))
+        return True
+
+    def _transform(self, rule: Rule, function: str, node: ast.Call, api: str, scope: Scope) -> bool:
+        """Put what a function of a rule pack gives in the place of a call, or report that it cannot."""
+        place = self.file.bounds(node)
+        try:
+            code = transformed(function, node, self.names, scope, self.work.context.version)
+        except TransformError as error:
+            message = f"{rule.why} {error}. Change it by hand."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
+            return False
+        if code is None:
+            return False
+        code, needs = self.spelled(code, rule, node, scope)
+        fitting = in_f_strings(self.file, node, code)
+        if fitting is None:
+            self.misfit(rule, place, api)
+            return False
+        self.matches.edits.append(Edit(place, fitting, rule.id, rule.why, needs=needs))
         return True
 
     def _rename(self, rule: Rule, name: str, node: ast.Call, api: str, scope: Scope) -> bool:

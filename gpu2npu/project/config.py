@@ -98,9 +98,13 @@ def _rules(path: Path, names: Sequence[str]) -> tuple[Path, ...]:
     from gpu2npu.rulebook.packs import PREFIX, rule_files
 
     try:
-        return rule_files(Path(name) if name.startswith(PREFIX) else path.parent / name for name in names)
+        found = rule_files(Path(name) if name.startswith(PREFIX) else path.parent / name for name in names)
     except RuleError as error:
         raise UsageError(f"{path}: rules: {error}") from error
+    for file in filter(Path.is_file, found):
+        if b'"codemod"' in file.read_bytes():  # looking at a project must not run code because the project says so
+            raise UsageError(f"{path}: rules: {file.name} has a rule that runs code ('codemod'): give it with -r.")
+    return found
 
 
 def _checked(table: object, path: Path, prefix: str) -> Settings:

@@ -17,7 +17,7 @@ from gpu2npu.rulebook.rule import minor_release
 from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import VERSIONS, released_with
 
-_EDITS = ("rename", "replace", "remove", "add")
+_EDITS = ("rename", "replace", "codemod", "remove", "add")
 _ANYWHERE = ("report", "trait", "keep")
 
 
@@ -206,4 +206,4 @@ def _misfits(kind: type[Match], then: dict[str, Any]) -> Iterator[tuple[str, str
     if "values" in then and not ("rename" in then and "report" in then):
         yield "then.values", "has a meaning only beside 'rename' and 'report', which is for every other value"
     if "imports" in then and not edits:
-        yield "then.imports", "has a meaning only beside 'rename', 'replace' or 'remove'"
+        yield "then.imports", "has a meaning only beside 'rename', 'replace', 'codemod' or 'remove'"

@@ -18,6 +18,8 @@ def then_texts(then: Then) -> Iterator[str]:
         yield f"Its values: {', '.join(f'`{old}` becomes `{new}`' for old, new in then.values)}."
     if then.replace is not None:
         yield f"Is replaced by `{then.replace}`."
+    if then.codemod is not None:
+        yield f"Is rewritten by code that runs, the function `{then.codemod}`."
     if then.remove:
         yield "Is taken out."
     if then.add is not None:
@@ -74,6 +76,7 @@ def one_line(rule: Rule) -> str:
     result = (
         then.rename
         or then.replace
+        or (then.codemod and f"code that runs, {then.codemod}")
         or ("removed" if then.remove else f"with {then.add.code}" if then.add else "kept" if then.keep else "")
     )
     if then.report is not None:

@@ -16,6 +16,7 @@ from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.decode import decode_role, decode_rule, merge_roles
 from gpu2npu.rulebook.document import read_document
 from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.packs import check_codemods
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook
 from gpu2npu.rulebook.vendor import is_vendor_file, vendor_rules
 
@@ -37,6 +38,8 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     builtin = {os.path.realpath(path): path for path in builtin_files()}
     given = {path: builtin.pop(os.path.realpath(path), None) for path in user_files}
     files = [_read_user_file(path, builtin=known is not None) for path, known in given.items()]
+    for path, found, _ in files:
+        check_codemods(path, found)
     for path, found, found_roles in (*files, *map(_read_builtin_file, builtin.values())):
         for index, rule in enumerate(found):
             if rule.id in seen:

@@ -5,7 +5,8 @@ A package offers them by an entry point of the group `gpu2npu.rules`, whose valu
     [project.entry-points."gpu2npu.rules"]
     fastlib = "fastlib_rules"
 
-Nothing of the package is imported: its folder is found by its name.
+Nothing of the package is imported: its folder is found by its name. The exception is a rule with a codemod, whose
+module is imported when the rule applies; `check_codemods` refuses one that is not of a pack.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.rule import Rule
 
 GROUP = "gpu2npu.rules"
 PREFIX = "pack:"
@@ -31,6 +33,27 @@ class Pack(Struct, frozen=True):
     name: str
     distribution: str
     files: tuple[Path, ...]
+    package: str = ""
+
+
+def check_codemods(path: Path, rules: Iterable[Rule]) -> None:
+    """Refuse rules that run code, unless they are in a file of a pack, and the code is in the package of that.
+
+    Raises:
+        RuleError: One does so.
+    """
+    for rule in (rule for rule in rules if rule.then.codemod is not None):
+        packs = [pack for pack in installed_packs() if path.resolve() in [file.resolve() for file in pack.files]]
+        if not packs:
+            raise RuleError(
+                f"{path}: rule '{rule.id}' runs code ('codemod'), which only a rule of an installed pack may."
+            )
+        packages = {pack.package.partition(".")[0] for pack in packs}
+        if (rule.then.codemod or "").partition(":")[0].partition(".")[0] not in packages:
+            raise RuleError(
+                f"{path}: rule '{rule.id}': the code of a codemod must be in the package of its pack, {min(packages)}, "
+                f"not in {rule.then.codemod}."
+            )
 
 
 def installed_packs() -> tuple[Pack, ...]:
@@ -73,7 +96,7 @@ def _pack_called(name: str) -> Pack:
 def _pack(point: EntryPoint) -> Pack:
     distribution = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.name
     folder = _folder_of(point.module)
-    return Pack(point.name, distribution, _files_in(folder) if folder is not None else ())
+    return Pack(point.name, distribution, _files_in(folder) if folder is not None else (), point.module)
 
 
 def _folder_of(package: str) -> Path | None:

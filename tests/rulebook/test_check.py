@@ -107,7 +107,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
             {"then": {"trait": "multi card"}},
             "then.trait (rule 'mine'): 'multi card' is not a value of this key, did you mean 'multi-card'.",
         ),
-        ({"then": {"imports": "x", "trait": "multi-card"}}, "only beside 'rename', 'replace' or 'remove'"),
+        ({"then": {"imports": "x", "trait": "multi-card"}}, "only beside 'rename', 'replace', 'codemod' or 'remove'"),
         ({"match": {"pattern": "(a"}}, "match.pattern (rule 'mine'): '(a' is not a regular expression"),
         ({"match": {"pattern": "\\u00e9"}}, "is not a regular expression"),
         ({"match": {"pattern": "cu(\\d+)"}, "then": {"rename": "\\2"}}, "cannot stand for what the pattern finds"),

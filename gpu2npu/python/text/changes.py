@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ Change = Callable[[Any], Any]
 _PART = re.compile(r"_gpu2npu_(\d+)_")
 _NEWLINE = re.compile(r"[\r\n]")
 _SPACE = cst.SimpleWhitespace(" ")
+_EMPTY = cst.Module([])
 _NOTHING = cst.SimpleWhitespace("")
 
 
@@ -105,6 +106,35 @@ def elements(kind: type, code: str, indent: str = "") -> Sequence[Any]:
     if len(found) != 1 or not isinstance(found[0], cst.SimpleStatementLine):
         raise NotCodeError("several lines in the place of one")
     return found[0].body
+
+
+class _Parts(cst.CSTTransformer):
+    """Puts names in the place of the nodes that have a place in the file."""
+
+    def __init__(self, bounds: Mapping[cst.CSTNode, Bounds]) -> None:
+        super().__init__()
+        self.bounds = bounds
+        self.found: list[Bounds] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node not in self.bounds
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        if original_node not in self.bounds:
+            return updated_node
+        self.found.append(self.bounds[original_node])
+        return cst.Name(f"_gpu2npu_{len(self.found) - 1}_")
+
+
+def parts_of(new: Any, bounds: Mapping[cst.CSTNode, Bounds]) -> tuple[str | Bounds, ...] | None:
+    """The code of an expression, with the places of nodes of the file that it has; None for any other node."""
+    if not isinstance(new, cst.BaseExpression):
+        return None
+    parts = _Parts(bounds)
+    code = _EMPTY.code_for_node(new.visit(parts))  # type: ignore[arg-type]
+    texts = _PART.split(code)  # text and number by turns
+    pieces = [parts.found[int(text)] if index % 2 else text for index, text in enumerate(texts)]
+    return tuple(piece for piece in pieces if piece != "")
 
 
 class _Filling(cst.CSTTransformer):
