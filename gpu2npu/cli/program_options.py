@@ -11,11 +11,8 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-<<<<<<< HEAD
-from gpu2npu.cli.table_report import FORMS, refuse_missing_package
-=======
 from gpu2npu.cli.language import say
->>>>>>> cfd36f4a (Name NPUs where numbers mean CUDA, and chips, loads and options by facts)
+from gpu2npu.cli.table_report import FORMS, refuse_missing_package
 from gpu2npu.emulator.launch import missing_requirements
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
 from gpu2npu.support.cann import chip_problem

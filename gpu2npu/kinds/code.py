@@ -46,14 +46,9 @@ class CodeMatch(Match, frozen=True):
     """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
 
     `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
-<<<<<<< HEAD
-    name, or the qualified name of a class. `signature` are the parameters of the function that is called, in their
-    order, so that an argument counts by position and by keyword; with `chooses`, only what decides for or against code
-    with that word.
-=======
     integer, name, or the qualified name of a class. `signature` are the parameters of the function that is called, in
-    their order, so that an argument counts by position and by keyword.
->>>>>>> cfd36f4a (Name NPUs where numbers mean CUDA, and chips, loads and options by facts)
+    their order, so that an argument counts by position and by keyword; with `chooses`, only what decides for or against
+    code with that word.
     """
 
     code: str
