@@ -34,7 +34,7 @@ def test_every_message_has_a_translation() -> None:
     """Mended by `make translations`, which names those without one, and a line in gpu2npu/locale for each."""
     have = translations("zh")
     missing = {text: places[0] for text, places in all_messages().items() if not have.get(text)}
-    assert missing == {}
+    assert len(missing) <= 0, missing  # the last ones added; the number may only fall
 
 
 def test_a_translation_has_the_values_of_its_message() -> None:
