@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -38,7 +38,8 @@ from gpu2npu.support.behaviour import (
     rows_of,
 )
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.conditions import CallFacts, TensorFacts
+from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts
+from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
 # A device that the text does not say is taken for the NPU.
@@ -59,10 +60,18 @@ _EINSUM = "torch.einsum"
 _CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
 _DEFAULT = "float32"
 _EVERY = "tensors"
+_DTYPE_NAMES = ALL_DTYPES | DTYPE_GROUPS.keys()
 _OF_DTYPES = re.compile(
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
 )
+# Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
+_WORDS = {
+    "float64": r"float64|[dD]ouble|numpy",
+    **dict.fromkeys(("complexes", "complex32", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
+    **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
+    "bool": r"\bbool\b",
+}
 
 
 def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
@@ -79,9 +88,20 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
-def _shows_dtypes(code: Code) -> bool:
-    """Return whether a file names a dtype that is limited, or what makes or takes one: otherwise no value has one."""
-    return _OF_DTYPES.search(code.text) is not None
+@cache
+def _words(api: str) -> re.Pattern[str]:
+    """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
+    conditions = [each.when for each in rows_of(api) if each.when]
+    is_of_named = all(re.fullmatch(r"\w+\.dtype (?:==|in) [\w(), ]+", each) for each in conditions)
+    dtypes = {word for each in conditions for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
+    if not dtypes or not is_of_named or not dtypes <= _WORDS.keys():
+        return _OF_DTYPES
+    return re.compile("|".join(sorted({_WORDS[each] for each in dtypes})))
+
+
+@lru_cache(maxsize=64)
+def _has_words(words: re.Pattern[str], text: str) -> bool:
+    return words.search(text) is not None
 
 
 def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
@@ -90,7 +110,7 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     for call, scope in code.calls:
         yield from ((call, api, given) for api, given in _apis(call, scope, code, tensors))
     for product, _ in code.products:
-        if isinstance(product.op, ast.MatMult) and _shows_dtypes(code):
+        if isinstance(product.op, ast.MatMult) and _has_words(_words(_PRODUCT), code.text):
             facts = tuple(map(tensors.facts, tensors.operands(tensors.operation(product))))
             if not any(each.device == "cpu" for each in facts):
                 yield product, _PRODUCT, CallFacts(others=facts)
@@ -168,7 +188,7 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
     needed = _needed(api)
     is_layer = api.startswith("torch.nn.") and api.rpartition(".")[2][0].isupper()  # which takes no tensors
     every = _EVERY in needed and not is_layer
-    place = tensors.call(call) if needed and _shows_dtypes(code) else 0
+    place = tensors.call(call) if needed and _has_words(_words(api), code.text) else 0
     places = tensors.arguments(place) if place else {}
     named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
     positional = [(each, places.get(str(index), 0)) for index, each in enumerate(call.args)]
