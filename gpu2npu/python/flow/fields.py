@@ -61,6 +61,13 @@ def alike(edges: Mapping[str, list[int]] | None, field: str, agree: Callable[[st
         yield from edges[label]
 
 
+def agreeing(stored: Mapping[str, object], read: str) -> list[str]:
+    """The fields under which something is stored that may be the one that is read."""
+    if read[0] != "[":  # an attribute is only itself
+        return [read] if read in stored else []
+    return [label for label in stored if matches(label, read)]
+
+
 def widened(path: Path) -> Path:
     """A path in a sum: which element it is, is not known any longer."""
     return ("[*]", *path[1:]) if path and path[0][1].isdigit() else path

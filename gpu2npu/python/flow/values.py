@@ -22,7 +22,7 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     Parameters,
 )
-from gpu2npu.python.flow.fields import Path, alike, bound_to, matches, widened
+from gpu2npu.python.flow.fields import Path, agreeing, alike, bound_to, matches, widened
 from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.flow.value_project import UNKNOWN, ValueProject
 from gpu2npu.python.meaning.names import Names
@@ -262,7 +262,7 @@ class Values(ValueProject):
             if inner is not None:
                 yield inner.first + MODULE, path[1:]
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
-            for label in [label for label in file.stored if label == path[0] or matches(label, path[0])]:
+            for label in agreeing(file.stored, path[0]):
                 for holder, value, target in self._stored(file, label):
                     if holder == place and target != place:
                         yield value, path[1:]
