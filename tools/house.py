@@ -1,4 +1,5 @@
-"""The rules of the house that no other linter has: sizes of folders and modules, names, and words of docs.
+"""The rules of the house that no other linter has: sizes of the package, of folders and modules, names, and words of
+docs.
 
 `python -m tools.house` prints each violation as FILE:LINE: SENTENCE, and exits with 1 if there is one.
 """
@@ -6,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections import Counter
@@ -16,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_MODULES = 22
 MOST_LINES = 400
 MOST_TEST_LINES = 450
+# Lines and modules of the package, and of the migrator: the package without the emulator and verify.
+SIZES = ROOT / "tools" / "size_budget.json"
+_NO_MIGRATOR = ("emulator", "verify")
 # Words that say nothing to a reader who does not know this code, with what to write instead.
 POOR_WORDS = {
     "around": "enclosing, or what is there",
@@ -60,7 +65,11 @@ _BESIDE_THE_PACKAGE = ("tests", "tools", "benchmarks", "clients", "browser")
 
 def main() -> int:
     """Print the violations in the package, the Python code beside it, and the pages, and return the exit code."""
-    found = [*violations(ROOT / "gpu2npu"), *_long(sorted((ROOT / "tests").rglob("*.py")), MOST_TEST_LINES)]
+    found = [
+        *violations(ROOT / "gpu2npu"),
+        *grown(ROOT / "gpu2npu", SIZES),
+        *_long(sorted((ROOT / "tests").rglob("*.py")), MOST_TEST_LINES),
+    ]
     for file in (path for folder in _BESIDE_THE_PACKAGE for path in (ROOT / folder).rglob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))
         found += (f"{file}:{line}: {sentence}" for line, sentence in (*_names(file.stem, tree), *_docstrings(tree)))
@@ -90,6 +99,19 @@ def violations(package: Path) -> Iterator[str]:
                     other = classes.setdefault(node.name, file)
                     if other != file:
                         yield f"{file}:{node.lineno}: another class '{node.name}' is in {other}; a name has one meaning"
+
+
+def grown(package: Path, budget: Path) -> Iterator[str]:
+    """Yield a line for each number of the size budget that the package exceeds."""
+    sizes = dict.fromkeys(("migrator lines", "migrator modules", "package lines", "package modules"), 0)
+    for file in package.rglob("*.py"):
+        is_migrator = file.relative_to(package).parts[0] not in _NO_MIGRATOR
+        for part in ("package", "migrator") if is_migrator else ("package",):
+            sizes[f"{part} lines"] += file.read_text(encoding="utf-8").count("\n")
+            sizes[f"{part} modules"] += 1
+    for name, most in json.loads(budget.read_text(encoding="utf-8")).items():
+        if sizes[name] > most:
+            yield f"{budget}:1: {sizes[name]} {name}, the budget has {most}: shrink, or raise it and say why"
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:

@@ -1,5 +1,6 @@
 """The rules of the house: each violation is found, and good code has none."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,4 +104,19 @@ def test_poor_expressions_of_a_page_are_found_outside_of_its_code() -> None:
         (1, "'told' in prose: write reported"),
         (11, "'is no module' in prose: write is not a, or are not"),
         (11, "'of which there is none' in prose: write which has no, or that is not known"),
+    ]
+
+
+def test_a_package_that_grows_beyond_its_budget_is_found(tmp_path: Path) -> None:
+    package, budget = tmp_path / "gpu2npu", tmp_path / "budget.json"
+    (package / "emulator").mkdir(parents=True)
+    (package / "emulator" / "a.py").write_text("x = 1\n" * 5, encoding="utf-8")
+    (package / "b.py").write_text("x = 1\n" * 3, encoding="utf-8")
+    most = {"migrator lines": 3, "migrator modules": 1, "package lines": 8, "package modules": 2}
+    budget.write_text(json.dumps(most), encoding="utf-8")
+    assert list(house.grown(package, budget)) == []
+    (package / "b.py").write_text("x = 1\n" * 4, encoding="utf-8")
+    assert [line.partition(": ")[2].partition(",")[0] for line in house.grown(package, budget)] == [
+        "4 migrator lines",
+        "9 package lines",
     ]
