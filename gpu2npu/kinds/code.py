@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec.structs import asdict
+
 from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem, with_article
 from gpu2npu.engine.code_words import rules_by_word
 from gpu2npu.engine.elsewhere.choices import chooses
@@ -135,7 +137,7 @@ class CodeMatch(Match, frozen=True):
         return cls(entry["code"], types, tuple(entry.get("signature", ())), entry.get("chooses"))
 
     def encode(self) -> dict[str, Any]:
-        entry = {**vars(self), "types": dict(self.types), "signature": list(self.signature)}
+        entry = {**asdict(self), "types": dict(self.types), "signature": list(self.signature)}
         return {key: value for key, value in entry.items() if value}
 
     @classmethod

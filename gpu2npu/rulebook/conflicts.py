@@ -29,7 +29,7 @@ def find_conflicts(rulebook: Rulebook, files: frozenset[str]) -> Iterator[Confli
     versions = {rule.id: _versions(rule) for rule in rulebook.rules}
     for one, other in pairs:
         earlier, later = sorted((one, other), key=lambda rule: position[rule.id])
-        if not versions[one.id].isdisjoint(versions[other.id]) and _share_a_file(earlier, later):
+        if not versions[one.id].isdisjoint(versions[other.id]) and share_a_file(earlier, later):
             yield from _conflict(earlier, later)
 
 
@@ -53,13 +53,22 @@ def _same_place(one: Rule, other: Rule) -> bool:
     return one.match.meets(other.match)
 
 
-def _share_a_file(one: Rule, other: Rule) -> bool:
+def share_a_file(one: Rule, other: Rule) -> bool:
     """Return whether some file may have both.
 
-    A rule for functions of Python has none in common with one for other files.
+    A rule for functions of Python has none in common with one for other files, nor has a rule for projects that import
+    something with one for projects that do not.
     """
     pairs = ((one, other), (other, one))
-    return not any(not rule.match.outside_python and _is_outside_python(limited) for rule, limited in pairs)
+    return not any(
+        (not rule.match.outside_python and _is_outside_python(limited)) or _excludes(rule, limited)
+        for rule, limited in pairs
+    )
+
+
+def _excludes(rule: Rule, other: Rule) -> bool:
+    imported = (rule.where.imports, rule.where.project)
+    return any(names and names <= other.where.without for names in imported)
 
 
 def _is_outside_python(rule: Rule) -> bool:

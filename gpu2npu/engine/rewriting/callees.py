@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import partial
+from itertools import accumulate
 
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
@@ -42,8 +43,14 @@ class Callees:
     def is_call_of(self, node: ast.Call, wanted: str, scope: Scope) -> bool:
         if wanted.startswith("*"):
             return True
-        qualified = self.names.qualified(node.func, scope)
-        return qualified == wanted or (wanted.endswith(".*") and (qualified or "").startswith(wanted[:-1]))
+        qualified = self.names.qualified(node.func, scope) or ""
+        if wanted.endswith(".*"):  # but for what a rule for its package renames: that takes its own arguments
+            return qualified.startswith(wanted[:-1]) and not self._is_in_renamed(qualified)
+        return qualified == wanted
+
+    def _is_in_renamed(self, qualified: str) -> bool:
+        packages = accumulate(qualified.split(".")[:-1], "{}.{}".format)
+        return any(rule.then.rename is not None for name in packages for rule in self.table.names.get(name, ()))
 
     def spelled(
         self, code: tuple[Code, ...], rule: Rule, node: ast.Call, scope: Scope
