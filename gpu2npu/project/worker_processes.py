@@ -81,8 +81,8 @@ class Workers:
         """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
 
         `seconds` says how long a task may take by the clock, None for as long as it likes, `files` for which files it
-        does something, and `jobs` how many workers do, by default all. Where the iteration is left early, by an
-        exception too, the workers are killed.
+        does something, and `jobs` how many workers are worth their start, by default all. Where the iteration is left
+        early, by an exception too, the workers are killed.
         """
         work = _Work(ask, self._shared)
         queue = _Queue(tasks, lambda task: next((home for at in files(task) if (home := self._homes.get(at))), None))
@@ -105,11 +105,11 @@ class Workers:
     def _given(
         self, queue: _Queue[_Task], busy: Mapping[Connection, _Worker], work: _Work, jobs: int
     ) -> Iterator[tuple[_Worker, _Task]]:
-        """Yield the tasks that workers get now, until `jobs` of them are busy: those that have nothing to do, and new
-        ones. The caller makes each busy at once."""
+        """Yield the tasks that workers get now: those that have nothing to do, and new ones until there are `jobs`. The
+        caller makes each busy at once."""
         idle = [worker for worker in self._all if worker.connection not in busy]
         for worker in idle:
-            if queue.is_waiting and len(busy) < jobs:
+            if queue.is_waiting:
                 yield from ((worker, task) for task in queue.next_for(worker))
         while queue.is_waiting and len(busy) < jobs and len(self._all) < jobs:
             worker = self._started(work)
