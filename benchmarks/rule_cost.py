@@ -7,11 +7,13 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
 from gpu2npu.kinds.class_ import ClassMatch
@@ -76,7 +78,7 @@ def _other_words(match: Match) -> Match:
     if isinstance(match, PatternMatch):
         return replace(match, pattern=f"(?:{match.pattern})twin")
     if isinstance(match, CodeMatch):
-        return replace(match, code=re.sub(r"[( ]|$", r"twin\g<0>", match.code, count=1))
+        return replace(match, code=re.sub(r"[(\[ ]|$", r"twin\g<0>", match.code, count=1))
     other: dict[str, Any] = {name: _other(word) for name in _WORDS if (word := getattr(match, name, None)) is not None}
     if hasattr(match, "distributions"):
         other["distributions"] = frozenset(map(_other, match.distributions))

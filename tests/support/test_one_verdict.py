@@ -67,7 +67,7 @@ def disagreeing(called: list[str], version: str) -> list[tuple[object, ...]]:
         if name in limited:
             fits = bool(rows_of(name))
         elif is_silent:
-            fits = kind in GOOD or (kind is VerdictKind.UNKNOWN and (name in moved or is_for_other_device(name)))
+            fits = name in moved or kind in GOOD or (kind is VerdictKind.UNKNOWN and is_for_other_device(name))
         else:
             fits = kinds[name] <= FITTING[kind]
         if not fits:

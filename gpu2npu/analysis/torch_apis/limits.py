@@ -61,6 +61,7 @@ _CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
 _DEFAULT = "float32"
 _EVERY = "tensors"
 _DTYPE_NAMES = ALL_DTYPES | DTYPE_GROUPS.keys()
+_ANY = re.compile("")
 _OF_DTYPES = re.compile(
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
@@ -93,6 +94,8 @@ def _words(api: str) -> re.Pattern[str]:
     """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
     conditions = [each.when for each in rows_of(api) if each.when]
     is_of_named = all(re.fullmatch(r"\w+\.dtype (?:==|in) [\w(), ]+", each) for each in conditions)
+    if any(re.search(r"\.(?:shape|rank|numel)", each) for each in conditions):  # no word is needed for these
+        return _ANY
     dtypes = {word for each in conditions for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
     if not dtypes or not is_of_named or not dtypes <= _WORDS.keys():
         return _OF_DTYPES
@@ -148,7 +151,7 @@ def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterato
             yield qualified, _given(qualified, call, scope, code, tensors)
     elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not _is_on_cpu(call):
         method, owner = function.attr, function.value
-        for api in (f"{_TENSOR}.{method}", f"{_MODULE}.{method}"):
+        for api in (f"{_MODULE}.{method}", f"{_TENSOR}.{method}"):
             if api not in names():
                 continue
             given = _given(api, call, scope, code, tensors)

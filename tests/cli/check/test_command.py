@@ -374,12 +374,12 @@ def test_names_in_the_tables_of_a_migration_stay_cells(project: Path, monkeypatc
 def test_what_is_one_line_or_apart_does_not_block(project: Path, run) -> None:
     """A float64 layer, a pin, a CI image and a test are not reasons to write a project anew."""
     (project / "train.py").write_text("import torch\nnet = torch.nn.Linear(2, 2).double()\n")
-    (project / "environment.yml").write_text("dependencies:\n  - pytorch-cuda=12.1\n  - pip:\n    - xformers\n")
+    (project / "environment.yml").write_text("dependencies:\n  - pytorch-cuda=12.1\n  - pip:\n    - mosaicml\n")
     (project / ".github").mkdir()
     (project / ".github" / "ci.yml").write_text("jobs:\n  test:\n    container: nvcr.io/nvidia/pytorch:24.01-py3\n")
     (project / "tests").mkdir()
-    (project / "tests" / "test_it.py").write_text("import xformers\n")
-    (project / "lib.py").write_text("import torch\n\ndef f(x):\n    import xformers\n    return x\n")
+    (project / "tests" / "test_it.py").write_text("import composer\n")
+    (project / "lib.py").write_text("import torch\n\ndef f(x):\n    import composer\n    return x\n")
     result = run(".", "-v", "2.7.1", "-q", "--format", "json", "--fail-on", "never")
     document = json.loads(result.out)
     assert document["readiness"]["verdict"] == "review"
@@ -390,7 +390,7 @@ def test_what_is_one_line_or_apart_does_not_block(project: Path, run) -> None:
         for finding in file["findings"]
     }
     assert severities["train.py", "npu-limit"] == "change"
-    assert severities["environment.yml", "package-xformers"] == "environment"
+    assert severities["environment.yml", "package-composer"] == "environment"
     assert {severity for (path, _), severity in severities.items() if path == ".github/ci.yml"} == {"environment"}
-    (project / "lib.py").write_text("import xformers\n")
+    (project / "lib.py").write_text("import composer\n")
     assert "proj: blocked" in run(".", "-v", "2.7.1", "-q").out
