@@ -21,7 +21,7 @@ POOL = {("project/pool.py", "_here"), ("project/file_loop.py", "_migrated")}
 
 @pytest.mark.parametrize(
     ("command", "calls"),
-    [(["-i", "{project}", "-o", "{out}", "-v", "2.1.0", "-q"], 8), (["check", "{project}", "--no-cache", "-q"], 11)],
+    [(["-i", "{project}", "-o", "{out}", "-v", "2.1.0", "-q"], 9), (["check", "{project}", "--no-cache", "-q"], 12)],
     ids=["migrate", "check"],
 )
 def test_the_calls_from_the_command_line_to_the_first_rule(
