@@ -12,7 +12,6 @@ from gpu2npu.formats.marks import placed, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
-from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Edit, Found
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -183,22 +182,13 @@ def _scalars(node: Node) -> Iterator[Scalar]:
 
 
 def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
-    start = len(_PRELUDE) + len(code) - len(code.lstrip())
-    text = _PRELUDE + code.strip()
-    try:
-        parse(text)
-    except TreeError:
-        return
-    result, edited = migrate_python(text, "expression.py", rulebook, context)
-
-    def place(offset: int) -> int:
-        return scalar.place(offset - len(_PRELUDE) + 1 + start - len(_PRELUDE))
-
-    rules = {change.rule: change.message for change in result.changes}
-    for rule, message in list(rules.items())[:1]:
-        for first, last, new in edited.replacements if edited is not None else ():
-            if first >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
-                yield Edit((place(first), place(last)), new, rule, message)
+    result, edited = migrate_python(_PRELUDE + code.strip(), "expression.py", rulebook, context)
+    shift = 1 + len(code) - len(code.lstrip()) - len(_PRELUDE)  # of the dollar, and blanks behind it
+    for node in edited.nodes if edited is not None else ():
+        new = edited.new(node) if edited is not None else ""
+        if node.start >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
+            place = scalar.place(node.start + shift), scalar.place(node.end + shift)
+            yield Edit(place, new, node.edit.rule, node.edit.message)
     for finding in result.findings:
         whole = scalar.place(0), scalar.place(len(scalar.value or ""))
         yield Found(whole, finding.rule, finding.kind, finding.api, finding.message, finding.severity)

@@ -17,7 +17,7 @@ from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name
-from gpu2npu.records import Edit, FindingKind, Found
+from gpu2npu.records import Code, Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import ARGS, RECEIVER, Piece, TemplateError, check_template, parse_template
@@ -138,39 +138,35 @@ class Calls(Callees):
         return then.rename is not None and self._rename(rule, then.rename, node, api, scope)
 
     def _replace(self, rule: Rule, template: str, node: ast.Call, api: str, scope: Scope) -> bool:
-        place = self.file.bounds(node)
         code = fill(self.file, parse_template(template), partial(_part_of_call, node=node))
         if code is not None and has_comment(self.file, node):  # which the replacement would lose
             code = None
-        if code is not None:
-            if not (is_operand_template(template) or is_loose(self.file, node)):
-                code = ("(", *code, ")")
-            code, needs = self.spelled(code, rule, node, scope)
-            code = in_f_strings(self.file, node, code)
-        if code is None:
-            self.misfit(rule, place, api)
-            return False
-        self.matches.edits.append(Edit(place, code, rule.id, rule.why, needs=needs))
-        return True
+        if code is not None and not (is_operand_template(template) or is_loose(self.file, node)):
+            code = ("(", *code, ")")
+        return self._put(rule, code, node, api, scope)
 
-    def _transform(self, rule: Rule, function: str, node: ast.Call, api: str, scope: Scope) -> bool:
-        """Put what a function of a rule pack gives in the place of a call, or report that it cannot."""
-        place = self.file.bounds(node)
-        try:
-            code = transformed(function, node, self.names, scope, self.work.context.version)
-        except TransformError as error:
-            message = f"{rule.why} {error}. Change it by hand."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
-            return False
-        if code is None:
-            return False
-        code, needs = self.spelled(code, rule, node, scope)
-        fitting = in_f_strings(self.file, node, code)
+    def _put(self, rule: Rule, code: tuple[Code, ...] | None, node: ast.Call, api: str, scope: Scope) -> bool:
+        """Put code in the place of a call, or report that there is none or that it does not fit."""
+        needs: tuple[str, ...] = ()
+        place, fitting = self.file.bounds(node), None
+        if code is not None:
+            code, needs = self.spelled(code, rule, node, scope)
+            fitting = in_f_strings(self.file, node, code)
         if fitting is None:
             self.misfit(rule, place, api)
             return False
         self.matches.edits.append(Edit(place, fitting, rule.id, rule.why, needs=needs))
         return True
+
+    def _transform(self, rule: Rule, function: str, node: ast.Call, api: str, scope: Scope) -> bool:
+        """Put what a function of a rule pack gives in the place of a call, or report that it cannot."""
+        try:
+            code = transformed(function, node, self.names, scope, self.work.context.version)
+        except TransformError as error:
+            message = f"{rule.why} {error}. Change it by hand."
+            self.matches.found.append(Found(self.file.bounds(node), rule.id, FindingKind.REVIEW, api, message))
+            return False
+        return code is not None and self._put(rule, code, node, api, scope)
 
     def _rename(self, rule: Rule, name: str, node: ast.Call, api: str, scope: Scope) -> bool:
         assert isinstance(rule.match, CallMatch)

@@ -37,3 +37,13 @@ def test_a_matrix_that_conditions_compare_is_only_reported():
     text, messages = after(source, ".github/workflows/a.yml")
     assert text == source
     assert any("Conditions of this workflow" in message for message in messages)
+
+
+def test_each_edit_of_an_expression_is_of_its_own_rule():
+    source = b"""{"d": "$ torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')"}"""
+    migrated = migrate_file(source, "a.json", RULEBOOK, ProjectContext(has_plugin=True))
+    assert migrated.content == source.replace(b"cuda", b"npu")
+    assert {(change.before, change.rule) for change in migrated.changes} == {
+        ("'cuda:0'", "device-string"),
+        ("cuda", "torch-cuda"),
+    }

@@ -95,7 +95,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 def _span(span: Span) -> dict[str, int]:
     """Lines count from 1, columns from 0 in characters, the end is exclusive; "cell" is for notebooks, else 0."""
-    return vars(span) if hasattr(span, "__dict__") else {}
+    return vars(span)
 
 
 def _readiness(readiness: Readiness) -> dict[str, Any]:
