@@ -28,7 +28,7 @@ def api(rule: Rule) -> str | None:
         return None
     match rule.match:
         case NameMatch(name) | CallMatch(call=name) | ArgumentMatch(of=name):
-            return name if name.startswith("torch.") else None
+            return name.replace("*", "zeros") if name.startswith("torch.") else None  # of a package, any function
     return None
 
 
