@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -54,18 +54,18 @@ class _Template(Struct, frozen=True):
 class _Catalogue:
     exact: dict[str, str] = field(default_factory=dict)
     of_templates: dict[str, str] = field(default_factory=dict)
-    templates: list[_Template] = field(default_factory=list)
 
     def add(self, messages: Mapping[str, str]) -> None:
-        """Add messages with their translations; the templates with the most fixed text are tried first."""
+        """Add messages with their translations."""
         for message, translation in messages.items():
             if message and translation:
-                if PLACEHOLDER.search(message):
-                    self.of_templates[message] = translation
-                    self.templates.append(_template(message, translation))
-                else:
-                    self.exact[message] = translation
-        self.templates.sort(key=lambda template: -template.fixed)
+                of_kind = self.of_templates if PLACEHOLDER.search(message) else self.exact
+                of_kind[message] = translation
+
+    @cached_property
+    def templates(self) -> list[_Template]:
+        """Those with the most fixed text, which are tried first, come first. Help is shown without them."""
+        return sorted((_template(*each) for each in self.of_templates.items()), key=lambda template: -template.fixed)
 
 
 _current = "en"
@@ -124,6 +124,11 @@ def shown(text: str) -> str:
     if _current == "en" or not text.strip():
         return text
     return _translated(text)
+
+
+def exactly(text: str) -> str | None:
+    """The translation of a text that is a whole message as it is; None in English, and for any other text."""
+    return None if _current == "en" else _loaded().exact.get(text) or _loaded().of_templates.get(text)
 
 
 def sentence(template: str, *values: object) -> str:

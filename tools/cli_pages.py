@@ -68,12 +68,14 @@ def _commands(command: click.Command, path: str, parent: click.Context | None) -
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    from gpu2npu.cli.language import described
+
     yield f"| {shown(message('option'))} | {shown(message('meaning'))} |\n| --- | --- |"
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None:
-            names, text = (each.replace("|", r"\|") for each in record)
-            yield f"| `{names}` | {_text(text).replace('<', '&lt;')} |"
+            names, text = (each.replace("|", r"\|") for each in (record[0], described(record[1])))
+            yield f"| `{names}` | {text.replace('<', '&lt;')} |"
 
 
 def _epilog(command: click.Command) -> Iterator[str]:

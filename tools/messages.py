@@ -73,9 +73,7 @@ OF_CLICK = (
     "Commands",
     "Got unexpected extra argument ({args})",
     "Got unexpected extra arguments ({args})",
-    "env var: {var}",
-    "default: {default}",
-    "[default: {default}]",
+    "default:",
     "Takes {nargs} values but 1 was given.",
     "Takes {nargs} values but {len} were given.",
     "Show this message and exit.",
@@ -89,6 +87,7 @@ OF_CLICK = (
     "No such option {name}.",
     "No such command {name}.",
     "Usage:",
+    "required",
     "Option {name} does not take a value.",
     "Option {name} requires an argument.",
     "Option {name} requires {nargs} arguments.",
@@ -151,9 +150,10 @@ def messages_of_python(source: str, path: str = "") -> Iterator[tuple[int, str]]
                 yield node.lineno, text
         elif isinstance(node, (ast.Constant, ast.JoinedStr)):
             stated = template_of(node)
-            for part in paragraphs(stated) if stated is not None and "\b\n" in stated else [stated or ""]:
-                if is_prose(part) or re.fullmatch(r"[A-Z][a-z ]+:", part):
-                    yield node.lineno, part
+            if stated is not None and "\b\n" in stated:
+                yield from ((node.lineno, part) for part in paragraphs(stated) if " " in part or part.endswith(":"))
+            elif is_prose(stated or ""):
+                yield node.lineno, stated or ""
         elif isinstance(node, ast.FunctionDef) and any(_is_command(each) for each in node.decorator_list):
             yield from ((node.lineno, paragraph) for paragraph in paragraphs(ast.get_docstring(node) or ""))
 
@@ -165,13 +165,13 @@ def _numbers(node: ast.Call) -> Iterator[tuple[int, str]]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The pieces of a help text that are translated one by one: each paragraph as one line, as click wraps it; in those
-    after \\b, which keep their lines, the columns of each line."""
+    """The pieces of a help text that are translated one by one: each paragraph as one line, as click wraps it; of those
+    after \\b, which keep their lines, the last column of each line."""
     found = []
     for part in text.strip().split("\n\n"):
         lines = part.strip("\n").split("\n")
         if lines[0].strip() == "\b":
-            found += [column for line in lines[1:] for column in re.split(r"\s{2,}", line.strip())]
+            found += [re.split(r"\s{2,}", line.strip())[-1] for line in lines[1:]]
         else:
             found.append(" ".join(part.split()))
     return [part for part in found if not part.startswith(_COMMANDS)]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option, version_option
+from gpu2npu.cli.file_options import (
+    file_timeout_option,
+    force_option,
+    jobs_option,
+    output_option,
+    source_option,
+    torch_npu_option,
+    version_option,
+)
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.records import PathNote
 
@@ -38,23 +46,8 @@ Exit codes:
 
 
 @click.command(epilog=_EPILOG)
-@click.option(
-    "-i",
-    "--input",
-    "source",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="SRC",
-    help="The project to analyse: a folder, or one file such as train.py. It is never modified.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="OUT",
-    help="Where to write: the result is OUT/<name>_analysis.",
-)
+@source_option(required=True)
+@output_option(required=True)
 @version_option
 @torch_npu_option
 @click.option(
@@ -85,7 +78,7 @@ Exit codes:
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out files that match PATTERN. Repeatable.")
 @jobs_option
 @file_timeout_option
-@click.option("--force", is_flag=True, help="Replace OUT/<name>_analysis if it exists.")
+@force_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def analyse(

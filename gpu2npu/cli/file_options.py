@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # The largest file that is looked at takes a tenth of it.
 _SECONDS = 120.0
 
 version_option = click.option(
-    "-v", "--version", metavar="VERSION", help="The PyTorch version that the project is written for, such as 2.7.1."
+    "-v",
+    "--version",
+    metavar="VERSION",
+    help="The PyTorch version the project is written for, such as 2.1.0: 1.11.0, or 2.1 to 2.14; without a "
+    "patch number its newest.",
 )
 torch_npu_option = click.option(
     "--torch-npu",
@@ -33,6 +41,8 @@ file_timeout_option = click.option(
     help="How long the work on one file may take. A file that takes longer is left unchanged, and listed as failed.",
 )
 
+force_option = click.option("--force", is_flag=True, help="Replace the result of an earlier run, if it is there.")
+
 
 class FilledPath(click.Path):
     """A path that is not "", as an unset variable of a shell leaves it: that would be the current folder."""
@@ -41,3 +51,28 @@ class FilledPath(click.Path):
         if value == "":
             self.fail("it is empty; for the current folder write '.'.", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def source_option(required: bool) -> Callable[[_Command], _Command]:
+    """The option -i, which the command takes as `source`."""
+    return click.option(
+        "-i",
+        "--input",
+        "source",
+        type=FilledPath(path_type=Path),
+        required=required,
+        metavar="SRC",
+        help="The project: a folder, or one file such as train.py. It is never modified.",
+    )
+
+
+def output_option(required: bool) -> Callable[[_Command], _Command]:
+    """The option -o, which the command takes as `output`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=FilledPath(path_type=Path),
+        required=required,
+        metavar="OUT",
+        help="The folder in which the result is written, as a folder of its own.",
+    )

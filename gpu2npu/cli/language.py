@@ -11,13 +11,14 @@ from unicodedata import east_asian_width
 
 import click
 
-from gpu2npu.language import LANGUAGES, language, shown, use
+from gpu2npu.language import LANGUAGES, exactly, language, shown, use
 
 # Characters of two columns, and those of them that must not begin a line: closing marks and brackets.
 _WIDE = r"\u2e80-\u9fff\uff00-\uffee"
 _CLOSING = r"[\u3001\u3002\uff0c\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f\u201d]*"
-# A word of a language with spaces, or one wide character.
-_UNIT = re.compile(rf"[{_WIDE}]{_CLOSING}|[^\s{_WIDE}]+{_CLOSING}|\s+")
+# A word of a language with spaces, or one wide character; opening brackets must not end a line.
+_UNIT = re.compile(rf"[\[(\uff08\u201c]*(?:[{_WIDE}]{_CLOSING}|[^\s{_WIDE}]+{_CLOSING})|\s+")
+_ADDED = re.compile(r"(.*  |)\[([^\[\]]*)\]", re.DOTALL)
 _COLUMNS = re.compile(r"(\s{2,})")
 _CHOSEN = "gpu2npu.lang"  # a key of Context.meta, which a command shares with its group
 
@@ -53,10 +54,13 @@ class Help(click.HelpFormatter):
     """As click's, in the language in use."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, f"{shown(prefix or 'Usage:').strip()} ")
+        super().write_usage(prog, args, f"{shown(prefix or 'Usage:').strip()}{' ' if language() == 'en' else ''}")
 
     def write_heading(self, heading: str) -> None:
-        super().write_heading(shown(heading))
+        if language() == "en":
+            super().write_heading(heading)
+        else:
+            self.write(f"{' ' * self.current_indent}{shown(heading)}\uff1a\n")
 
     def write_text(self, text: str) -> None:
         if language() == "en":
@@ -82,16 +86,26 @@ class Help(click.HelpFormatter):
         first = min(max((cells(name) for name, _ in rows), default=0), col_max) + col_spacing
         margin = " " * self.current_indent
         for name, text in rows:
-            lines = wrapped(shown(text), max(self._room() - first - 2, 10))
+            lines = wrapped(described(text), max(self._room() - first - 2, 10))
             fits = cells(name) <= first - col_spacing
             self.write(f"{margin}{name}")
             self.write(" " * (first - cells(name)) if fits else f"\n{margin}{' ' * first}")
             self.write(f"\n{margin}{' ' * first}".join(lines) + "\n")
 
 
+def described(text: str) -> str:
+    """The help of an option, and what click adds to it in brackets: "[default: 20; x>=1]"."""
+    match = _ADDED.fullmatch(text)
+    if language() == "en" or not match or exactly(text):
+        return exactly(text) or shown(text)
+    parts = [part.partition(" ") for part in match[2].split("; ")]
+    values = "\uff1b".join((exactly(name) or f"{name}{space}") + value for name, space, value in parts)
+    return f"{described(match[1].rstrip())}{match[1] and '  '}[{values}]"
+
+
 def columns_shown(line: str) -> str:
-    """A line of examples or exit codes, whose columns are translated one by one."""
-    return "".join(map(shown, _COLUMNS.split(line)))
+    """A line of examples or exit codes, of whose columns the last may be a message."""
+    return "".join(exactly(column) or column for column in _COLUMNS.split(line))
 
 
 def cells(text: str) -> int:

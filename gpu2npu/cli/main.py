@@ -17,7 +17,15 @@ import click
 
 from gpu2npu import __version__
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
-from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.file_options import (
+    file_timeout_option,
+    force_option,
+    jobs_option,
+    output_option,
+    source_option,
+    torch_npu_option,
+    version_option,
+)
 from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
@@ -88,28 +96,9 @@ Exit codes:
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.option(
-    "-i",
-    "--input",
-    "source",
-    type=FilledPath(path_type=Path),
-    metavar="SRC",
-    help="The project to migrate: a folder, or one file such as train.py. It is never modified.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=FilledPath(path_type=Path),
-    metavar="OUT",
-    help="Where to write: the result is OUT/<name>_msft.",
-)
-@click.option(
-    "-v",
-    "--version",
-    metavar="VERSION",
-    help="The PyTorch version the project is written for, such as 2.1.0: 1.11.0, or 2.1 to 2.14; without a "
-    "patch number its newest.",
-)
+@source_option(required=False)
+@output_option(required=False)
+@version_option
 @torch_npu_option
 @rule_files("rules")
 @click.option(
@@ -176,7 +165,7 @@ Exit codes:
 @report_option
 @jobs_option
 @file_timeout_option
-@click.option("--force", is_flag=True, help="Replace OUT/<name>_msft if it exists.")
+@force_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option(
     "--log-level",
@@ -243,6 +232,8 @@ def main() -> NoReturn:
         use(of_locale())
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _ended)
+        if hasattr(signal, "pthread_sigmask"):  # those that have waited since the start of the process
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
         result = cli.main(prog_name="gpu2npu", standalone_mode=False, obj=OWN_PROCESS)
         if not sys.stdout.closed:  # as the language server leaves it
             sys.stdout.flush()

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import click
 
-from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.file_options import (
+    file_timeout_option,
+    force_option,
+    jobs_option,
+    output_option,
+    source_option,
+    torch_npu_option,
+    version_option,
+)
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.language import message, shown
@@ -31,46 +39,25 @@ _UP, _DOWN = "\x1b[A", "\x1b[B"
 
 
 @click.command(epilog=_EPILOG)
-@click.option(
-    "-i",
-    "--input",
-    "source",
-    type=FilledPath(path_type=Path),
-    required=True,
-    metavar="SRC",
-    help="The project to migrate: a folder, or one file such as train.py. It is never modified.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=FilledPath(path_type=Path),
-    required=True,
-    metavar="OUT",
-    help="Where to write: the result is OUT/<name>_msft.",
-)
-@click.option(
-    "-v",
-    "--version",
-    metavar="VERSION",
-    default="",
-    help="The PyTorch version that the project is written for, such as 2.7.1.",
-)
+@source_option(required=True)
+@output_option(required=True)
+@version_option
 @torch_npu_option
 @rule_files("rules")
 @jobs_option
 @file_timeout_option
-@click.option("--force", is_flag=True, help="Replace OUT/<name>_msft if it exists.")
+@force_option
 def review(
     source: Path,
     output: Path,
-    version: str,
+    version: str | None,
     torch_npu: str | None,
     rules: tuple[Path, ...],
     jobs: int | None,
     file_timeout: float,
     force: bool,
 ) -> int:
-    """Migrate SRC, and ask at each change whether to take it."""
+    """Migrate SRC into OUT/<name>_msft, and ask at each change whether to take it."""
     from gpu2npu.cli.console import progress_shown, show_outcome
     from gpu2npu.cli.migrate import EXIT_COMPLETE, EXIT_INCOMPLETE
     from gpu2npu.cli.signals import end_cleanly_on_signals
@@ -80,7 +67,9 @@ def review(
     from gpu2npu.project.settings import Settings
     from gpu2npu.report.summary import next_steps
 
-    given = Settings(version=version, torch_npu=torch_npu or "", rules=rules, jobs=jobs, file_timeout=file_timeout)
+    given = Settings(
+        version=version or "", torch_npu=torch_npu or "", rules=rules, jobs=jobs, file_timeout=file_timeout
+    )
     settings = given.or_else(read_config(source))
     prefer(settings.lang)
     if not settings.version:

@@ -62,3 +62,21 @@ def test_a_migration_imports_the_codemods_that_it_needs(small: Path, tmp_path: P
     assert loaded.isdisjoint({*HEAVY, "gpu2npu.codemods.part_plan"} - {"libcst"})
     (small / "train.py").write_text(SMALL + "model = torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())\n")
     assert "gpu2npu.codemods.part_plan" in loaded_by("-i", small, "-o", tmp_path / "again", "-v", "2.1.0", "-j", "1")
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "code"), [("SIGTERM", "Ended by SIGTERM.", 143), ("SIGINT", "Interrupted.", 130)]
+)
+def test_a_signal_during_the_imports_ends_with_a_sentence(name: str, said: str, code: int) -> None:
+    program = f"""
+import os, signal, sys
+from gpu2npu.__main__ import main
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.{name})
+sys.meta_path.insert(0, Finder())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr, done.stdout) == (code, f"Error: {said}\n", "")
