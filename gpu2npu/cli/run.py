@@ -94,6 +94,9 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     is_flag=True,
     help="With --shapes-only: run CMD again with other values of its own options, for the largest batch that fits.",
 )
+@click.option(
+    "--write-checkpoints", is_flag=True, help="With --shapes-only: write checkpoints, of zeros, which are left out."
+)
 @click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
 @program_argument
 def run(
@@ -107,6 +110,7 @@ def run(
     plan: Path | None,
     steps: int | None,
     what_fits: bool,
+    write_checkpoints: bool,
     hide_real: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -121,7 +125,8 @@ def run(
     if torch_npu is not None and requested is None:
         raise click.UsageError(f"--torch-npu: {unknown_torch_npu(torch_npu)}.")
     check_soc(soc, requested)
-    _check_shapes_only(shapes_only, {"--value": values, "--plan": plan, "--steps": steps, "--what-fits": what_fits})
+    needing_shapes = {"--value": values, "--plan": plan, "--steps": steps, "--what-fits": what_fits}
+    _check_shapes_only(shapes_only, needing_shapes | {"--write-checkpoints": write_checkpoints})
     _check_values(values)
     if plan is not None and not plan.absolute().parent.is_dir():
         raise click.UsageError(f"--plan {plan}: there is no folder {plan.absolute().parent}.")
@@ -140,9 +145,8 @@ def run(
     )
     try:
         if shapes_only:
-            sys.exit(
-                _forecast(command, functools.partial(settle, shapes_only=True, values=values), plan, steps, what_fits)
-            )
+            shapes = functools.partial(settle, shapes_only=True, values=values, write_checkpoints=write_checkpoints)
+            sys.exit(_forecast(command, shapes, plan, steps, what_fits, npus))
         launch = prepare(command, settle(), python=sys.executable)
         _start(launch)
     except LaunchError as error:
@@ -162,15 +166,15 @@ def _forecast(
     plan: Path | None,
     steps: int | None,
     what_fits: bool,
+    npus: int,
 ) -> int:
     """Run CMD without arithmetic, print and write the forecast, and return CMD's exit code."""
     from gpu2npu.forecast import runs, text
 
     def start(words: Sequence[str], folder: Path, most: int | None) -> Launch:
-        environment = settle(plan=folder, steps=most)
-        return prepare((*command, *words), environment, python=sys.executable)
+        return prepare(words, settle(plan=folder, steps=most), python=sys.executable)
 
-    found = runs.forecast(command, start, steps, what_fits)
+    found = runs.forecast(command, start, steps, what_fits, npus)
     for line in text.lines(found):
         say(line, err=True)
     if plan is not None:

@@ -21,7 +21,9 @@ REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproj
 NPUS = 8  # cards of one Atlas 800 server
 
 _OURS = frozenset({"GPU2NPU_NPUS", "GPU2NPU_STRICT", "GPU2NPU_OP_REPORT", "GPU2NPU_TORCH_NPU"})
-_OF_SHAPES = frozenset({"GPU2NPU_SHAPES_ONLY", "GPU2NPU_VALUES", "GPU2NPU_PLAN", "GPU2NPU_PLAN_STEPS"})
+_OF_SHAPES = frozenset(
+    {"GPU2NPU_SHAPES_ONLY", "GPU2NPU_VALUES", "GPU2NPU_PLAN", "GPU2NPU_PLAN_STEPS", "GPU2NPU_CHECKPOINTS"}
+)
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as a shell gives them
 
@@ -56,6 +58,7 @@ def emulating(
     values: Sequence[str] = (),
     plan: Path | None = None,
     steps: int | None = None,
+    write_checkpoints: bool = False,
 ) -> dict[str, str]:
     """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
 
@@ -65,7 +68,8 @@ def emulating(
     which GPU2NPU_SOC does otherwise. `torch_npu` is the version of the
     torch_npu release to imitate. `shapes_only` leaves the arithmetic out, and `values` says what the host then reads,
     `loss=1.0` (see `shapes.values`); records for the forecast come into the folder `plan`, and the program ends after
-    `steps` steps of an optimizer. With GPU2NPU_APEX=1 programs find Ascend's apex.
+    `steps` steps of an optimizer; checkpoints are written only where `write_checkpoints` says so. With GPU2NPU_APEX=1
+    programs find Ascend's apex.
     ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does. What an outer
     run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
     unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
@@ -95,6 +99,7 @@ def emulating(
     if shapes_only:
         result["GPU2NPU_SHAPES_ONLY"] = "1"
         result["GPU2NPU_VALUES"] = ";".join(values)
+        result["GPU2NPU_CHECKPOINTS"] = "write" if write_checkpoints else "keep"
     if plan is not None:
         result["GPU2NPU_PLAN"] = str(plan)
         result["GPU2NPU_PLAN_STEPS"] = str(steps or 0)

@@ -19,7 +19,7 @@ def page(plan: Any) -> str:
         plan=plan,
         rank=rank,
         parts=parts,
-        first=next(lines(plan)),
+        first=next(line for line in lines(plan) if line.startswith("Forecast")),
         readable=readable,
         data=embedded_json(plan),
     )

@@ -41,6 +41,8 @@ def make(command: Sequence[str], processes: Sequence[Mapping[str, Any]], exit_co
         "ranks": ranks,
         "refusals": refusals,
         "guesses": _merged(each["guesses"] for each in used),
+        "checkpoints": [each for process in used for each in process["checkpoints"]],
+        "waits": used[0]["waits"] if used else [],
         "step": _step(used),
         "collectives": used[0]["collectives"] if used else [],
         "operators": _operators(used),

@@ -15,32 +15,35 @@ from gpu2npu.emulator.launch import Launch
 from gpu2npu.forecast import variants
 from gpu2npu.forecast.plan import Document, make, peak, records
 
-# Called with words to add to the command, a folder for records, and the most steps of an optimizer.
+# Called with a command, a folder for records, and the most steps of an optimizer.
 Start = Callable[[Sequence[str], Path, int | None], Launch]
 
+_SHARDING = ("reduce_scatter", "_reduce_scatter")  # collectives by which gradients are sharded
 _STEPS = 2  # of further runs: the second has the optimizer's state
 
 
-def forecast(command: Sequence[str], start: Start, steps: int | None, what_fits: bool) -> Document:
-    """Run a program, and again with other options if `what_fits`, and return the plan.
+def forecast(command: Sequence[str], start: Start, steps: int | None, what_fits: bool, npus: int) -> Document:
+    """Run a program, and again with other options and on up to `npus` NPUs if `what_fits`, and return the plan.
 
     Raises:
         LaunchError: The program cannot be started.
     """
-    found, options = _run(command, start, (), steps, quiet=False)
+    found, options = _run(command, start, steps, quiet=False)
     if what_fits:
-        _explore(found, command, start, options)
+        _explore(found, command, start, options, npus)
     return found
 
 
-def _explore(found: Document, command: Sequence[str], start: Start, options: Sequence[Any]) -> None:
+def _explore(found: Document, command: Sequence[str], start: Start, options: Sequence[Any], npus: int) -> None:
     batch = variants.batch_option(options)
     first = peak(found)
     points = (
         [(batch[1], first["reserved"])] if batch is not None and first is not None and not found["refusals"] else []
     )
-    for each in (*variants.batches(options), *variants.means(options)):
-        plan, _ = _run(command, start, each.words, _STEPS, quiet=True)
+    shards = any(each["name"].startswith(_SHARDING) for each in found["collectives"])
+    ranks = variants.more_ranks(command, npus) if shards else []
+    for each in (*variants.batches(options), *variants.means(options), *ranks):
+        plan, _ = _run(each.applied_to(command), start, _STEPS, quiet=True)
         rank = peak(plan) if plan["exit_code"] == 0 else None
         refused = bool(plan["refusals"])
         if rank is not None and each.batch is not None and not refused:
@@ -57,15 +60,13 @@ def _explore(found: Document, command: Sequence[str], start: Start, options: Seq
         found["largest_batch"] = variants.largest_batch(points, found["chip"]["usable"])
 
 
-def _run(
-    command: Sequence[str], start: Start, words: Sequence[str], steps: int | None, quiet: bool
-) -> tuple[Document, list[Any]]:
+def _run(command: Sequence[str], start: Start, steps: int | None, quiet: bool) -> tuple[Document, list[Any]]:
     with tempfile.TemporaryDirectory(prefix="gpu2npu-plan-") as folder:
-        launch = start(words, Path(folder), steps)
+        launch = start(command, Path(folder), steps)
         code = _wait(launch, quiet)
         processes = records(Path(folder))
     options = [option for each in processes for option in each["options"]]
-    return make((*command, *words), processes, code), options
+    return make(command, processes, code), options
 
 
 def _wait(launch: Launch, quiet: bool) -> int:

@@ -23,6 +23,8 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         yield "Forecast: CMD used no NPU."
         return
     chip = plan["chip"]
+    if plan["exit_code"] and not plan["refusals"]:
+        yield f"CMD ended with exit code {plan['exit_code']}: the forecast is of what it did until then."
     verdict = "fits" if plan["fits"] else "does NOT fit"
     yield (
         f"Forecast: {verdict} on {chip['name']}: {readable(rank['reserved'])} reserved of {readable(chip['usable'])} "
@@ -44,6 +46,9 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield from _step(plan)
     yield from _variants(plan)
     yield from _guesses(plan)
+    yield from _waits(plan)
+    for checkpoint in plan["checkpoints"][:_MOST]:
+        yield f"  Not written: {checkpoint['path']}, {readable(checkpoint['bytes'])} ({checkpoint['line']})"
     cpu = plan["operators"]["cpu"]
     if cpu:
         yield f"  The NPU lacks {len(cpu)} operators, which fall back to the CPU: {', '.join(list(cpu)[:_MOST])}"
@@ -84,3 +89,12 @@ def _guesses(plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"    {guess['line']}: {guess['kind']} of {guess['what']}, {guess['count']} times"
     if len(plan["guesses"]) > _MOST:
         yield f"    and {len(plan['guesses']) - _MOST} more places (see --plan)"
+
+
+def _waits(plan: Mapping[str, Any]) -> Iterator[str]:
+    if not plan["waits"]:
+        return
+    count = sum(each["count"] for each in plan["waits"])
+    yield f"  The host waits for the NPU {count} times, which then has nothing to do; most often at"
+    for wait in plan["waits"][:_MOST]:
+        yield f"    {wait['line']}: {wait['for']}, {wait['count']} times"

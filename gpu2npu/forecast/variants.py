@@ -17,15 +17,25 @@ _MEANS = (
     ("16-bit floats", re.compile(r"^--(use[-_])?(bf16|fp16|amp|mixed[-_]precision)$")),
     ("sharding (FSDP)", re.compile(r"^--(use[-_])?(fsdp2?|fully[-_]shard|zero)$")),
 )
+_RANKS = ("--nproc_per_node", "--nproc-per-node")  # of torchrun
 _ACCUMULATION = re.compile(r"^--(gradient[-_]|grad[-_])?accum(ulation|ulate)?([-_](steps|iter))?$")
 
 
 class FurtherRun(Struct, frozen=True):
-    """A run to make: what it is about, the words to add to the command, and the batch that it then has."""
+    """A run to make: what it is about, the words to add to the command or to change there, and the batch."""
 
     name: str
     words: tuple[str, ...]
     batch: int | None = None
+    ranks: int | None = None  # of its launcher
+
+    def applied_to(self, command: Sequence[str]) -> tuple[str, ...]:
+        """Return the command of this run."""
+        found = _ranks_of(command) if self.ranks is not None else None
+        if found is None:
+            return (*command, *self.words)
+        first, last, _ = found
+        return (*command[:first], *self.words, *command[last:])
 
 
 def batch_option(options: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
@@ -63,6 +73,27 @@ def means(options: Sequence[Mapping[str, Any]]) -> list[FurtherRun]:
             found.append(FurtherRun(f"gradient accumulation: {' '.join(words)}", words))
             break
     return found
+
+
+def more_ranks(command: Sequence[str], npus: int) -> list[FurtherRun]:
+    """Return the runs on 2 and 4 times as many NPUs of a program that a launcher starts, up to `npus`."""
+    found = _ranks_of(command)
+    if found is None:
+        return []
+    count = found[2]
+    wanted = [each for each in (2 * count, 4 * count) if each <= npus]
+    return [FurtherRun(f"sharding over {each} NPUs", (f"{_RANKS[0]}={each}",), ranks=each) for each in wanted]
+
+
+def _ranks_of(command: Sequence[str]) -> tuple[int, int, int] | None:
+    """Return which words of a command give the number of ranks, from and to, and the number."""
+    for index, word in enumerate(command):
+        name, equals, value = word.partition("=")
+        if name in _RANKS:
+            last = index + 1 if equals else index + 2
+            value = value if equals else command[index + 1] if last <= len(command) else ""
+            return (index, last, int(value)) if value.isdecimal() and int(value) else None
+    return None
 
 
 def largest_batch(points: Sequence[tuple[int, int]], usable: int) -> int | None:

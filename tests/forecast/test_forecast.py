@@ -34,6 +34,10 @@ for step in range(2):
     loss.backward()
     optimizer.step()
 print(loss.item())
+torch.save(dict(epoch=7, model=model.state_dict(), optimizer=optimizer.state_dict()), "last.pt")
+found = torch.load("last.pt", map_location="cpu")
+assert found["epoch"] == 7 and found["model"]["0.weight"].shape == (1024, 1024), found["model"]["0.weight"]
+assert found["model"]["0.weight"].device.type == "cpu" and found["optimizer"]["state"][0]["step"].item() == 2
 """
 
 
@@ -47,7 +51,7 @@ def plan(tmp_path_factory):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "0.0\n"
-    return json.loads((folder / "plan.json").read_text(encoding="utf-8")), done.stderr
+    return json.loads((folder / "plan.json").read_text(encoding="utf-8")), done.stderr, folder
 
 
 def test_the_plan_is_as_its_schema_says(plan):
@@ -76,6 +80,27 @@ def test_the_peak_names_its_line_and_its_largest_tensors(plan):
 
 def test_what_the_host_read_is_listed(plan):
     assert plan[0]["guesses"] == [{"kind": "value", "what": "float32", "line": "train.py:20", "count": 1}]
+
+
+def test_checkpoints_are_not_written_but_listed(plan):
+    size = 3 * WIDTH * WIDTH * LAYERS * 4 + LAYERS * 4
+    assert plan[0]["checkpoints"] == [{"path": "last.pt", "bytes": size, "line": "train.py:21"}]
+    assert not plan[2].joinpath("last.pt").exists()
+
+
+def test_where_the_host_waits_is_listed(plan):
+    assert plan[0]["waits"] == [{"for": "value", "line": "train.py:20", "count": 1}]
+
+
+def test_more_ranks_are_those_of_the_launcher():
+    command = ("torchrun", "--nproc_per_node", "2", "train.py", "--nproc_per_node=9")
+    found = variants.more_ranks(command, 4)
+    assert [each.applied_to(command) for each in found] == [
+        ("torchrun", "--nproc_per_node=4", "train.py", "--nproc_per_node=9")
+    ]
+    assert [each.ranks for each in variants.more_ranks(("torchrun", "--nproc-per-node=2"), 8)] == [4, 8]
+    assert variants.more_ranks(("torchrun", "--nproc_per_node=gpu", "train.py"), 8) == []
+    assert variants.more_ranks(("train.py",), 8) == []
 
 
 def test_further_runs_give_the_largest_batch_and_the_effect_of_checkpointing(plan):

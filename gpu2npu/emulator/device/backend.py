@@ -47,10 +47,11 @@ def install(module: ModuleType) -> None:
     backward.install()
     frontend.install()
     if shapes.is_on():
-        from gpu2npu.emulator.shapes import host, records
+        from gpu2npu.emulator.shapes import checkpoints, host, records
 
         host.install()
         records.begin()
+        checkpoints.install()
     compiling.install()
     storages.install()
     tally.report_at_exit()

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.shapes import values
+from gpu2npu.emulator.shapes import records, values
 from gpu2npu.emulator.shapes.meta import infer as infer_on_meta
 
 # Called with the overload, its arguments on "meta" (positional, then named) and the true positional ones.
@@ -45,6 +45,7 @@ def _new(shape: Any, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _bound(op: Any, shape: Any, dtype: torch.dtype) -> torch.Tensor:
+    records.wait("shape")
     values.guess("shape", f"{op._schema.name.partition('::')[2]} {list(shape)}")
     return _new(shape, dtype)
 

@@ -21,6 +21,7 @@ import torch
 from torch.nn.modules import module as registration
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from gpu2npu.emulator.device import streams
 from gpu2npu.emulator.device.dispatch import limits, tally
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.shapes import values
@@ -74,6 +75,8 @@ class ForecastRecorder:
         self.steps: list[dict[str, Any]] = []
         self.work: Counter[str] = Counter()
         self.collectives: dict[tuple[str, int], list[float]] = {}
+        self.checkpoints: dict[str, dict[str, Any]] = {}
+        self.waits: Counter[tuple[str, values.Line]] = Counter()
         self.refusal: dict[str, Any] | None = None
         self.options: list[dict[str, Any]] = []
         self._chip = figures(current_soc())
@@ -220,6 +223,8 @@ class ForecastRecorder:
                 for each in values.guesses.values()
             ],
             "steps": self.steps,
+            "waits": [{"for": what, "line": str(line), "count": n} for (what, line), n in self.waits.most_common()],
+            "checkpoints": list(self.checkpoints.values()),
             "collectives": [
                 {"name": name, "ranks": size, "calls": calls, "bytes": moved, "seconds": seconds}
                 for (name, size), (calls, moved, seconds) in self.collectives.items()
@@ -280,6 +285,7 @@ def begin() -> None:
     register_optimizer_step_post_hook(recorder.after_step)
     _watch_backward(recorder)
     _watch_options(recorder)
+    streams.on_synchronize(functools.partial(wait, "synchronize"))
     atexit.register(recorder.write)
     os.register_at_fork(after_in_child=_begin_again)
     util.register_after_fork(ForecastRecorder, lambda _: util.Finalize(None, _write, exitpriority=0))
@@ -362,6 +368,19 @@ def collective(name: str, tensors: Sequence[torch.Tensor], size: int) -> None:
     """Note a collective of `size` ranks."""
     if _recorder is not None:
         _recorder.collective(name, tensors, size)
+
+
+def checkpoint(path: str, size: int) -> None:
+    """Note a checkpoint of `size` bytes that the program would have written."""
+    if _recorder is not None:
+        line = str(values.running_line())
+        _recorder.checkpoints[path] = {"path": path, "bytes": size, "line": line}
+
+
+def wait(reason: str) -> None:
+    """Note that the host waits at this line until the NPU has done what it was given."""
+    if _recorder is not None:
+        _recorder.waits[reason, values.running_line()] += 1
 
 
 def _is_tensor(value: Any) -> bool:

@@ -11,7 +11,7 @@ import torch
 from gpu2npu.emulator.device import chip_family, visible_npus
 from gpu2npu.emulator.device.memory import memory, storage_ops
 from gpu2npu.emulator.registration import Function, registering
-from gpu2npu.emulator.shapes import pages, values
+from gpu2npu.emulator.shapes import pages, records, values
 from gpu2npu.emulator.shapes.meta import without_values
 
 _to_copy = torch.ops.aten._to_copy.default
@@ -83,6 +83,8 @@ def to_copy(
     wanted = dtype or tensor.dtype
     is_on_npu = tensor.get_device() >= 0
     is_known = values.is_known(tensor)
+    if is_on_npu and device is not None and device.type == "cpu" and not non_blocking:
+        records.wait("copy")
     if is_known and values.is_knowable(tensor.shape, wanted) and values.is_knowable(tensor.shape, tensor.dtype):
         copied = storage_ops.to_copy(tensor, dtype, layout, device, pin_memory, non_blocking, memory_format)
         return values.mark(copied, True) if copied.get_device() >= 0 else copied
@@ -117,6 +119,8 @@ def _read(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """Between host and device, and one dtype and another."""
     if target.get_device() < 0:
+        if not non_blocking:
+            records.wait("copy")
         if values.is_known(source):
             return storage_ops.copy_from(source, target, non_blocking)
         target.copy_(_read(source, target.dtype)) if target.nbytes <= 1 << 20 else _read(source[:0], target.dtype)
@@ -160,6 +164,7 @@ def resize_(
 @_own("_local_scalar_dense")
 def local_scalar_dense(tensor: torch.Tensor) -> Any:
     """The value, or a guess that is listed."""
+    records.wait("value")
     if values.is_known(tensor):
         return storage_ops.local_scalar_dense(tensor)
     found = values.guess("value", str(tensor.dtype).removeprefix("torch."))
