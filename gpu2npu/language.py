@@ -64,7 +64,7 @@ class _Catalogue:
 
     @cached_property
     def templates(self) -> list[_Template]:
-        """Those with the most fixed text, which are tried first, come first. Help is shown without them."""
+        """The messages with placeholders, those with the most fixed text first. Help is shown without them."""
         return sorted((_template(*each) for each in self.of_templates.items()), key=lambda template: -template.fixed)
 
 

@@ -65,9 +65,9 @@ def test_a_migration_imports_the_codemods_that_it_needs(small: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "code"), [("SIGTERM", "Ended by SIGTERM.", 143), ("SIGINT", "Interrupted.", 130)]
+    ("name", "message", "code"), [("SIGTERM", "Ended by SIGTERM.", 143), ("SIGINT", "Interrupted.", 130)]
 )
-def test_a_signal_during_the_imports_ends_with_a_sentence(name: str, said: str, code: int) -> None:
+def test_a_signal_during_the_imports_ends_with_a_sentence(name: str, message: str, code: int) -> None:
     program = f"""
 import os, signal, sys
 from gpu2npu.__main__ import main
@@ -79,4 +79,4 @@ sys.meta_path.insert(0, Finder())
 main()
 """
     done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr, done.stdout) == (code, f"Error: {said}\n", "")
+    assert (done.returncode, done.stderr, done.stdout) == (code, f"Error: {message}\n", "")
