@@ -12,25 +12,25 @@ from typing import Any
 from gpu2npu.python.facts.value_expressions import Expressions
 from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
 from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, ClassValue, Taken, ValueFacts
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import import_module, last_name
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 _ACCESSORS = frozenset({"setter", "deleter"})
 
 
-def value_facts(tree: ast.Module) -> ValueFacts | None:
+def value_facts(file: PythonFile) -> ValueFacts | None:
     """The edges of values in a file; None for one that is nested too deeply."""
     try:
-        return _Walk(tree).facts()
+        return _Walk(file).facts()
     except RecursionError:
         return None
 
 
 class _Walk(Expressions):
-    def __init__(self, tree: ast.Module) -> None:
-        declarations = (node for node in ast.walk(tree) if isinstance(node, (ast.Global, ast.Nonlocal)))
-        super().__init__(name for node in declarations for name in node.names)
-        self.block(tree.body)
+    def __init__(self, file: PythonFile) -> None:
+        super().__init__(name for scope in file.scopes.values() for name in scope.declared)
+        self.block(file.tree.body)
         self.close(self.top)
         for scope, body in self.later:  # grows while it is read: a function in a function comes last
             self.scope = scope

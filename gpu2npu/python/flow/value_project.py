@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -26,8 +25,7 @@ class ValueProject(Questions):
         super().__init__()
         self.project = project
         self.effects = effects
-        self.files: list[ValueFile] = []
-        self._firsts: list[int] = []
+        self._file_by_place: list[ValueFile] = []
         self._by_path: dict[str, ValueFile | None] = {}
         self._asker = ""
         self._is_near = False
@@ -58,16 +56,13 @@ class ValueProject(Questions):
         """The values of a parsed file."""
         path = names.path
         if path not in self._by_path:
-            facts = value_facts(names.file.tree)
+            facts = value_facts(names.file)
             self._by_path[path] = None if facts is None else self._read(path, facts)
         return self._by_path[path]
 
     def _read(self, path: str, facts: ValueFacts) -> ValueFile:
-        last = self.files[-1] if self.files else None
-        first = 0 if last is None else last.first + len(last.lines)
-        file = read_values(path, first, facts, self.effects)
-        self.files.append(file)
-        self._firsts.append(first)
+        file = read_values(path, len(self._file_by_place), facts, self.effects)
+        self._file_by_place += [file] * len(file.lines)
         return file
 
     def file_at(self, path: str | None) -> ValueFile | None:
@@ -86,7 +81,7 @@ class ValueProject(Questions):
 
     def at(self, place: int) -> ValueFile:
         """The file that a place is in."""
-        return self.files[bisect.bisect_right(self._firsts, place) - 1]
+        return self._file_by_place[place]
 
     def line(self, place: int) -> int:
         file = self.at(place)
@@ -111,16 +106,13 @@ class ValueProject(Questions):
 
     def _find_importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
         project = self.project
-        stem = path.removesuffix(".py").rpartition("/")[2]
-        files = project.spelling(name)
-        if stem != "__init__":
-            files &= project.spelling(stem)
         project.consult(self._asker, EVERY_FILE)
+        files = {other for other in project.importing(path) - {path} if self._names(other, name)}
         if len(files) > _MOST_FILES:
             self._cut.add(("importers", path, name))
             return {}
         found: dict[str, tuple[tuple[int, bool], ...]] = {}
-        for other in sorted(files - {path}):
+        for other in sorted(files):
             file = self.file_at(other)
             if file is None:
                 continue
@@ -133,6 +125,11 @@ class ValueProject(Questions):
             if nodes:
                 found[other] = tuple(nodes)
         return found
+
+    def _names(self, path: str, name: str) -> bool:
+        """Return whether the code of a file names something, if only in a string."""
+        facts = self.project.facts(path, path)
+        return facts is not None and (name in facts.names or name in facts.texts)
 
     def module_of(self, asker: str, module: str, name: str) -> str | None:
         """The file of the module that an import statement names; None where it names something in one."""

@@ -172,15 +172,7 @@ def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | No
 def importers(project: Project, path: str, asker: str) -> frozenset[str]:
     """The files of a project that import the one at a path."""
     project.consult(asker, EVERY_FILE)
-    stem = posixpath.basename(path.removesuffix(".py").removesuffix("/__init__"))
-    return project.settled(("importers", path), lambda: frozenset(_importers(project, path, stem))) or frozenset()
-
-
-def _importers(project: Project, path: str, stem: str) -> Iterator[str]:
-    for other in sorted(project.spelling(stem) - {path}):
-        facts = project.facts(other, path)
-        if facts is not None and path in project.imported_paths(facts, other):
-            yield other
+    return project.importing(path) - {path}
 
 
 def is_taken(project: Project, path: str, name: str) -> bool:
@@ -196,7 +188,7 @@ def is_taken(project: Project, path: str, name: str) -> bool:
 
 def _takes(project: Project, other: str, path: str, name: str) -> bool:
     facts = project.facts(other, path)
-    if facts is None or path not in project.imported_paths(facts, other):
+    if facts is None or other not in project.importing(path):
         return False
     modules = {module for module in facts.imports if project.module_path(module, other) == path}
     own = project.facts(path, path)

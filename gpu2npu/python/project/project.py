@@ -77,6 +77,7 @@ class Project:
         self._circles = 0
         self._settled: dict[tuple[object, ...], Any] = {}
         self._imports: dict[str, frozenset[str] | None] = {}
+        self._importing: dict[str, set[str]] | None = None
         self._has_library: bool | None = None
         self.values: Values | None = None  # made by the first who needs it
 
@@ -312,6 +313,16 @@ class Project:
             modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.strip(".").count(".") + 1))
         paths = (self.module_path(module, path) for module in modules if module)
         return frozenset(path for path in paths if path is not None)
+
+    def importing(self, path: str) -> frozenset[str]:
+        """The files of the project whose import statements may run the one at a path."""
+        if self._importing is None:
+            self._importing = {}
+            for other in sorted(self.files):
+                facts = self.facts(other, other)
+                for imported in self.imported_paths(facts, other) if facts is not None else ():
+                    self._importing.setdefault(imported, set()).add(other)
+        return frozenset(self._importing.get(path, ()))
 
     def _load(self, path: str) -> Names | None:
         from gpu2npu.python.meaning.names import Names

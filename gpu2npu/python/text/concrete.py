@@ -10,13 +10,14 @@ import ast
 import io
 import tokenize
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax import DEFINITIONS, blocks
+from gpu2npu.python.tree.syntax import DEFINITIONS, arguments, blocks
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -60,8 +61,14 @@ def concrete_call(file: PythonFile, call: ast.Call) -> tuple[Concrete, cst.Call]
 def argument_bounds(file: PythonFile, call: ast.Call) -> list[Bounds] | None:
     """Return the bounds of a call's arguments, in the order they are written; None where LibCST cannot parse the call.
 
-    The bounds include an argument's stars, keyword and parentheses, and not its comma.
+    The bounds include stars, keyword and parentheses, and not the comma. Where only commas and white space
+    are between the arguments, these are the bounds that they have in `ast`.
     """
+    written = [file.bounds(each) for each in arguments(call)]
+    edges = [file.bounds(call.func)[1], *chain.from_iterable(written), file.bounds(call)[1]]
+    between = ["".join(file.text[start:end].split()) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    if between[0] == "(" and between[-1] in (")", ",)") and set(between[1:-1]) <= {","}:
+        return written
     found = concrete_call(file, call)
     return [found[0].bounds[argument] for argument in found[1].args] if found is not None else None
 
