@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,11 +46,13 @@ force_option = click.option("--force", is_flag=True, help="Replace the result of
 
 
 class FilledPath(click.Path):
-    """A path that is not "", as an unset variable of a shell leaves it: that would be the current folder."""
+    """A path that is not "", as an unset variable of a shell leaves it, for the current folder; and no address."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("it is empty; for the current folder write '.'.", param, ctx)
+        if re.match(r"\w+://|git@", str(value)):
+            self.fail(f"{value} is an address; clone it first, and name the folder.", param, ctx)
         return super().convert(value, param, ctx)
 
 

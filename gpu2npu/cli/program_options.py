@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
+from gpu2npu.cli.file_options import FilledPath
 from gpu2npu.cli.language import say
 from gpu2npu.cli.table_report import FORMS, refuse_missing_package
 from gpu2npu.emulator.launch import missing_requirements
@@ -54,7 +55,7 @@ here_option = click.option(
     "-i",
     "--input",
     "source",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FilledPath(exists=True, file_okay=False, path_type=Path),
     default=Path(),
     metavar="SRC",
     help="The project's folder, in a copy of which CMD runs.  [default: the current folder]",

@@ -354,3 +354,12 @@ def test_progress_without_a_terminal_is_for_long_runs_and_ten_lines_at_most(caps
     lines = PlainLines(lambda: 0.0)
     lines.show(10, 10)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-i", "{}"], ["check", "{}"], ["check", "--repos", "{}"], ["verify", "-i", "{}"]]
+)
+def test_an_address_in_place_of_a_folder(arguments: list[str]) -> None:
+    done = CliRunner().invoke(cli, [each.format("https://example.org/a/b") for each in arguments])
+    assert done.exit_code == 2
+    assert "https://example.org/a/b is an address; clone it first, and name the folder." in done.stderr

@@ -129,7 +129,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
 )
 @click.option("--ignore", multiple=True, metavar="RULE,...", help="Do not report these rules.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing."
+    "-o", "--output", type=FilledPath(path_type=Path), metavar="FILE", help="Write there instead of printing."
 )
 @rule_files("rules")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out files that match PATTERN. Repeatable.")
@@ -137,7 +137,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
 @file_timeout_option
 @click.option(
     "--repos",
-    type=click.Path(path_type=Path),
+    type=FilledPath(path_type=Path),
     metavar="LIST",
     help="Check each repository that the file LIST (- for standard input) names, one path a line; prints a line of JSON"
     " for each.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.file_options import version_option
+from gpu2npu.cli.file_options import FilledPath, version_option
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.program_options import (
@@ -91,7 +91,7 @@ class _VerifyGroup(LazyGroup):
     "-i",
     "--input",
     "source",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FilledPath(exists=True, file_okay=False, path_type=Path),
     metavar="SRC",
     help="The original project, a folder.",
 )
