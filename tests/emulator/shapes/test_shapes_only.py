@@ -57,6 +57,36 @@ class Moe(nn.Module):
         shares = [(scores * (chosen == i)).sum(-1, keepdim=True) for i in range(4)]
         return sum(expert(x) * share for expert, share in zip(self.experts, shares))
 
+class Vit(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches, self.place = nn.Conv2d(3, 32, 8, 8), nn.Parameter(torch.zeros(1, 17, 32))
+        self.mark, self.head = nn.Parameter(torch.zeros(1, 1, 32)), nn.Linear(32, 10)
+        self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, 0.1, batch_first=True), 2)
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        return self.head(self.body(torch.cat([self.mark.expand(len(x), -1, -1), x], 1) + self.place)[:, 0])
+
+class Block(nn.Module):
+    def __init__(self, width, out, stride):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(width, out, 3, stride, 1, bias=False), nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.na, self.nb = nn.BatchNorm2d(out), nn.BatchNorm2d(out)
+        self.short = nn.Sequential(nn.Conv2d(width, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+    def forward(self, x):
+        return F.relu(self.nb(self.b(F.relu(self.na(self.a(x))))) + self.short(x), inplace=True)
+
+class Unet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.deep, self.up = Block(3, 8, 1), Block(8, 16, 2), nn.ConvTranspose2d(16, 8, 2, 2)
+        self.last, self.head = Block(16, 8, 1), nn.Conv2d(8, 5, 1)
+    def forward(self, x):
+        x = self.down(x)
+        y = self.up(self.deep(x))
+        y = F.interpolate(y, size=x.shape[-2:], mode="bilinear", align_corners=False)
+        return self.head(self.last(torch.cat([x, y], 1))).permute(0, 2, 3, 1)
+
 def steps(model, batch, target, optimizer, amp=False):
     model = model.npu()
     optimizer = optimizer(model.parameters())
@@ -80,6 +110,10 @@ images = torch.randn(4, 3, 32, 32)
 found = {
     "gpt": steps(Gpt(), ids, ids, torch.optim.AdamW),
     "cnn": steps(Cnn(), images, torch.arange(4), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), True),
+    "vit": steps(Vit(), images, torch.arange(4), torch.optim.AdamW),
+    "resnet": steps(nn.Sequential(Block(3, 16, 2), Block(16, 32, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                                  nn.Linear(32, 10)), images, torch.arange(4), lambda p: torch.optim.SGD(p, 0.1)),
+    "unet": steps(Unet(), images, torch.randint(0, 5, (4, 32, 32)), torch.optim.Adam, True),
     "rnn": steps(Rnn(), torch.randn(4, 12, 16), torch.arange(4), torch.optim.RMSprop),
     "moe": steps(Moe(), torch.randn(64, 32), torch.arange(64) % 32, lambda p: torch.optim.Adam(p, fused=True)),
 }
