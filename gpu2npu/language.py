@@ -35,7 +35,7 @@ _GAP = re.compile(r"(\s*\n\s*)")
 # Letters up to which the fixed text of a template is found everywhere ("{0} of {1}"): it is for numbers, "3 places".
 _SHORT = 4
 _VERBS = ("is", "are")
-_IS_CHINESE = re.compile(r"[\u4e00-\u9fff]").match
+_IS_CHINESE = re.compile(r"[\u3001-\u303f\u4e00-\u9fff\uff00-\uffef]").match
 _MEETS = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9_]|[A-Za-z0-9_][\u4e00-\u9fff]")
 _REMEMBERED = 20_000  # texts whose translation is remembered
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 from msgspec.structs import asdict
 
-from gpu2npu.cli.language import say
-from gpu2npu.language import shown
+from gpu2npu.cli.language import padded, say
+from gpu2npu.language import message, shown
 
 EXIT_ERROR = 1
+_LEVELS = {"ok": message("ok"), "warning": message("warning"), "error": message("error")}
 
 _EPILOG = """\
 \b
@@ -53,7 +54,7 @@ def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> 
     else:
         width = max(len(line.check) for line in lines)
         for line in lines:
-            click.echo(f"{line.level:<7}  {line.check:<{width}}  {shown(line.message)}")
+            click.echo(f"{padded(shown(_LEVELS[line.level]), 7)}  {line.check:<{width}}  {shown(line.message)}")
             if line.remedy:
                 click.echo(f"{'':<7}  {'':<{width}}  -> {shown(line.remedy)}")
         say(f"{counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}, {counts['ok']} ok")

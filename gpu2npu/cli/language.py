@@ -113,6 +113,11 @@ def cells(text: str) -> int:
     return sum(2 if east_asian_width(each) in "WF" else 1 for each in click.unstyle(text))
 
 
+def padded(text: str, columns: int) -> str:
+    """The text with spaces up to a number of columns."""
+    return text + " " * (columns - cells(text))
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns; a wide character may end any of them."""
     lines, line, used = [], "", 0

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict
 
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import cells as columns
+from gpu2npu.cli.language import padded, say
+from gpu2npu.language import message, sentence, shown
 
 if TYPE_CHECKING:
     from gpu2npu.support.cann import Pairing
@@ -31,10 +33,10 @@ def _rows(cann: str | None, torch: str, every: bool) -> Iterator[Pairing]:
     """Yield the pairs to show, the newest CANN first, for each the newest torch first."""
     from gpu2npu.support import cann as table
 
-    shown = [each for each in table.pairings() if every or cann or "alpha" not in each.cann]
-    for one in [cann] if cann else sorted({each.cann for each in shown}, key=table.cann_key, reverse=True):
+    listed = [each for each in table.pairings() if every or cann or "alpha" not in each.cann]
+    for one in [cann] if cann else sorted({each.cann for each in listed}, key=table.cann_key, reverse=True):
         if every:
-            yield from (each for each in reversed(shown) if each.cann == one and table.is_for(each, torch))
+            yield from (each for each in reversed(listed) if each.cann == one and table.is_for(each, torch))
         else:
             yield from table.pairings_for(one, torch)
 
@@ -59,19 +61,19 @@ def versions(cann: str | None, torch: str | None, every: bool, form: str) -> Non
         return
     if known and cann is not None and table.cann_key(known) != table.cann_key(cann.upper().removeprefix("CANN ")):
         say(f"CANN {cann} is listed as {known}.")
-    cells = [("CANN", "torch", "torch_npu", "Python", "driver (Ascend HDK)")]
+    cells = [("CANN", "torch", "torch_npu", "Python", shown(message("driver (Ascend HDK)")))]
     cells += [
         (
             each.cann,
             each.torch,
             each.torch_npu,
-            f"{each.pythons[0]} to {each.pythons[-1]}" if each.pythons else "not on PyPI",
-            ", ".join(each.drivers) or "not known",
+            sentence("{} to {}", each.pythons[0], each.pythons[-1]) if each.pythons else shown(message("not on PyPI")),
+            ", ".join(each.drivers) or shown(message("not known")),
         )
         for each in rows
     ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        click.echo("  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip())
     if known and rows[0].install:
-        click.echo(f"\nInstall:\n  {rows[0].install}")
+        click.echo(f"\n{shown(message('Install:'))}\n  {rows[0].install}")

@@ -75,7 +75,8 @@ class StringMatch(Match, frozen=True):
 
     @property
     def text(self) -> str:
-        return f"the string `{self.string}`" + (f" where it means a {self.role}" if self.role else "")
+        named = f"the string `{self.string}`"
+        return named if self.role is None else f"{named} where it means a {self.role}"
 
     @property
     def subject(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
+from gpu2npu.language import shown
 from gpu2npu.project.line_sites import Site, sites_on_line
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
@@ -92,6 +93,11 @@ def _text(source: bytes, path: str) -> str:
         raise ValueError(f"it is not text ({error})") from error
 
 
+def _limits(sentences: Iterable[str]) -> str:
+    """The sentences in the language in use, without the last full stop: they end a sentence."""
+    return " ".join(map(shown, sentences)).rstrip(".\u3002")
+
+
 class _Reasons:
     """The reasons why rules did nothing at one line: first what is true of the rule, then what is true of the place."""
 
@@ -139,10 +145,10 @@ class _Reasons:
 
     def _of_rule(self, rule: Rule) -> str | None:
         if not rule.applies_to(self.context.version):
-            limits = "; ".join(limit_texts(rule)).removesuffix(".")
+            limits = _limits(limit_texts(rule))
             return f"the project is for PyTorch {self.context.version}, the rule is not: {limits}"
         if rule.id in self.outside:
-            return f"the rule is limited: {' '.join(where_texts(rule.where)).removesuffix('.')}"
+            return f"the rule is limited: {_limits(where_texts(rule.where))}"
         if rule.id in self.skips.file or EVERY_RULE in self.skips.file:
             return "a comment at the top switches it off for the whole file"
         if self.skips.covers(rule.id, self.line, self.line):

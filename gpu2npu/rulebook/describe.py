@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu2npu.language import message, sentence, shown
 from gpu2npu.rulebook.match import listed
 from gpu2npu.rulebook.rule import Rule, Then, Where
 
@@ -28,7 +29,8 @@ def then_texts(then: Then) -> Iterator[str]:
     if then.imports is not None:
         yield f"The file imports `{then.imports}`."
     if then.report is not None:
-        yield f"Reports ({then.report.kind.value}, {then.report.severity.value}): {then.report.message}"
+        report = then.report
+        yield sentence("Reports ({}): {}", f"{report.kind.value}, {report.severity.value}", report.message)
     if then.trait is not None:
         yield f"Marks the program as {then.trait}."
     if then.own_devices:
@@ -77,8 +79,9 @@ def one_line(rule: Rule) -> str:
         then.rename
         or then.replace
         or (then.codemod and f"code that runs, {then.codemod}")
-        or ("removed" if then.remove else f"with {then.add.code}" if then.add else "kept" if then.keep else "")
+        or (shown(message("removed")) if then.remove else "")
+        or (sentence("with {}", then.add.code) if then.add else shown(message("kept")) if then.keep else "")
     )
     if then.report is not None:
-        result += ("; " if result else "") + f"reported: {then.report.kind.value}"
-    return f"{rule.match.subject} -> {result or f'noted: {then.trait}'}"
+        result += ("; " if result else "") + sentence("reported: {}", then.report.kind.value)
+    return f"{rule.match.subject} -> {result or sentence('noted: {}', then.trait)}"

@@ -42,8 +42,11 @@ def validate(files: tuple[Path, ...]) -> None:
         rules = [rule for rule in rulebook.rules if rule.file == str(path)]
         examples = sum(len(rule.examples) for rule in rules)
         gaps = [(rule, words) for rule in rules if (words := [*unshown_acts(rule)])]
-        end = ", all good." if not gaps else ", which do not show all:"
-        say(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}{end}")
+        numbers = counted(len(rules), "rule"), counted(examples, "example")
+        if gaps:
+            say(f"{path}: {numbers[0]} and {numbers[1]}, which do not show all:")
+        else:
+            say(f"{path}: {numbers[0]} and {numbers[1]}, all good.")
         _show_gaps(gaps)
         unshown = unshown or bool(gaps)
     for conflict in conflicts:

@@ -12,7 +12,7 @@ import click
 
 from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
-from gpu2npu.language import shown
+from gpu2npu.language import message, sentence, shown
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
 from gpu2npu.rulebook.encode import encode_rule
@@ -45,12 +45,13 @@ def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> N
     width = max((len(rule.id) for rule in rules), default=0)
     for _, found in groupby(rules, key=lambda rule: rule.file):
         group = list(found)
-        say(f"# {origin(group[0], packs)}", dim=True)
+        click.secho(f"# {shown(origin(group[0], packs))}", dim=True)
         for rule in group:
-            say(f"{click.style(rule.id.ljust(width), bold=True)}  {shown(one_line(rule))}")
+            say(f"{click.style(rule.id.ljust(width), bold=True)}  {one_line(rule)}")
     for pack in packs:
         if not set(map(str, pack.files)) & {rule.file for rule in rules}:
-            say(f"# {PREFIX}{pack.name} of {pack.distribution} is not applied: -r {PREFIX}{pack.name}", dim=True)
+            left = f"{PREFIX}{pack.name} of {pack.distribution} is not applied: -r {PREFIX}{pack.name}"
+            click.secho(f"# {shown(left)}", dim=True)
 
 
 def origin(rule: Rule, packs: Iterable[Pack]) -> str:
@@ -60,7 +61,7 @@ def origin(rule: Rule, packs: Iterable[Pack]) -> str:
     for pack in packs:
         if rule.file in map(str, pack.files):
             return f"{PREFIX}{pack.name} of {pack.distribution}, in {Path(rule.file).name}"
-    return f"in {rule.file}"
+    return sentence("in {}", rule.file)
 
 
 @click.command()
@@ -73,9 +74,9 @@ def show(rule_id: str, files: tuple[Path, ...]) -> None:
     say(rule.id, bold=True)
     say(rule.why)
     say("")
-    for sentence in (f"Matches {rule.match.text}.", *then_texts(rule.then), *limit_texts(rule)):
-        click.echo(f"  {shown(sentence)}")
-    say(f"  It is {origin(rule, installed_packs())}.")
+    where = sentence("It is {}.", origin(rule, installed_packs()))
+    for text in (f"Matches {rule.match.text}.", *then_texts(rule.then), *limit_texts(rule), where):
+        click.echo(f"  {shown(text)}")
     for example in rule.examples:
         say("")
         for line in _example_lines(example):
@@ -83,13 +84,13 @@ def show(rule_id: str, files: tuple[Path, ...]) -> None:
 
 
 def _example_lines(example: Example) -> Iterator[str]:
-    notes = [f"for PyTorch {example.version}"] if example.version else []
+    notes = [sentence("for PyTorch {}", example.version)] if example.version else []
     if example.file != "example.py":
-        notes.append(f"in {example.file}")
+        notes.append(sentence("in {}", example.file))
     if example.reports is not None:
-        notes.append(f"reported: {example.reports.value}")
-    verb = "Keeps" if example.before == example.after else "Changes"
-    yield f"  {verb}{' (' + ', '.join(notes) + ')' if notes else ''}:"
+        notes.append(sentence("reported: {}", example.reports.value))
+    verb = message("Keeps") if example.before == example.after else message("Changes")
+    yield f"  {shown(verb)}{' (' + ', '.join(notes) + ')' if notes else ''}:"
     before, after = example.before.splitlines(), example.after.splitlines()
     for line in difflib.ndiff(before, after):
         colour = {"+": "green", "-": "red"}.get(line[0])
