@@ -18,7 +18,7 @@ FIXTURE = ROOT / "fixtures" / "mixed_package"
 
 
 def test_the_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(ROOT / "docs")
     notebook = json.loads((ROOT / "docs" / "python-api.ipynb").read_text(encoding="utf-8"))
     assert printed(notebook) == stored(notebook)
 

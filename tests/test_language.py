@@ -170,14 +170,22 @@ def test_the_front_page_can_be_read_in_five_minutes(readme: str) -> None:
 
 
 def test_links_of_a_chinese_page_lead_to_chinese_pages() -> None:
-    """But for the link to the page in English, and to a part that only this has."""
+    """But for the link to the page in English."""
     english = []
     for page in (ROOT / "README.zh-CN.md", *(ROOT / "docs").glob("*.zh-CN.md")):
         for text, target in re.findall(r"\[([^\]]+)\]\(([\w./-]+\.md)(?=[#)])", page.read_text(encoding="utf-8")):
             chinese = page.parent / target.replace(".md", ".zh-CN.md")
             if chinese.exists() and text != "English":
                 english.append((page.name, target))
-    assert english == [("emulator.zh-CN.md", "emulator.md")]
+    assert english == []
+
+
+def test_the_differences_from_hardware_are_all_in_chinese() -> None:
+    tables = [
+        (ROOT / "docs" / name).read_text(encoding="utf-8").partition(heading)[2].partition("\n## ")[0]
+        for name, heading in (("emulator.md", "## Differences from"), ("emulator.zh-CN.md", "## \u4e0e\u786c\u4ef6"))
+    ]
+    assert len(re.findall(r"(?m)^\|", tables[0])) == len(re.findall(r"(?m)^\|", tables[1])) > 80
 
 
 @pytest.mark.usefixtures("chinese")

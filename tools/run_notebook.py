@@ -1,6 +1,6 @@
 """Runs the cells of a notebook of the documentation: `python -m tools.run_notebook FILE` writes what they print.
 
-Cells are plain Python that prints; they run in one namespace, in the folder of the repository.
+Cells are plain Python that prints; they run in one namespace, in the folder of the notebook.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,9 @@ def _output(text: str) -> list[dict[str, Any]]:
 
 
 def main(path: Path) -> None:
+    path = path.resolve()
     notebook = json.loads(path.read_text(encoding="utf-8"))
+    os.chdir(path.parent)
     text = json.dumps(with_outputs(notebook, printed(notebook)), indent=1, ensure_ascii=False)
     path.write_text(f"{text}\n", encoding="utf-8")
 
