@@ -252,8 +252,10 @@ def check(
         say(f"Note: {meaning}.", err=True)
     end_cleanly_on_signals()
     refuse_missing_package(report)
-    if report is not None and (repos is not None or output is None or form != "text" or statistics):
-        raise click.UsageError("--report writes the tables of one check to -o PLACE: give no --format or --repos.")
+    if report is not None and output is None:
+        raise click.UsageError(f"--report {report} needs -o PLACE, where the tables are written.")
+    if report is not None and (repos is not None or form != "text" or statistics):
+        raise click.UsageError("--report writes the tables of one check: give no --format, --repos or --statistics.")
     if repos is None:
         if executor is not None or last is not None or form not in FORMATS:
             option = "--executor" if executor is not None else "--last" if last is not None else f"--format {form}"
