@@ -44,11 +44,6 @@ def _captures(call: ast.Call, scope: Scope, names: Names, table: RuleTable, dept
     return False
 
 
-def lacks_graphs(table: RuleTable) -> bool:
-    """Return whether the release captures no graphs."""
-    return _lacks("torch.cuda.CUDAGraph", table)
-
-
 def _is_lacking(node: ast.Attribute, names: Names, table: RuleTable) -> bool:
     """`torch.cuda.CUDAGraph` in a release without graphs"""
     return _lacks(names.qualified(node, names.file.scope_of(node)) or "", table)

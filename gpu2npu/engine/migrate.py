@@ -27,7 +27,7 @@ from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, Migra
 from gpu2npu.rulebook.rule import Rulebook
 
 RETAINED = (
-    "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
+    "What this condition decides on is CUDA's own, so it stays as it is, and finds no CUDA on an NPU: where the "
     "code has a counterpart for Ascend, add a branch for it."
 )
 NAMED = (

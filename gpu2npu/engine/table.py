@@ -92,7 +92,7 @@ class RuleTable(Struct, frozen=True):
     them, or of the texts of other rules, in the small letters of a text that a rule is for, and `ending` a module that
     one of the endings is for. `foreign_packages` know no NPU, `argument_names` are the keywords and positions of the
     arguments that rules are for, `users_names` the qualified names that users' rules
-    are for.
+    are for. `cuda_alone` has what shows code for CUDA alone, by where it is looked for.
     """
 
     leaves: frozenset[str]
@@ -122,6 +122,12 @@ class RuleTable(Struct, frozen=True):
     foreign_packages: frozenset[str]
     argument_names: frozenset[str | int]
     users_names: frozenset[str]
+    cuda_alone: Mapping[str, tuple[Expression[str], ...]]
+
+    def is_cuda_alone(self, where: str, *texts: str | None) -> bool:
+        """Return whether a rule says of one of some texts, at a place of a kind, that it is of what CUDA alone has."""
+        patterns = self.cuda_alone.get(where, ())
+        return any(each.search(text) is not None for text in texts if text for each in patterns)
 
     def may_be_for(self, text: str) -> bool:
         """Return whether a rule may be for a text, whatever it means where it is written."""
@@ -228,8 +234,17 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
             for rule in found
             if not text.startswith("*.")
         ),
+        cuda_alone=_cuda_alone(rules),
         classes=tuple(sorted({type(rule.match) for rule in rules}, key=lambda kind: (kind.order, kind.key))),
     )
+
+
+def _cuda_alone(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression[str], ...]]:
+    found: dict[str, tuple[Expression[str], ...]] = {}
+    for rule in rules:
+        for where, pattern in rule.match.cuda_alone.items():
+            found[where] = (*found.get(where, ()), rule.expression(pattern, ignores_case=True))
+    return found
 
 
 def _pattern_texts(pattern: str) -> frozenset[str]:

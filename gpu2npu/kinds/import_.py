@@ -236,7 +236,7 @@ class Packages:
         return not holder or f"{holder}/__init__.py" not in project.files
 
     def call(self, node: ast.Call, _: Scope) -> None:
-        """Judge `importlib.import_module("flash_attn")` and its like."""
+        """Judge `importlib.import_module("fastlib")` and its like."""
         if node.args and last_name(node.func) in IMPORTERS:
             module = string_value(node.args[0])
             rule = (self.rule(module) or self._ending(module)) if module else None
@@ -293,8 +293,8 @@ class Packages:
 
 
 def _tests_for_package(test: ast.expr, package: str) -> bool:
-    """Return whether a condition is about what is installed, or names the package as a choice: `is_apex_available()`,
-    `has_horovod and name == "hvd"`, `args.backend == "unsloth"`, `use_xformers`."""
+    """Return whether a condition is about what is installed, or names the package as a choice: `is_lib_available()`,
+    `has_horovod and name == "hvd"`, `args.backend == "unsloth"`, `use_fastlib`."""
     if isinstance(test, ast.BoolOp):
         return isinstance(test.op, ast.And) and any(_tests_for_package(each, package) for each in test.values)
     if isinstance(test, ast.Compare):
@@ -311,13 +311,13 @@ def _names_package(choice: str | None, package: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name as it is compared: "flash_attn", "flash-attn" and "FlashAttn" are one."""
+    """A name as it is compared: "fast_lib", "fast-lib" and "FastLib" are one."""
     return re.sub(r"[-_.]", "", name).lower()
 
 
 def _ends_without_package(statement: ast.stmt, package: str) -> bool:
-    """Return whether code ends where a package is not installed: `if not is_apex_available(): raise ...`, `assert
-    is_apex_available()`."""
+    """Return whether code ends where a package is not installed: `if not is_fastlib_available(): raise ...`, `assert
+    is_fastlib_available()`."""
     if isinstance(statement, ast.Assert):
         return _tests_for_package(statement.test, package)
     if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):

@@ -116,6 +116,11 @@ class Match(Struct, frozen=True):
         """The module whose imports are matched."""
         return None
 
+    @property
+    def cuda_alone(self) -> Mapping[str, str]:
+        """Regular expressions for what shows that code is for CUDA alone, by where they are looked for."""
+        return {}
+
     # For people.
 
     @property

@@ -99,6 +99,7 @@ def _role(name: str, role: Role) -> Iterator[str]:
         ("Callables that take one", role.callables),
         ("Methods that take one", role.methods),
         ("Attributes that are one", role.attributes),
+        ("Names of features that are for CUDA alone", role.features),
         ("Strings beside which the siblings prove nothing", role.strangers),
     ):
         if words:

@@ -148,6 +148,7 @@ class Role(Struct, frozen=True):
     `siblings`: strings that stand beside it, in a list or the other branch of a condition.
     `callables`: qualified names whose arguments are such values. `methods`: method names likewise.
     `attributes`: attributes that hold one on any object (`device.type`).
+    `features`: words in the names of what only NVIDIA's devices do, which a comparison with the string switches on.
     `strangers`: strings beside which the siblings prove nothing, since their list is of something else.
     `prefix`, `suffix`: regular expressions for what may stand before and follow in the same string (`:0`); with one of
     them the meaning is certain.
@@ -158,6 +159,7 @@ class Role(Struct, frozen=True):
     callables: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
     prefix: str | None = None
     suffix: str | None = None

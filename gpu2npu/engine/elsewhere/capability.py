@@ -6,41 +6,39 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.engine.elsewhere.choices import chooses
-from gpu2npu.engine.elsewhere.kernels import QUESTIONED, is_use, tests_torch_cuda
+from gpu2npu.engine.elsewhere.kernels import is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name
 
-_CAPABILITIES = frozenset(f"{package}.get_device_capability" for package in QUESTIONED)
-_PROPERTIES = frozenset(f"{package}.get_device_properties" for package in QUESTIONED)
-_OF_VERSION = frozenset({"major", "minor"})
 # What may leave out the code in it, or catches what it raises.
 _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
 
 
-def finds_capability(body: Sequence[ast.AST], names: Names) -> bool:
+def finds_capability(body: Sequence[ast.AST], names: Names, table: RuleTable) -> bool:
     """Return whether code asks for the compute capability of a GPU, or counts its multiprocessors, under no condition,
     and does nothing else: nothing for the NPU is lost where it never runs."""
-    if not any(_always_tests_capability(each, names) for each in body):
+    if not any(_always_tests_capability(each, names, table) for each in body):
         return False
     seen = set[ast.AST]()
     if any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names)):
         return False
-    answers = _Answers(body, names)
+    answers = _Answers(body, names, table)
     return all(answers.are_all(each) for each in body)
 
 
-def tests_capability(value: ast.AST, names: Names) -> bool:
+def tests_capability(value: ast.AST, names: Names, table: RuleTable) -> bool:
     """Return whether a part of a value asks for what only a GPU has."""
-    return any(_is_capability(node, names) for node in walk(value))
+    return any(_is_capability(node, names, table) for node in walk(value))
 
 
 class _Answers:
     """The names that code binds to what it finds out about a GPU."""
 
-    def __init__(self, body: Sequence[ast.AST], names: Names) -> None:
-        self.names = names
+    def __init__(self, body: Sequence[ast.AST], names: Names, table: RuleTable) -> None:
+        self.names, self.table = names, table
         self.inside = set(walk(*body))
         self.bound = set[str]()
         for node in walk(*body):
@@ -51,7 +49,7 @@ class _Answers:
     def is_of(self, value: ast.AST | None) -> bool:
         """Return whether a value is made of an answer."""
         return value is not None and any(
-            _is_capability(node, self.names) or (isinstance(node, ast.Name) and node.id in self.bound)
+            _is_capability(node, self.names, self.table) or (isinstance(node, ast.Name) and node.id in self.bound)
             for node in walk(value)
         )
 
@@ -93,26 +91,23 @@ def _is_printed(statement: ast.AST) -> bool:
     return isinstance(call, ast.Call) and speaks(last_name(call.func) or "")
 
 
-def _always_tests_capability(node: ast.AST, names: Names) -> bool:
+def _always_tests_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
     if isinstance(node, ast.If):
-        return tests_capability(node.test, names)
+        return tests_capability(node.test, names, table)
     if isinstance(node, (*FORS, ast.With)):
-        return any(_always_tests_capability(each, names) for each in node.body)
-    return not isinstance(node, _NESTING) and not _is_printed(node) and tests_capability(node, names)
+        return any(_always_tests_capability(each, names, table) for each in node.body)
+    return not isinstance(node, _NESTING) and not _is_printed(node) and tests_capability(node, names, table)
 
 
-def _is_capability(node: ast.AST, names: Names) -> bool:
+def _is_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
     """`torch.cuda.get_device_capability()`, `torch.cuda.get_device_properties(0).major`, `p.multi_processor_count`"""
     if isinstance(node, ast.Call):
-        is_tested = names.qualified(node.func, names.file.scope_of(node)) in _CAPABILITIES
-        return is_tested and not chooses(names.file, node, "bfloat16")
-    if not isinstance(node, ast.Attribute):
-        return False
-    if node.attr == "multi_processor_count":
-        return True
-    of = node.value.func if node.attr in _OF_VERSION and isinstance(node.value, ast.Call) else None
-    is_tested = of is not None and names.qualified(of, names.file.scope_of(node)) in _PROPERTIES
-    return is_tested and not chooses(names.file, node, "bfloat16")
+        wanted = names.qualified(node.func, names.file.scope_of(node))
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
+        wanted = f"{names.qualified(node.value.func, names.file.scope_of(node)) or ''}.{node.attr}"
+    else:
+        return isinstance(node, ast.Attribute) and table.is_cuda_alone("capability", node.attr)
+    return table.is_cuda_alone("capability", wanted) and not chooses(names.file, node, "bfloat16")
 
 
 def _beside_questions(node: ast.AST, names: Names) -> Iterator[ast.AST]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
@@ -13,11 +13,6 @@ from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
-# What only CUDA's devices have, in names of options.
-_OF_CUDA = re.compile(
-    r"(^|_)(fp8|fp4|nvfp4|mxfp8|nf4|[48]bit|bnb|xformers|flash_?attn\d?|tensorrt|trt|triton|cuda|nvtx|apex|tf32|graphs?)(_|$)",
-    re.IGNORECASE,
-)
 _SHORT = {"bfloat16": "bf16"}
 _FEW = 3  # statements of a branch that are looked at
 
@@ -46,36 +41,28 @@ def chooses(file: PythonFile, test: ast.AST, word: str) -> bool:
     return False
 
 
-def switches_off(node: ast.If) -> bool:
-    """`if device != "cuda": fp8 = False`: code that goes on without what is for CUDA's devices alone."""
-    test = node.test
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotEq) or node.orelse:
-        return False
-    if string_value(test.comparators[0]) != "cuda":
-        return False
-    body = [each for each in node.body if not isinstance(each, ast.Expr)]  # without what is printed
-    return bool(body) and all(
-        isinstance(each, ast.Assign)
-        and isinstance(each.value, ast.Constant)
-        and each.value.value in (False, None)
-        and any(_OF_CUDA.search(last_name(target) or "") for target in each.targets)
-        for each in body
-    )
-
-
 def decides_device(test: ast.BoolOp, names: Names) -> bool:
     """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's."""
+    return _is_flag(_above(test, names.file), names.file) or any(map(chooses_cuda, guarded(test, names)))
+
+
+def guarded(test: ast.BoolOp, names: Names) -> Iterator[Sequence[ast.AST]]:
+    """The code that runs only where a condition holds, also by a name that is bound to it."""
     file = names.file
-    above = next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
-    guards: list[ast.If | ast.IfExp | ast.Assert] = []
+    above = _above(test, file)
     if isinstance(above, (ast.If, ast.IfExp, ast.Assert)):
-        guards = [above]
-    else:
-        named = {each.id for each in _targets(above) if isinstance(each, ast.Name)}
-        uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
-        choices = [each for use in uses for each in file.above(use) if isinstance(each, (ast.If, ast.IfExp))]
-        guards += [each for each in choices if any(part in uses for part in walk(each.test))]
-    return _is_flag(above, file) or any(chooses_cuda(_under(each, file)) for each in guards)
+        yield _under(above, file)
+        return
+    named = {each.id for each in _targets(above) if isinstance(each, ast.Name)}
+    uses = [use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named]
+    for each in (above for use in uses for above in file.above(use) if isinstance(above, (ast.If, ast.IfExp))):
+        if any(part in uses for part in walk(each.test)):
+            yield _under(each, file)
+
+
+def _above(test: ast.BoolOp, file: PythonFile) -> ast.AST:
+    """The statement or expression that has a condition, perhaps as a part of another."""
+    return next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
 
 
 def _is_flag(above: ast.AST, file: PythonFile) -> bool:

@@ -4,44 +4,138 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
+from msgspec import Struct
+
+from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.elsewhere.kernels import LOADERS
 from gpu2npu.engine.imports import is_compiled
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, import_module
+from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, Import, dotted_name, import_module, last_name
+from gpu2npu.records import FindingKind
 
 OF_TORCH = re.compile(r"torch(\.|$)")
-# Names of modules and functions, and of libraries, for NVIDIA's GPUs.
-CUDA_NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
-LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)|^cuda\w*(builder|extension)$", re.IGNORECASE)
 # Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
 _EXTENSION = re.compile(r"(^|_)(c|ext|extensions?|ops?|kernels?|backend)(_|$)", re.IGNORECASE)
+# Of packages that know no NPU what is only for GPUs: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
+_FOREIGN = re.compile(r"gpu|cuda", re.IGNORECASE)
 _COMPILED = re.compile(r"_cuda$")  # modules of this name are compiled, unless the project has them in Python
 
 
-def is_extension(binding: Binding, names: Names) -> bool:
+class OwnCode(Struct, frozen=True):
+    """Asks of the code of one file whether it is CUDA's own: by where it is from, and by what the rules say."""
+
+    names: Names
+    table: RuleTable
+
+    def is_of_cuda(self, node: ast.AST) -> bool:
+        """Return whether a part of a condition is what CUDA alone has, or says that it is there: a name whose value is
+        of such a package, or is set beside its import, and the class of `isinstance(a, CUDAOpBuilder)`."""
+        if isinstance(node, ast.Call):
+            tested = node.args[1] if last_name(node.func) == "isinstance" and len(node.args) > 1 else node.func
+            return self.table.is_cuda_alone("member", last_name(tested))
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return False
+        if is_of_package(self._qualified(node), self.table):
+            return True
+        bound = self.names.file.scope_of(node).bound(node)
+        values = [each.whole for each in bound if isinstance(each, Assigned) and each.whole is not None]
+        tries = (above for each in values for above in self.names.file.above(each) if isinstance(above, ast.Try))
+        return any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body)
+
+    def imports_own(self, statement: Import) -> bool:
+        """Return whether a statement imports what is CUDA's own by the name of its package, module or member."""
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+        names = [alias.name for alias in statement.names]
+        parts = [part for name in (*names, module) for part in name.split(".")]
+        is_relative = isinstance(statement, ast.ImportFrom) and statement.level > 0
+        packages = [] if is_relative else [module] if module else names
+        return self.table.is_cuda_alone("module", *parts) or any(is_of_package(each, self.table) for each in packages)
+
+    def calls_own(self, code: Sequence[ast.AST]) -> bool:
+        """Return whether code calls or imports what CUDA alone has, by the names of functions and packages."""
+        for node in walk(*code):
+            if isinstance(node, IMPORTS) and self.imports_own(node):
+                return True
+            if isinstance(node, ast.Call) and self.table.is_cuda_alone("member", last_name(node.func)):
+                return True
+            if isinstance(node, ast.Call) and is_of_package(self._qualified(node.func), self.table):
+                return True
+        return False
+
+    def _qualified(self, node: ast.expr) -> str:
+        return self.names.qualified(node, self.names.file.scope_of(node)) or ""
+
+    def is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:
+        """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives.
+
+        What runs for tensors on CUDA alone (`of_tensor`) is a kernel for it by any name.
+        """
+        function = value.func if isinstance(value, ast.Call) else value
+        names, scope = self.names, self.names.file.scope_of(value)
+        qualified = names.qualified(function, scope) or ""
+        if self.table.is_cuda_alone("package", qualified.partition(".")[0]):
+            return True
+        if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
+            return True
+        if runs_library(function, names, scope, self.table) or (
+            of_tensor and applies_kernels(function, names, scope, self.table)
+        ):
+            return True
+        owner = function.value if isinstance(function, ast.Attribute) else function
+        found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
+        if found is None:
+            return False
+        if isinstance(function, ast.Name):
+            return all(isinstance(each, Imported) and is_compiled_member(each, names, self.table) for each in found[1])
+        if all(self._is_extension(each) for each in found[1]):
+            return of_tensor or self.table.is_cuda_alone("module", *(dotted_name(function) or "").split("."))
+        is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
+        return is_named_so and all(is_compiled_binding(binding, names, self.table) for binding in found[1])
+
+    def _is_extension(self, binding: Binding) -> bool:
+        is_package = isinstance(binding, Imported) and is_of_package(binding.qualified, self.table)
+        return is_package or is_extension(binding, self.names, self.table)
+
+    def is_member(self, value: ast.AST) -> bool:
+        """`QuantType.INT8`, a member of an enumeration, but not `args.int8`"""
+        owner = last_name(value.value) if isinstance(value, ast.Attribute) else None
+        return (owner or "")[:1].isupper() and self.table.is_cuda_alone("member", last_name(value))
+
+
+def is_of_package(qualified: str, table: RuleTable) -> bool:
+    """Return whether a name is of a package that the rules call CUDA's own, or unsupported, such as flashinfer."""
+    rule = table.package_rule(qualified)
+    report = rule.then.report if rule is not None else None
+    is_lacking = report is not None and report.kind is FindingKind.UNSUPPORTED
+    return is_lacking or table.is_cuda_alone("package", qualified.partition(".")[0])
+
+
+def is_extension(binding: Binding, names: Names, table: RuleTable) -> bool:
     """`_C` of `from . import _C`, or what `torch.utils.cpp_extension.load` gives"""
     if isinstance(binding, Imported):
-        return is_compiled_binding(binding, names)
+        return is_compiled_binding(binding, names, table)
     call = binding.whole if isinstance(binding, Assigned) else None
     made = names.qualified(call.func, names.file.scope_of(call)) if isinstance(call, ast.Call) else None
     return made in LOADERS
 
 
-def is_compiled_member(binding: Imported, names: Names) -> bool:
+def is_compiled_member(binding: Imported, names: Names, table: RuleTable) -> bool:
     """`from ._ext import nms_cuda`, where the project has no such file in Python"""
     module, _, member = binding.qualified.rpartition(".")
     is_named = isinstance(binding.statement, ast.ImportFrom) and bool(module.strip("."))
     return (
         is_named
-        and CUDA_NAME.search(member) is not None
-        and is_compiled_binding(binding._replace(qualified=module), names)
+        and table.is_cuda_alone("module", member)
+        and is_compiled_binding(binding._replace(qualified=module), names, table)
     )
 
 
-def is_compiled_binding(binding: Binding, names: Names) -> bool:
+def is_compiled_binding(binding: Binding, names: Names, table: RuleTable) -> bool:
     """`kernels = load_extension(...)`, `from . import _ext` where the project has no such file in Python"""
     if isinstance(binding, Assigned):
         return isinstance(binding.whole, ast.Call)
@@ -52,14 +146,13 @@ def is_compiled_binding(binding: Binding, names: Names) -> bool:
     name = binding.qualified.rpartition(".")[2]
     package = binding.qualified.removesuffix(name)
     here = binding.alias.asname or name
-    if not package and not (_EXTENSION.search(name) or CUDA_NAME.search(name) or CUDA_NAME.search(here)):
+    if not package and not (_EXTENSION.search(name) or table.is_cuda_alone("module", name, here)):
         return False
     return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 
 
-def runs_library(function: ast.expr, names: Names, scope: Scope) -> bool:
-    """Return whether a function of the project always imports a library of NVIDIA's GPUs first, perhaps in a `try`:
-    PyCUDA, CuPy."""
+def runs_library(function: ast.expr, names: Names, scope: Scope, table: RuleTable) -> bool:
+    """Return whether a function of the project always imports a library of NVIDIA's GPUs first, perhaps in a `try`."""
     made = names.definition(function, scope)
     if made is None or not isinstance(made.bound.node, FUNCTIONS):
         return False
@@ -70,10 +163,10 @@ def runs_library(function: ast.expr, names: Names, scope: Scope) -> bool:
     if not isinstance(first, IMPORTS):
         return False
     modules = [import_module(first)] if isinstance(first, ast.ImportFrom) else [each.name for each in first.names]
-    return any(LIBRARY.search(each.partition(".")[0]) for each in modules)
+    return any(is_of_package(each, table) for each in modules)
 
 
-def applies_kernels(function: ast.expr, names: Names, scope: Scope) -> bool:
+def applies_kernels(function: ast.expr, names: Names, scope: Scope, table: RuleTable) -> bool:
     """Return whether a function is the `apply` of a class of the project, a torch.autograd.Function, whose methods call
     a compiled module."""
     is_apply = isinstance(function, ast.Attribute) and function.attr == "apply"
@@ -81,11 +174,11 @@ def applies_kernels(function: ast.expr, names: Names, scope: Scope) -> bool:
     if made is None or not isinstance(made.bound.node, ast.ClassDef):
         return False
     called = (node.func for node in walk(made.bound.node) if isinstance(node, ast.Call))
-    return any(_is_of_extension(each, made.names) for each in called)
+    return any(_is_of_extension(each, made.names, table) for each in called)
 
 
-def _is_of_extension(function: ast.expr, names: Names) -> bool:
+def _is_of_extension(function: ast.expr, names: Names, table: RuleTable) -> bool:
     """`_C.forward`, where all that binds the name is a compiled module"""
     owner = function.value if isinstance(function, ast.Attribute) else None
     found = names.file.scope_of(owner).lookup(owner.id) if isinstance(owner, ast.Name) else None
-    return found is not None and all(is_extension(each, names) for each in found[1])
+    return found is not None and all(is_extension(each, names, table) for each in found[1])

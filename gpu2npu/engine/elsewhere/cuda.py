@@ -10,20 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from gpu2npu.engine.captures import is_capture, lacks_graphs
+from gpu2npu.engine.captures import is_capture
 from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
-from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, switches_off
-from gpu2npu.engine.elsewhere.compiled import (
-    CUDA_NAME,
-    LIBRARY,
-    OF_TORCH,
-    applies_kernels,
-    is_compiled_binding,
-    is_compiled_member,
-    is_extension,
-    runs_library,
-)
-from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
+from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, guarded
+from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
+from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
 from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
@@ -32,24 +23,23 @@ from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, is_none, last_name, string_value
-from gpu2npu.records import Bounds, FindingKind
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    IMPORTS,
+    dotted_name,
+    import_module,
+    is_none,
+    last_name,
+    string_value,
+)
+from gpu2npu.records import Bounds
 
 # Each question for CUDA has one of these.
 _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
-# What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
-_FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
-# What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
-_QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit", re.IGNORECASE)
-_GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
-# Attention of packages that have it for CUDA alone, beside PyTorch's own or another.
-_ATTENTION = re.compile(r"(^|_)(xformers|flash_?attn)(_|$)", re.IGNORECASE)
-_REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
-_ATTENTION_TEXT = re.compile(r"xformers|\bflash[-_ ]?att", re.IGNORECASE)
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 
 
@@ -107,7 +97,7 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
 
 def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     """The bounds of what runs only where a condition for CUDA is true."""
-    if _without_not(node.test) is not node.test or not isinstance(node, ast.If) or switches_off(node):
+    if _without_not(node.test) is not node.test or not isinstance(node, ast.If):
         return []
     return [(file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1])]
 
@@ -135,16 +125,15 @@ def tests_device(place: Bounds, file: PythonFile) -> bool:
     return _DEVICE.search(file.text, *place) is not None
 
 
-def _affirmed(part: ast.AST, with_alternatives: bool) -> Iterator[ast.AST]:
-    """The nodes of a condition that it asks to be true: nothing of `not a` and `a is None`, and of `a or b` only
-    `with_alternatives`."""
+def _affirmed(part: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a condition that it asks to be true: nothing of `not a`, `a is None` and `a or b`."""
     if isinstance(part, ast.UnaryOp) or (isinstance(part, ast.Compare) and _is_denial(part)):
         return
-    if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.Or) and not with_alternatives:
+    if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.Or):
         return
     yield part
     for child in child_nodes(part):
-        yield from _affirmed(child, with_alternatives)
+        yield from _affirmed(child)
 
 
 def _is_denial(comparison: ast.Compare) -> bool:
@@ -160,25 +149,29 @@ class _CudaCode:
     def __init__(self, names: Names, table: RuleTable) -> None:
         self.names = names
         self.table = table
+        self.code = OwnCode(names, table)
 
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
-        if isinstance(node, ast.If) and switches_off(node):
-            return True
         test = _without_not(node.test)
         is_denied = test is not node.test
         if not self._needs_cuda(test):
             return False
         if is_denied and isinstance(node, ast.If) and (self._refuses(node) or sets_architectures(node)):
             return True
-        if _answers_for_nvidia(node, self.names):
+        if _answers_for_nvidia(node, self.names, self.table):
             return True
         if isinstance(node, ast.IfExp):
             value = node.orelse if is_denied else node.body
-            is_own = self._is_kernel(value) or is_source(value, self.names) or _is_quantized(value)
-            return is_own or (not is_none(node.orelse) and finds_capability([value], self.names))
+            is_own = self.code.is_kernel(value) or self.code.is_member(value)
+            is_own = is_own or is_source(value, self.names, self.table)
+            return is_own or (not is_none(node.orelse) and finds_capability([value], self.names, self.table))
         body = (node.orelse or self._rest(node)) if is_denied else node.body
-        if self._is_own(body) or begins_with_kernels(body, self.names) or finds_capability(body, self.names):
+        if (
+            self._is_own(body)
+            or begins_with_kernels(body, self.names)
+            or finds_capability(body, self.names, self.table)
+        ):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
 
@@ -190,47 +183,49 @@ class _CudaCode:
 
     def tests_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
-        `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, `use_xformers and ...`, `x.is_cuda and
-        get_device_capability()[0] >= 8`, and in a release without graphs `use_cuda_graph and ...`"""
+        `isinstance(self, CUDAOpBuilder) and ...`, `kernels is not None and ...` of a package for CUDA, `x.is_cuda and
+        get_device_capability()[0] >= 8`; and `flag and x.is_cuda` where it guards a call of what CUDA alone has."""
         if not isinstance(test.op, ast.And):
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
-        named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
-        of_cuda = any(pattern.search(name) for pattern in (_ATTENTION, _QUANTIZED) for name in named)
-        is_limited = of_cuda or self._tests_capability(test)
-        return (
-            any(dotted_name(part) in _VENDOR for part in walk(*sure))
-            or (is_limited and not decides_device(test, self.names))
-            or any(map(LIBRARY.search, named))
-            or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
+        if any(dotted_name(part) in _VENDOR for part in walk(*sure)) or self._is_refused(test):
+            return True
+        is_limited = (
+            any(map(self.code.is_of_cuda, _affirmed(test)))
+            or self._tests_capability(test)
+            or (self._is_whole(test) and any(self.code.calls_own(code) for code in guarded(test, self.names)))
         )
+        return is_limited and not decides_device(test, self.names)
+
+    def _is_whole(self, test: ast.BoolOp) -> bool:
+        """Return whether what a condition guards runs with CUDA alone, and the condition is whole."""
+        return not isinstance(self.names.file.parents[test], ast.BoolOp) and self._needs_cuda(test)
+
+    def _is_refused(self, test: ast.expr) -> bool:
+        """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ValueError("8-bit needs a GPU")`"""
+        above = self.names.file.parents.get(test)
+        is_raised = isinstance(above, ast.If) and above.test is test and isinstance(above.body[0], ast.Raise)
+        return isinstance(above, ast.If) and is_raised and self._is_refusal(above, above.body[0])
 
     def _tests_capability(self, test: ast.BoolOp) -> bool:
         """Return whether a condition asks for CUDA first, and then for what only a GPU has."""
         for_cuda = [any(_tests_cuda(node, self.names) for node in walk(value)) for value in test.values]
         first = for_cuda.index(True) if True in for_cuda else len(for_cuda)
-        return any(tests_capability(value, self.names) for value in test.values[first + 1 :])
+        return any(tests_capability(value, self.names, self.table) for value in test.values[first + 1 :])
 
     def flag_of_capability(self, test: ast.BoolOp) -> tuple[Scope, ast.Name] | None:
         """`is_nvidia and torch.cuda.get_device_capability()[0] >= 9`: the scope and the name of the flag."""
         first = self.flag(test.values[0]) if isinstance(test.op, ast.And) else None
-        return first if any(tests_capability(value, self.names) for value in test.values[1:]) else None
-
-    def _is_of_refusal(self, test: ast.expr) -> bool:
-        """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""
-        above = self.names.file.parents.get(test)
-        return isinstance(above, ast.If) and above.test is test and isinstance(above.body[0], ast.Raise)
+        return first if any(tests_capability(value, self.names, self.table) for value in test.values[1:]) else None
 
     def is_asserted(self, node: ast.Assert) -> bool:
-        """`assert torch.cuda.is_available(), "bitsandbytes needs a GPU"`"""
+        """`assert torch.cuda.is_available(), "8-bit needs a GPU"`"""
         return self._needs_cuda(node.test) and self._is_refusal(node, node)
 
     def _is_refusal(self, node: ast.stmt, raised: ast.stmt) -> bool:
-        """`raise RuntimeError("A GPU is needed for quantization.")`; of attention that CUDA alone has only where no
-        device is used after it, for other attention runs there."""
-        texts = [string_value(part) or "" for part in walk(raised)]
-        is_attention = any(map(_ATTENTION_TEXT.search, texts)) and not chooses_cuda(self._after(node))
-        return is_attention or any(map(_REFUSED.search, texts))
+        """`raise RuntimeError("A GPU is needed for quantization.")`, where no device is used after it."""
+        texts = [string_value(part) for part in walk(raised)]
+        return self.table.is_cuda_alone("refusal", *texts) and not chooses_cuda(self._after(node))
 
     def _captures(self, node: ast.If, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""
@@ -263,14 +258,10 @@ class _CudaCode:
 
     def is_tested_only(self, home: Scope, name: str, times: int) -> bool:
         """Return whether a name, which no other file can see, is used so many times."""
-        if not isinstance(home.node, FUNCTIONS) and self._is_taken(name):
+        if not isinstance(home.node, FUNCTIONS) and is_taken(self.names.project, self.names.path, name):
             return False
         uses = [node for node, scope in self.names.file.uses if isinstance(node, ast.Name) and node.id == name]
         return len(uses) == times
-
-    def _is_taken(self, name: str) -> bool:
-        """Return whether another file of the project may use a name of this one."""
-        return is_taken(self.names.project, self.names.path, name)
 
     def _rest(self, node: ast.If) -> Sequence[ast.stmt]:
         """The statements after `if not x.is_cuda: return ...`."""
@@ -283,7 +274,7 @@ class _CudaCode:
     def _calls_kernel(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether statements, not those within others, call a kernel for CUDA."""
         values = [getattr(statement, "value", None) for statement in body]
-        return any(isinstance(value, ast.Call) and self._is_kernel(value, of_tensor=True) for value in values)
+        return any(isinstance(value, ast.Call) and self.code.is_kernel(value, of_tensor=True) for value in values)
 
     def _is_own(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether statements, or a `try`'s, only import, list, set or call what is CUDA's own, and print."""
@@ -295,66 +286,30 @@ class _CudaCode:
 
     def _is_marked(self, statement: ast.stmt) -> bool:
         if isinstance(statement, IMPORTS):
-            module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
-            parts = [part for alias in statement.names for part in alias.name.split(".")]
+            module = import_module(statement) if isinstance(statement, ast.ImportFrom) else ""
             of_torch = OF_TORCH.match(module or statement.names[0].name) is not None
-            return not of_torch and any(CUDA_NAME.search(part) for part in (*parts, *module.split(".")))
+            return not of_torch and self.code.imports_own(statement)
         value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
         if value is None:
             return False
         nodes = [] if chooses_cuda([value]) else walk(value)
         return (
-            sets_compiler(statement)
-            or self._is_kernel(value)
+            sets_compiler(statement, self.table)
+            or self.code.is_kernel(value)
             or gives_cuda(value, self.names, self.table)
-            or _is_quantized(value)
-            or any(is_source(node, self.names) for node in nodes if isinstance(node, ast.expr))
+            or self.code.is_member(value)
+            or any(is_source(node, self.names, self.table) for node in nodes if isinstance(node, ast.expr))
         )
 
-    def _is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:
-        """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives.
 
-        What runs for tensors on CUDA alone (`of_tensor`) is a kernel for it by any name.
-        """
-        function = value.func if isinstance(value, ast.Call) else value
-        names, scope = self.names, self.names.file.scope_of(value)
-        qualified = names.qualified(function, scope) or ""
-        if _QUANTIZED.search(qualified.partition(".")[0]):
-            return True
-        if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
-            return True
-        if runs_library(function, names, scope) or (of_tensor and applies_kernels(function, names, scope)):
-            return True
-        owner = function.value if isinstance(function, ast.Attribute) else function
-        found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
-        if found is None:
-            return False
-        if isinstance(function, ast.Name):
-            return all(isinstance(each, Imported) and is_compiled_member(each, names) for each in found[1])
-        if all(is_extension(binding, names) or self._is_without_npu(binding) for binding in found[1]):
-            return of_tensor or any(map(CUDA_NAME.search, (dotted_name(function) or "").split(".")))
-        is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
-        return is_named_so and all(is_compiled_binding(binding, names) for binding in found[1])
-
-    def _is_without_npu(self, binding: Binding) -> bool:
-        """Return whether a name is imported from a package that a rule calls unsupported, such as flashinfer."""
-        rule = self.table.package_rule(binding.qualified) if isinstance(binding, Imported) else None
-        return rule is not None and rule.then.report is not None and rule.then.report.kind is FindingKind.UNSUPPORTED
-
-
-def _is_quantized(value: ast.expr) -> bool:
-    """`QuantType.NF4`, but not a call that is given such a name"""
-    return isinstance(value, (ast.Name, ast.Attribute)) and _QUANTIZED.search(last_name(value) or "") is not None
-
-
-def _answers_for_nvidia(node: ast.If | ast.IfExp, names: Names) -> bool:
-    """Return whether a condition gives True in a function that is named for NVIDIA's GPU, and asks nvidia-smi too."""
+def _answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable) -> bool:
+    """Return whether a condition gives True in a function that is named for NVIDIA's GPU, and asks its programs too."""
     above = next((each for each in names.file.above(node) if isinstance(each, FUNCTIONS)), None)
     answer = node.body[0] if isinstance(node, ast.If) else None
     if above is None or "nvidia" not in above.name.lower() or not isinstance(answer, ast.Return):
         return False
     is_true = isinstance(answer.value, ast.Constant) and answer.value.value is True
-    return is_true and any((string_value(part) or "").startswith("nvidia-smi") for part in walk(above))
+    return is_true and any(table.is_cuda_alone("program", string_value(part)) for part in walk(above))
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from gpu2npu.engine.elsewhere.choices import chooses_cuda
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import last_name, string_value
 
-# Texts of code for NVIDIA's GPUs.
-_TEXT = re.compile(
-    r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*|(cuda|\w*tensorrt\w*)executionprovider"
-    r"|(onnx|onnxruntime|faiss|tensorflow)-(cuda|gpu).*|-[DU]_*CUDA_\w+(=.*)?",
-    re.IGNORECASE,
-)
-_SOURCES = re.compile(r"(^|_)((cuda|cu)_(sources?|srcs?|files?)|(sources?|srcs?|files?)_(cuda|cu))$", re.IGNORECASE)
-_EXTENSION = "CUDAExtension"  # of torch.utils.cpp_extension
-_COMPILER = "nvcc"
 _ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 
 
-def is_source(value: ast.expr, names: Names) -> bool:
+def is_source(value: ast.expr, names: Names, table: RuleTable) -> bool:
     """Return whether a value is, or a list has, a source for CUDA or what is built of some: `"nms.cu"`,
-    `[("CUDAExecutionProvider", options)]`, a name of such a text, `cuda_sources`, `CUDAExtension(name, files)`."""
+    `[("CUDAExecutionProvider", options)]`, a name of such texts, `CUDAExtension(name, files)`. What a name holds
+    decides; of one that the file does not bind to a value, the name itself."""
     if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
-        return any(is_source(each, names) for each in value.elts)
-    if last_name(value) == _EXTENSION:
-        return True
-    if isinstance(value, ast.Name):
-        found = names.file.scope_of(value).lookup(value.id)
-        values = [each.whole for each in found[1] if isinstance(each, Assigned)] if found is not None else []
-        is_text = len(values) == 1 and _TEXT.fullmatch(string_value(values[0]) or "") is not None
-        return is_text or _SOURCES.search(value.id) is not None
-    return _TEXT.fullmatch(string_value(value) or "") is not None
+        return any(is_source(each, names, table) for each in value.elts)
+    if not isinstance(value, ast.Name):
+        return table.is_cuda_alone("source", string_value(value), last_name(value))
+    found = names.file.scope_of(value).lookup(value.id)
+    values = [each.whole for each in found[1] if isinstance(each, Assigned) and each.whole] if found else []
+    if not values:
+        return table.is_cuda_alone("source", value.id) or table.is_cuda_alone("sources", value.id)
+    return all(any(table.is_cuda_alone("source", string_value(part)) for part in walk(each)) for each in values)
 
 
-def sets_compiler(statement: ast.stmt) -> bool:
-    """`compile_args["nvcc"] = flags`, `nvcc_flags = shlex.split(flags)`"""
+def sets_compiler(statement: ast.stmt, table: RuleTable) -> bool:
+    """`compile_args["nvcc"] = flags`"""
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    keys = (string_value(each.slice) if isinstance(each, ast.Subscript) else last_name(each) for each in targets)
-    return any((key or "").lower().startswith(_COMPILER) for key in keys)
+    keys = [string_value(each.slice) for each in targets if isinstance(each, ast.Subscript)]
+    return table.is_cuda_alone("sources", *keys)
 
 
 def sets_architectures(node: ast.If) -> bool:

@@ -10,7 +10,6 @@ import ast
 from msgspec.structs import replace
 
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
-from gpu2npu.engine.strings.features import enables_feature
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.keys import is_key, keys_of
@@ -180,7 +179,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
-    if enables_feature(parent, place) or any(map(is_cut, sides)):
+    if place.enables_feature(parent, role) or any(map(is_cut, sides)):
         return LEFT
     if is_key(parent, place):  # judged as the place where it is looked up
         return beside(keys_of(parent.comparators[0], place), place, role) or UNSURE

@@ -137,6 +137,15 @@ class StringPlace(Struct, frozen=True):
         """The node above another."""
         return self.names.file.parents.get(node)
 
+    def enables_feature(self, comparison: ast.AST, role: Role) -> bool:
+        """Return whether a comparison decides on a feature of NVIDIA's own: `use_cuda_ipc = backend == "nccl"`."""
+        parent = self.parent(comparison)
+        while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
+            parent = self.parent(parent)
+        targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
+        named = [parent.arg] if isinstance(parent, ast.keyword) else [last_name(each) for each in targets if each]
+        return any(not role.features.isdisjoint((name or "").lower().split("_")) for name in named)
+
 
 def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
     return frozenset(value for value in map(string_value, nodes) if value is not None)

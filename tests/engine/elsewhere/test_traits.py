@@ -1,0 +1,42 @@
+"""Rules say what CUDA alone has: no product is named in the code that decides about regions and values."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gpu2npu
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.rulebook import Rulebook, load_rulebook
+
+PACKAGE = Path(gpu2npu.__file__).parent
+PRODUCTS = re.compile(
+    r"bitsandbytes|xformers|flash_?attn|nvidia-smi|\bapex|nf4|fp8|tensorrt|cupy|pycuda|pynvml|\bbnb|nvshmem",
+    re.IGNORECASE,
+)
+# What reads CUDA's own C++, and the rewrites that are for one package each: their subject is the product.
+APART = ("analysis/cuda_cpp/", "analysis/affinity/", "codemods/affinity/", "codemods/templates/")
+RULEBOOK = load_rulebook()
+TRAITS = [rule for rule in RULEBOOK.rules if rule.match.key == "cuda_only"]
+
+
+def test_no_product_is_named_in_python():
+    named = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for package in ("engine", "python", "codemods", "analysis", "project", "kinds")
+        for path in sorted((PACKAGE / package).rglob("*.py"))
+        if not path.relative_to(PACKAGE).as_posix().startswith(APART)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if PRODUCTS.search(line)
+    ]
+    assert named == []
+
+
+@pytest.mark.parametrize("rule", TRAITS, ids=lambda rule: rule.id)
+def test_each_example_is_left_alone_because_of_its_rule(rule):
+    """Without the rule the NPU takes the branch."""
+    others = Rulebook(tuple(each for each in RULEBOOK.rules if each is not rule), RULEBOOK.roles)
+    for example in rule.examples:
+        changed = migrate_file(example.before.encode(), "a.py", others, ProjectContext(version="2.1.0"))
+        assert b".npu.is_available()" in (changed.content or b""), example.before
