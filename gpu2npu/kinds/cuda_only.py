@@ -9,7 +9,7 @@ from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Evidence, Json, Match
 
 _PATTERNS = {
-    "package": "the name of a package that is imported, or whose functions are called",
+    "library": "the name of a package that is imported, or whose functions are called",
     "module": "a part of the name of a compiled module, or of a function of one",
     "member": "the name of a function, method or class that is called, or of a member of an enumeration",
     "source": "a whole text: a source file, a setting of the compiler, an option of a library",
@@ -24,7 +24,7 @@ class CudaOnlyMatch(Match, frozen=True):
     """A thing that CUDA alone has. The other keys are regular expressions for what shows it in Python."""
 
     cuda_only: str
-    package: str | None = None
+    library: str | None = None
     module: str | None = None
     member: str | None = None
     source: str | None = None
@@ -50,7 +50,7 @@ class CudaOnlyMatch(Match, frozen=True):
     starter: ClassVar[Json] = {
         "$comment": "What CUDA alone has: code for it that a condition guards stays CUDA's, and so does the condition.",
         "why": "fastlib has its kernels for CUDA alone; what our code does without them runs on an NPU.",
-        "match": {"cuda_only": "fastlib", "package": "^fastlib$", "refusal": "\\bfastlib\\b"},
+        "match": {"cuda_only": "fastlib", "library": "^fastlib$", "refusal": "\\bfastlib\\b"},
         "then": {"keep": True},
         "examples": [
             {"keep": "import torch\n\nif torch.cuda.is_available():\n    import fastlib\n\n    fastlib.install()\n"},

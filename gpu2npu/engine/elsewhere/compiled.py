@@ -78,7 +78,7 @@ class OwnCode(Struct, frozen=True):
         function = value.func if isinstance(value, ast.Call) else value
         names, scope = self.names, self.names.file.scope_of(value)
         qualified = names.qualified(function, scope) or ""
-        if self.table.is_cuda_alone("package", qualified.partition(".")[0]):
+        if self.table.is_cuda_alone("library", qualified.partition(".")[0]):
             return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True
@@ -112,7 +112,7 @@ def is_of_package(qualified: str, table: RuleTable) -> bool:
     rule = table.package_rule(qualified)
     report = rule.then.report if rule is not None else None
     is_lacking = report is not None and report.kind is FindingKind.UNSUPPORTED
-    return is_lacking or table.is_cuda_alone("package", qualified.partition(".")[0])
+    return is_lacking or table.is_cuda_alone("library", qualified.partition(".")[0])
 
 
 def is_extension(binding: Binding, names: Names, table: RuleTable) -> bool:
