@@ -50,10 +50,7 @@ class Span:
 
 
 class Change(Struct, frozen=True):
-    """One edit, with the source text it replaced (`before`) and what is there now (`after`).
-
-    `as_text` is the reason why the new code of Python was put together as text; it is empty where LibCST changed nodes.
-    """
+    """One edit, with the source text it replaced (`before`) and what is there now (`after`)."""
 
     span: Span
     rule: str
@@ -61,7 +58,6 @@ class Change(Struct, frozen=True):
     message: str
     before: str
     after: str
-    as_text: str = ""
 
 
 class Finding(Struct, frozen=True):
@@ -85,23 +81,13 @@ Bounds = tuple[int, int]
 Code = str | Bounds
 
 
-class MovedLines(Struct, frozen=True):
-    """The lines of a block, by the offsets of their starts, that move to the left when what is around it goes: from the
-    indentation `inner` to `outer`. `end` is the offset behind the last."""
-
-    starts: tuple[int, ...]
-    end: int
-    inner: str
-    outer: str
-
-
 class Edit(Struct, frozen=True):
-    """Replace the text between the bounds `place` because of a rule. Offsets are those of the source.
+    """Replace the code between the bounds `place` because of a rule. Offsets are those of the source.
 
-    `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `place` itself
-    unless given. `replaced` widens what is replaced, to the comma of an argument that is taken out. `needs` are modules
-    that must be imported for the new text, `imports` those that it imports itself. `moves` are the lines that move to
-    the left when this edit is made.
+    `text` may be made of pieces of the file; it is empty where the code is taken out. `shown` is the larger expression
+    the change is reported as, `place` itself unless given. `needs` are modules that must be imported for the new text,
+    `imports` those that it imports itself. `is_block` says that `place` and the last piece of the text are whole lines:
+    statements that get the head of another around them, the text before, or that are left of one without its head.
     """
 
     place: Bounds
@@ -109,16 +95,10 @@ class Edit(Struct, frozen=True):
     rule: str
     message: str
     shown: Bounds | None = None
-    replaced: Bounds | None = None
     needs: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     operation: Operation = Operation.MODIFY
-    moves: MovedLines | None = None
-
-    @property
-    def extent(self) -> Bounds:
-        """The bounds of what is replaced."""
-        return self.replaced or self.place
+    is_block: bool = False
 
     @property
     def pieces(self) -> tuple[Code, ...]:

@@ -18,7 +18,7 @@ from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import line_end, spelling
-from gpu2npu.python.text.blocks import begins_line, indent_step, is_elif, lines_to_indent, same_line, start_of
+from gpu2npu.python.text.blocks import begins_line, is_elif, lines_of, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.syntax import IMPORTS, last_name
 from gpu2npu.records import Edit, FileRewrite, FindingKind
@@ -173,8 +173,7 @@ def _split_lines(found: _Backward) -> Iterator[Step]:
     for line in lines.values():
         indent = newline_of(file.text) + indentation(file.text, file.bounds(line[0])[0])
         for first, second in pairwise(line):
-            deeper = indent_step(file) if second in found.forward else ""
-            yield file, Edit((file.bounds(first)[1], start_of(file, second)), indent + deeper, RULE, _MESSAGE)
+            yield file, Edit((file.bounds(first)[1], start_of(file, second)), indent, RULE, _MESSAGE)
 
 
 def _obstacle(found: _Backward) -> str | None:
@@ -225,8 +224,5 @@ def _make_scaler(file: ParsedFile, line: str) -> Step:
 
 
 def _autocast(file: ParsedFile, statements: tuple[ast.stmt, ...], head: str) -> Iterator[Step]:
-    start = start_of(file, statements[0])
-    deeper = indent_step(file)
-    yield inserted(file, start, f"{head}{newline_of(file.text)}{indentation(file.text, start)}{deeper}", _MESSAGE, NPU)
-    for line in lines_to_indent(file, statements):
-        yield inserted(file, line, deeper, _MESSAGE)
+    whole = lines_of(file, statements)
+    yield file, Edit(whole, (head, whole), RULE, _MESSAGE, needs=NPU, is_block=True)

@@ -34,7 +34,8 @@ class GroupEdit(Edit, frozen=True):
 
 def plain(edit: GroupEdit, text: str | tuple[Code, ...]) -> Edit:
     """An edit with the text that was settled on."""
-    return Edit(edit.place, text, edit.rule, edit.message, needs=edit.needs, imports=edit.imports)
+    is_block = edit.is_block
+    return Edit(edit.place, text, edit.rule, edit.message, needs=edit.needs, imports=edit.imports, is_block=is_block)
 
 
 # What a codemod does to a file, one thing at a time.

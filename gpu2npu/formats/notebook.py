@@ -7,7 +7,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,7 +64,7 @@ def migrate_notebook(
     installs = install_findings(source, context.project, knowledge) if installing else ()
     found = merged(result.findings, installs)
     findings = [replace(finding, span=_span(finding.span, cells, starts)) for finding in found]
-    of_python = _by_cell(edited.replacements if edited is not None else (), cells)
+    of_python = _by_cell(_cut(program, edited.replacements if edited is not None else ()), cells)
     edits: list[Edit] = []
     for (_, lines), cell, own, skips in zip(sources, cells, of_python, _skips(cells), strict=True):
         other, reported = _beside_python(cell, path, rulebook, context, knowledge, skips)
@@ -133,6 +133,33 @@ def _program(cells: Sequence[Cell]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
+def _cut(program: str, replacements: Iterable[Replacement]) -> Iterator[Replacement]:
+    """The edits of the program with the lines that they change alone, where cells meet in several."""
+    for start, end, new in replacements:
+        at = start
+        olds, news = (text.split(_BETWEEN) for text in (program[start:end], new))
+        for old, wanted in zip(olds, news, strict=True):
+            yield from _narrowed(at, old, wanted)
+            at += len(old) + len(_BETWEEN)
+
+
+def _narrowed(at: int, old: str, new: str) -> Iterator[Replacement]:
+    """An edit without the lines that are the same at its beginning and its end."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    if before == after:
+        return
+    first = _same(before, after)
+    last = _same(before[first:][::-1], after[first:][::-1])
+    start = at + len("".join(before[:first]))
+    changed = "".join(before[first : len(before) - last])
+    yield Replacement(start, start + len(changed), "".join(after[first : len(after) - last]))
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    """The number of lines that two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
 def _by_cell(replacements: Iterable[Replacement], cells: Sequence[Cell]) -> list[list[Replacement]]:
     """The edits of the program, each with the cell that it is in, by offsets in the Python of that."""
     lengths = [len(cell.python or "") for cell in cells]
@@ -144,6 +171,7 @@ def _by_cell(replacements: Iterable[Replacement], cells: Sequence[Cell]) -> list
         if first > length:  # a line below the last, to which the program adds a line end
             found[index].append(Replacement(length, length, "\n" + new.removesuffix("\n")))
         else:
+            new = new if end - starts[index] <= length else new.removesuffix("\n")  # that of the program
             found[index].append(Replacement(first, min(end - starts[index], length), new))
     return found
 

@@ -12,6 +12,7 @@ from gpu2npu.formats.marks import placed, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
+from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import Edit, Found
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -182,10 +183,12 @@ def _scalars(node: Node) -> Iterator[Scalar]:
 
 
 def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
-    result, edited = migrate_python(_PRELUDE + code.strip(), "expression.py", rulebook, context)
+    result, written = migrate_python(_PRELUDE + code.strip(), "expression.py", rulebook, context)
     shift = 1 + len(code) - len(code.lstrip()) - len(_PRELUDE)  # of the dollar, and blanks behind it
+    edited = written if written is None or isinstance(written, Edited) else written.edited
     for node in edited.nodes if edited is not None else ():
-        new = edited.new(node) if edited is not None else ""
+        assert edited is not None
+        new = edited.new(node)
         if node.start >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
             place = scalar.place(node.start + shift), scalar.place(node.end + shift)
             yield Edit(place, new, node.edit.rule, node.edit.message)

@@ -13,7 +13,6 @@ from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import option_marks
 from gpu2npu.engine.rewriting.callees import Argument, Callees
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings
-from gpu2npu.engine.rewriting.removal import without_arguments
 from gpu2npu.engine.rewriting.typed_arguments import TypedArguments, with_number
 from gpu2npu.engine.rewriting.unpacked import UnpackedArguments
 from gpu2npu.engine.strings.texts import StringText
@@ -347,23 +346,11 @@ class Arguments(Callees):
         return shown
 
     def _remove(self, rule: Rule, node: ast.Call, first: int, last: int) -> None:
-        """Take arguments out with the comma that goes with them."""
-        bounds = argument_bounds(self.file, node)
-        cut = without_arguments(self.file, node, bounds, first, last) if bounds is not None else None
-        if bounds is None or cut is None:
-            self.misfit(rule, self.file.bounds(node), last_name(node.func) or "")
-            return
-        replaced, retained = cut
-        edit = Edit(
-            bounds[first],
-            retained,
-            rule.id,
-            rule.why,
-            shown=self.file.bounds(node),
-            replaced=replaced,
-            operation=Operation.DELETE,
-        )
-        self.matches.edits.append(edit)
+        """Take neighbours out of the arguments of a call."""
+        given = arguments(node)
+        place = self.file.bounds(given[first])[0], self.file.bounds(given[last])[1]
+        shown = self.file.bounds(node)
+        self.matches.edits.append(Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE))
 
 
 def _argument_index(given: Sequence[Argument], match: ArgumentMatch) -> int | None:

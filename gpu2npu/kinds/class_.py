@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.definitions import Definitions
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.syntax import Definition, arguments
-from gpu2npu.records import Bounds, Edit, Operation
+from gpu2npu.records import Edit, Operation
 from gpu2npu.rulebook.match import Json, ReferenceMatch
 from gpu2npu.rulebook.rule import Rule
-
-_CLOSE = re.compile(r"[ \t]*,?[ \t]*\)")
-_OPEN = re.compile(r"[ \t]*\([ \t]*\Z")
 
 
 class ClassMatch(ReferenceMatch, frozen=True):
@@ -72,21 +68,5 @@ class _Bases(Definitions):
             start = self.file.bounds(node.bases[0])[0]
             edit = Edit((start, start), f"{code}, ", rule.id, rule.why, shown=(name, bounds[-1][1]), needs=needs)
             return edit if self.file.text[:start].rstrip().endswith("(") else "its first base is not behind the bracket"
-        index = given.index(part)
-        gap = self._gap(node, bounds, index)
-        if gap is None or "#" in self.file.text[gap[0] : gap[1]]:
-            return "more than the base stands between the brackets"
-        shown = name, max(bounds[-1][1], gap[1])
-        return Edit(bounds[index], "", rule.id, rule.why, shown, replaced=gap, operation=Operation.DELETE)
-
-    def _gap(self, node: ast.ClassDef, bounds: list[Bounds], index: int) -> Bounds | None:
-        """The base with the comma that goes with it, or with the brackets where it is alone."""
-        start, end = bounds[index]
-        if index + 1 < len(bounds):
-            return start, bounds[index + 1][0]
-        if index:
-            return bounds[index - 1][1], end
-        name_end = name_bounds(self.file, node)[1]
-        close = _CLOSE.match(self.file.text, end)
-        is_open = _OPEN.match(self.file.text[name_end:start]) is not None
-        return (name_end, close.end()) if close is not None and is_open else None
+        place, shown = bounds[given.index(part)], (name, bounds[-1][1])
+        return Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE)

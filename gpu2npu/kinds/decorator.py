@@ -8,8 +8,8 @@ from typing import ClassVar
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.definitions import Definitions
 from gpu2npu.engine.rewriting.filling import has_effects
-from gpu2npu.python.text.concrete import comments, outer_bounds
-from gpu2npu.python.text.tokens import statement_end
+from gpu2npu.python.text.blocks import next_line
+from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.tree.syntax import Definition, argument_value, arguments
 from gpu2npu.records import Edit, Operation
 from gpu2npu.rulebook.match import Json, ReferenceMatch
@@ -65,13 +65,9 @@ class _Decorators(Definitions):
         given = [argument_value(each) for each in arguments(part)] if isinstance(part, ast.Call) else []
         if any(map(has_effects, given)):
             return "what its arguments call would no longer run"
-        inner, outer = self.file.bounds(part), outer_bounds(self.file, part)
-        start = self.file.text.rindex("@", 0, outer[0])
-        indentation = self.file.indentation(start)
-        line = start - len(indentation), statement_end(self.file.text, outer[1])
-        beside = self.file.text[line[0] : inner[0]] + self.file.text[inner[1] : line[1]]
-        if "#" in beside or comments(self.file, part):
+        inner, end = self.file.bounds(part)
+        start = self.file.text.rindex("@", 0, inner)
+        beside = self.file.text[start:inner] + self.file.text[end : next_line(self.file, end)]
+        if "#" in beside or has_comment(self.file, part):
             return "a comment would be lost"
-        if self.file.line_before(start) != indentation:
-            return "it does not begin a line"
-        return Edit((start, outer[1]), "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)
+        return Edit((start, end), "", rule.id, rule.why, operation=Operation.DELETE)

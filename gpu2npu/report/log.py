@@ -52,9 +52,6 @@ def _entries(outcome: Outcome) -> Iterator[_Entry]:
     for native in outcome.native:
         message = shown(f"CUDA {native.kind.value} {native.api}, which needs an NPU version")
         yield logging.WARNING, f"{native.path}:{native.line}: {message}"
-    ours = [change for file in outcome.files if file.path.endswith(".py") for change in file.changes]
-    nodes = sum(not change.as_text for change in ours)
-    yield logging.DEBUG, f"{nodes} of {counted(len(ours), 'change')} in Python are LibCST's changes of nodes"
     python = sum(file.path.endswith(".py") for file in outcome.files)
     changes = sum(len(file.changes) for file in outcome.files)
     findings = sum(len(file.findings) for file in outcome.files)
@@ -71,11 +68,8 @@ def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
         yield logging.INFO, f"{file.path}: {shown('unchanged')}"
     for change in file.changes:
         place = f"{file_and_cell(file.path, change.span)}:{change.span.start_line}"
-        text = f" (written as text: {change.as_text})" if change.as_text else ""
-        yield (
-            logging.DEBUG,
-            f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {shown(change.message)}{text}",
-        )
+        text = f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {shown(change.message)}"
+        yield logging.DEBUG, text
     for finding in sorted(file.findings, key=lambda finding: (finding.span, finding.rule)):
         place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}"
         yield logging.WARNING, f"{place}: {finding.api}: {shown(finding.message)}"

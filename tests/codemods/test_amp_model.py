@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 SCRIPT = """import torch
 from torch import nn
@@ -100,7 +100,7 @@ def plan(source, model="model"):
 
 
 def after(source, model="model"):
-    return Edited(source, plan(source, model).rewrites["train.py"].edits).text
+    return after_edits(source, plan(source, model).rewrites["train.py"].edits)
 
 
 def test_the_loop_of_a_script():
@@ -160,7 +160,7 @@ for x in load():
 """
     sources = {"a.py": source.encode()}
     plan = plan_codemods(sources, ProjectContext(files=frozenset(sources)), CodemodChoice(amp_model="net"))
-    text = Edited(source, plan.rewrites["a.py"].edits).text
+    text = after_edits(source, plan.rewrites["a.py"].edits)
     assert text.endswith(
         "        loss = net(x).sum()\n        optimizer.zero_grad()\n    scaler.scale(loss).backward()\n"
         "    scaler.step(optimizer)\n    scaler.update()\n"

@@ -7,7 +7,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 CASES = {
     "open": ("x = open(path)", "x = open(mapped(path))"),
@@ -27,7 +27,7 @@ def plan(source):
 
 def after(source):
     rewrite = plan(source).rewrites.get("train.py")
-    return source if rewrite is None else Edited(source, rewrite.edits).text
+    return source if rewrite is None else after_edits(source, rewrite.edits)
 
 
 @pytest.mark.parametrize(("before", "expected"), CASES.values(), ids=CASES)
@@ -89,7 +89,7 @@ def test_a_program_reads_and_writes_where_the_configuration_says(tmp_path, schem
     (tmp_path / "ascend_modelarts_function" / "path_mapping_config.py").write_text(
         f"PATH_MAPPING = {mapping!r}\nCACHE = {str(tmp_path / 'cache')!r}\n"
     )
-    (tmp_path / "train.py").write_text(Edited(source, made.rewrites["train.py"].edits).text)
+    (tmp_path / "train.py").write_text(after_edits(source, made.rewrites["train.py"].edits))
     environment = {"FAKE_OBS": str(tmp_path / "store"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [sys.executable, "train.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

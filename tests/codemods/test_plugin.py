@@ -5,7 +5,7 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 MODEL = "import torch.nn as nn\n\ndef build():\n    return nn.Linear(2, 2)\n"
 MAIN = "import argparse\nfrom model import build\n\nnet = build().to('cuda')\nprint(net)\n"
@@ -14,7 +14,7 @@ MAIN = "import argparse\nfrom model import build\n\nnet = build().to('cuda')\npr
 def migrated(files, version="2.1.0"):
     sources = {path: text.encode() for path, text in files.items()}
     rewrites = plan_codemods(sources, ProjectContext(version, files=frozenset(sources)), DEFAULT_CHOICE).rewrites
-    return {path: Edited(files[path], rewrite.edits).text for path, rewrite in rewrites.items() if rewrite.edits}
+    return {path: after_edits(files[path], rewrite.edits) for path, rewrite in rewrites.items() if rewrite.edits}
 
 
 def test_the_program_imports_the_plugin():

@@ -4,15 +4,15 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
 from gpu2npu.support.verdicts import VerdictKind, verdict
+from tests.codemods.edited import after_edits
 
 
 def migrated(source, version="2.1.0"):
     context = ProjectContext(version=version)
     plan = plan_codemods({"tools/train.py": source.encode()}, context, CodemodChoice(similar=True))
     rewrite = plan.rewrites.get("tools/train.py")
-    return (source if rewrite is None else Edited(source, rewrite.edits).text), rewrite, set(plan.new_files)
+    return (source if rewrite is None else after_edits(source, rewrite.edits)), rewrite, set(plan.new_files)
 
 
 def test_calls_are_replaced_and_the_folder_comes_along():

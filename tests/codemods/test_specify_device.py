@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 GUARDED = """import torch
 
@@ -48,7 +48,7 @@ def after(source, **options):
     plan = plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(**options))
     rewrite = plan.rewrites.get("train.py")
     assert rewrite is None or {edit.rule for edit in rewrite.edits} == {"specify-device"}
-    return source if rewrite is None else Edited(source, rewrite.edits).text
+    return source if rewrite is None else after_edits(source, rewrite.edits)
 
 
 @pytest.mark.parametrize(

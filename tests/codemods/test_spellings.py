@@ -5,14 +5,14 @@ import pytest
 from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 
 def spelled(source, qualified):
     """The name, and the file with the import."""
     file = TrainingProgram.of({"a.py": source.encode()}, ProjectContext()).file("a.py")
     found = spelling(file, qualified)
-    return found.name, Edited(source, found.edits).text
+    return found.name, after_edits(source, found.edits)
 
 
 @pytest.mark.parametrize(

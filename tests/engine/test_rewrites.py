@@ -34,8 +34,9 @@ WRAPPED = edit(
 
 
 def test_rules_migrate_the_code_that_codemods_keep():
+    start = TEXT.index("device = ")
     migrated = migrate(
-        WRAPPED, edit("device = ", ("torch.npu.set_device(0)\n", bounds("device = ")), needs=("torch_npu",))
+        WRAPPED, Edit((start, start), "torch.npu.set_device(0)\n", "data-parallel", "m", needs=("torch_npu",))
     )
     assert migrated.content.decode() == (
         "import torch\nimport torch_npu\nfrom torch import nn\n\n"
@@ -45,7 +46,7 @@ def test_rules_migrate_the_code_that_codemods_keep():
     rows = [(change.span.start_line, change.before, change.after) for change in migrated.changes]
     assert rows == [
         (1, "", "import torch_npu"),
-        (4, "device = ", "torch.npu.set_device(0)\ndevice = "),
+        (4, "", "torch.npu.set_device(0)\n"),
         (4, "'cuda'", "'npu'"),
         (5, "nn.DataParallel(Net()).cuda()", "nn.parallel.DistributedDataParallel(\n    Net().npu()\n)"),
         (6, "cuda", "npu"),
@@ -96,14 +97,14 @@ def test_a_file_that_no_rule_is_for_is_rewritten_all_the_same():
 def test_a_codemod_that_writes_no_python_changes_nothing():
     rewrite = FileRewrite((Edit((4, 5), "2 +", "r", "m"),))
     migrated = migrate_source(b"x = 1\n", "a.py", load_rulebook(), ProjectContext(), rewrite)
-    assert migrated.content is None
-    assert migrated.failure.startswith("the result would not be Python, syntax error at line 1")
+    assert (migrated.content, migrated.changes) == (None, ())
+    assert [(found.rule, found.api) for found in migrated.findings] == [("r", "2 +")]
+    assert "cannot be written here" in migrated.findings[0].message
 
 
 def test_lines_that_move_to_the_right_are_one_change():
-    at = [TEXT.index(word) for word in ("model = ", "x = ")]
-    edits = (Edit((at[0], at[0]), "if first:\n    ", "r", "m"), Edit((at[1], at[1]), "    ", "r", "m"))
-    migrated = migrate(*edits)
+    whole = TEXT.index("model = "), len(TEXT)
+    migrated = migrate(Edit(whole, ("if first:", whole), "r", "m", is_block=True))
     assert migrated.content.decode().endswith(
         "if first:\n    model = nn.DataParallel(Net()).npu()\n    x = torch.ones(3).npu()\n"
     )

@@ -59,7 +59,6 @@ def test_what_the_function_keeps_stays_and_other_rules_apply_in_it(pack: Path, b
     result = migrate(pack, f"import teamlib\nimport torch_npu\n{before}")
     content = result.content.decode() if result.content is not None else None
     assert content == (after and f"import teamlib\nimport torch_npu\n{after}")
-    assert all(change.as_text == "" for change in result.changes)
 
 
 @pytest.mark.parametrize(

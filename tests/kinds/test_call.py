@@ -115,20 +115,20 @@ ARGUMENT = {"id": "arg", "match": {"argument": "engine", "of": "house.Trainer", 
         ({"remove": True}, "Trainer(engine='gpu',)", "Trainer()"),
         ({"remove": True}, "Trainer(\n    1,\n    engine='gpu',\n)", "Trainer(\n    1,\n)"),
         ({"remove": True}, "Trainer(\n    1,\n    engine='gpu'\n)", "Trainer(\n    1\n)"),
-        ({"remove": True}, "Trainer(\n    engine='gpu',\n)", "Trainer(\n)"),
-        ({"remove": True}, "Trainer(\n    engine='gpu')", "Trainer(\n    )"),
-        ({"remove": True}, "Trainer(engine='gpu',\n)", "Trainer(\n)"),
-        ({"remove": True}, "Trainer(engine='gpu'\n  )", "Trainer(\n  )"),
+        ({"remove": True}, "Trainer(\n    engine='gpu',\n)", "Trainer()"),
+        ({"remove": True}, "Trainer(\n    engine='gpu')", "Trainer()"),
+        ({"remove": True}, "Trainer(engine='gpu',\n)", "Trainer()"),
+        ({"remove": True}, "Trainer(engine='gpu'\n  )", "Trainer()"),
         ({"remove": True}, "Trainer(  engine='gpu'  )", "Trainer()"),
-        ({"remove": True}, "Trainer(engine='gpu' \\\n)", "Trainer( \\\n)"),
+        ({"remove": True}, "Trainer(engine='gpu' \\\n)", "Trainer()"),
         ({"remove": True}, "Trainer(engine='gpu'\n  ,)", "Trainer()"),
         ({"remove": True}, "Trainer(\n  engine='gpu'\n  , n=1)", "Trainer(\n  n=1)"),
-        ({"remove": True}, "Trainer(\n  engine='gpu'\n  ,  # c\n  n=1)", "Trainer(\n    # c\n  n=1)"),
-        ({"remove": True}, "Trainer(\n  engine='gpu',\n# c\n  n=1)", "Trainer(\n# c\n  n=1)"),
+        ({"remove": True}, "Trainer(\n  engine='gpu'\n  ,  # c\n  n=1)", "Trainer(\n  # c\n  n=1)"),
+        ({"remove": True}, "Trainer(\n  engine='gpu',\n# c\n  n=1)", "Trainer(\n  # c\n  n=1)"),
         ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu'\n  , n=2)", "Trainer(\n  1,  # a\n  n=2)"),
         ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu'\n  ,)", "Trainer(\n  1,  # a\n  )"),
         ({"remove": True}, "Trainer(1\n  , engine='gpu'  # c\n)", "Trainer(1  # c\n)"),
-        ({"remove": True}, "Trainer(1, engine='gpu'  # c\n  ,)", "Trainer(1  # c\n  ,)"),
+        ({"remove": True}, "Trainer(1, engine='gpu'  # c\n  ,)", "Trainer(1,  # c\n  )"),
         ({"remove": True}, "Trainer(\n  engine='gpu',  # c\n  n=1,\n)", "Trainer(\n  # c\n  n=1,\n)"),
         ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu',  # c\n)", "Trainer(\n  1,  # a\n  # c\n)"),
         ({"remove": True}, "Trainer(\n  1,  # a\n  engine='gpu'\n)", "Trainer(\n  1,  # a\n)"),
@@ -138,6 +138,10 @@ ARGUMENT = {"id": "arg", "match": {"argument": "engine", "of": "house.Trainer", 
         ({"remove": True}, "Trainer(1,  # a\n  engine='gpu')", "Trainer(1,  # a\n  )"),
         ({"remove": True}, "Trainer(1, engine='gpu'  # c\n)", "Trainer(1  # c\n)"),
         ({"remove": True}, "Trainer(\n  # c\n  engine='gpu',\n)", "Trainer(\n  # c\n)"),
+        ({"remove": True}, "Trainer(\n  engine='gpu'  # c\n  , n=1)", "Trainer(\n  # c\n  n=1)"),
+        ({"remove": True}, "Trainer(\n  engine='gpu'\n  # c\n  , n=1)", "Trainer(\n  # c\n  n=1)"),
+        ({"remove": True}, "Trainer(1,  # a\n  engine='gpu'  # c\n  , n=1)", "Trainer(1,  # a\n  # c\n  n=1)"),
+        ({"remove": True}, "Trainer(engine='gpu'  # c\n  ,)", "Trainer(  # c\n  )"),
     ],
 )
 def test_argument_rules(migrate_with, then, call: str, after: str) -> None:
@@ -148,21 +152,6 @@ def test_argument_rules(migrate_with, then, call: str, after: str) -> None:
         assert [change.operation for change in result.changes] == [Operation.DELETE]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "Trainer(\n  engine='gpu'  # c\n  , n=1)",
-        "Trainer(\n  engine='gpu'\n  # c\n  , n=1)",
-        "Trainer(1,  # a\n  engine='gpu'  # c\n  , n=1)",
-        "Trainer(engine='gpu'  # c\n  ,)",
-    ],
-)
-def test_an_argument_whose_comma_stands_behind_a_comment_is_reported(migrate_with, call: str) -> None:
-    result = migrate_with([{**ARGUMENT, "then": {"remove": True}}], f"from house import Trainer\nt = {call}\n")
-    assert (result.content, result.failure) == (None, None)
-    assert [(finding.rule, finding.kind) for finding in result.findings] == [("arg", FindingKind.REVIEW)]
-
-
 def test_neighbouring_arguments_go_together(migrate_with) -> None:
     rules = [
         {"id": name, "match": {"argument": name, "of": "*.run"}, "then": {"remove": True}} for name in ("a", "b", "d")
@@ -170,8 +159,7 @@ def test_neighbouring_arguments_go_together(migrate_with) -> None:
     before = "run(0, a=1, b=2, c=3, d=4)\nrun(a=1, b=2)\n"
     assert text_of(migrate_with(rules, before), before) == "run(0, c=3)\nrun()\n"
     apart = "run(a=1,  # one\n    b=2, c=3)\n"
-    assert migrate_with(rules, apart).content is None
-    assert [finding.rule for finding in migrate_with(rules, apart).findings] == ["a"]
+    assert text_of(migrate_with(rules, apart), apart) == "run(  # one\n    c=3)\n"
 
 
 def test_arguments_by_position_and_the_white_list(migrate_with) -> None:

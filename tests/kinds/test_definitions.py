@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.kinds import decorator
-from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.text.writing import Written
 from gpu2npu.records import FindingKind
 from tests.kinds.conftest import text_of
 
@@ -47,7 +46,7 @@ ENCLOSING = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()"
         (AFTER, "def f():\n    x = lib.start(2)  # go\n    y()\n",
          "def f():\n    x = lib.start(2)  # go\n    lib.npu.warm()\n    y()\n"),
         (AFTER, "lib.start(2)", "lib.start(2)\nlib.npu.warm()"),
-        (AFTER, "lib.start(2); y()\n", "lib.start(2)\nlib.npu.warm(); y()\n"),
+        (AFTER, "lib.start(2); y()\n", "lib.start(2)\nlib.npu.warm()\ny()\n"),
         (FIRST, 'def f():\n    """It."""\n    x = 1\n    if x:\n        lib.start(2)\n',
          'def f():\n    """It."""\n    lib.npu.warm()\n    x = 1\n    if x:\n        lib.start(2)\n'),
         (ENCLOSING, "def f():\n    lib.start(2)\n", "def f():\n    with lib.npu.scope():\n        lib.start(2)\n"),
@@ -94,7 +93,6 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
         (ENCLOSING, "lib.start(2); y()\n", "no line of its own"),
         (AFTER, "for x in lib.start(2):\n    pass\n", "no line of its own"),
         (WRAP, "@(  # me@home\n    other)\nclass A(lib.Model): ...\n", "does not begin a line"),
-        (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n", "between the brackets"),
         (UNDECORATE, "@lib.graph(hook=register())\ndef f(): ...\n", "would no longer run"),
         (UNDECORATE, "@lib.graph(\n    warmup=1,  # once\n)\ndef f(): ...\n", "a comment would be lost"),
         (UNDECORATE, "@lib.graph(3)  # why\ndef f(): ...\n", "a comment would be lost"),
@@ -130,7 +128,7 @@ def test_what_is_added_is_in_the_list_of_changes(migrate_with) -> None:
 
 
 def test_a_result_that_is_not_python_is_a_failure(migrate_with, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decorator, "outer_bounds", PythonFile.bounds)  # leaves the closing parenthesis
+    monkeypatch.setattr(Written, "text", "f(")
     result = migrate_with(
         [{"id": "r", "match": UNDECORATE[0], "then": UNDECORATE[1]}], "import lib\n@(lib.graph)\ndef f(): ...\n"
     )

@@ -70,7 +70,7 @@ def test_what_an_alias_stands_for_is_reported_once(migrate_with) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("{}; y = 1\n", "{}\n{}; y = 1\n"),
+        ("{}; y = 1\n", "{}\n{}\ny = 1\n"),
         ("if x: {}; y = 1\n", "if x: {}; {}; y = 1\n"),
         ("if x:\n    {}\n", "if x:\n    {}\n    {}\n"),
     ],

@@ -130,8 +130,6 @@ def _show(found: Explanation) -> None:
         if change.before:
             click.secho(f"  - {change.before}", fg="red")
         click.secho(f"  + {change.after}", fg="green")
-        if change.as_text:
-            say(f"LibCST does not make this change, it is written as text: {change.as_text}")
     for finding in found.findings:
         rule = click.style(finding.rule, fg="yellow", bold=True)
         say(f"Reported by {rule} ({finding.kind.value}): {finding.message}")

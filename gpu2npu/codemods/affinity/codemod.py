@@ -123,7 +123,7 @@ def _once(steps: Sequence[Step], added: set[str | tuple[Code, ...]]) -> Iterator
 
 
 def _inserts_import(edit: Edit) -> bool:
-    return bool(edit.imports) and edit.extent[0] == edit.extent[1]
+    return bool(edit.imports) and edit.place[0] == edit.place[1]
 
 
 def _replaced(
@@ -217,9 +217,9 @@ def _steps(
     name = f"{spelled.name}.{found.function}" if own else spelled.name
     text = (f"{name}(", *_arguments(file, found, plan), ")")
     yield file, Edit(file.bounds(node), text, kind.id, kind.message)
-    for line, statement in zip(plan.lines, plan.deleted, strict=True):
+    for statement in plan.deleted:
         message = f"Part of what {name} computes."
-        yield file, Edit(file.bounds(statement), "", kind.id, message, replaced=line, operation=Operation.DELETE)
+        yield file, Edit(file.bounds(statement), "", kind.id, message, operation=Operation.DELETE)
 
 
 def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[Code]:

@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from gpu2npu.codemods.affinity.kind import FusedMatch
 from gpu2npu.codemods.affinity.reading import TermReader, Within
-from gpu2npu.python.text.blocks import begins_line, line_start, next_line, same_line
+from gpu2npu.python.text.blocks import begins_line, same_line
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
-from gpu2npu.records import Bounds
 
 # Expressions that give the same value wherever they stand, as long as their names do.
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -22,11 +21,10 @@ _SIZES = frozenset({"size", "dim"})
 
 
 class Planned(Struct, frozen=True):
-    """The expressions that the new call repeats, and the statements to take out, with their lines."""
+    """The expressions that the new call repeats, and the statements to take out."""
 
     arguments: tuple[ast.expr, ...]
     deleted: tuple[ast.stmt, ...]
-    lines: tuple[Bounds, ...]
 
 
 def planned(reading: TermReader, node: ast.expr, match: FusedMatch) -> Planned | None:
@@ -66,8 +64,7 @@ class _Planning(Struct, frozen=True, eq=False):
             return None
         if any(self._is_moved(each) for each in arguments) and any(self._between(deleted, [*deleted, self.statement])):
             return None
-        lines = tuple(self._lines(each) for each in deleted)
-        return Planned(arguments, tuple(deleted), lines)
+        return Planned(arguments, tuple(deleted))
 
     def _can_go(self, statement: ast.stmt) -> bool:
         """Return whether an assignment stands on lines of its own."""
@@ -83,10 +80,6 @@ class _Planning(Struct, frozen=True, eq=False):
         """Return whether an expression of other code is evaluated later than before."""
         moved = self.reading.file.statement(node) is not self.statement
         return moved and any(not isinstance(part, _PLAIN) for part in ast.walk(node))
-
-    def _lines(self, statement: ast.stmt) -> Bounds:
-        start, end = self.reading.file.bounds(statement)
-        return line_start(self.reading.file, start), next_line(self.reading.file, end)
 
     def _arguments(self, deleted: Collection[ast.stmt]) -> tuple[ast.expr, ...] | None:
         found: list[ast.expr] = []

@@ -12,7 +12,6 @@ from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import spelling
-from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.literals import LiteralError, literals
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import FORS, argument_keyword, argument_value, arguments, last_name, string_value
@@ -207,15 +206,7 @@ def _in_set_device(file: ParsedFile, node: ast.AST) -> bool:
 
 def _without(file: ParsedFile, call: ast.Call, index: int) -> Step:
     """The call without one of its arguments."""
-    spans = argument_bounds(file, call) or [file.bounds(given) for given in arguments(call)]
-    start, end = spans[index]
-    if index:
-        start = spans[index - 1][1]
-    elif len(spans) > 1:
-        end = spans[1][0]
-    else:
-        end = file.bounds(call)[1] - 1
-    return span_removed(file, start, end, _MESSAGE)
+    return span_removed(file, *file.bounds(arguments(call)[index]), _MESSAGE)
 
 
 def _other_card(file: ParsedFile, node: ast.AST, own: str) -> Step:

@@ -6,9 +6,9 @@ import ast
 
 from gpu2npu.codemods.concern import DATA_PARALLEL
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.codemods.spellings import RULE, Spelling, line_end, spelling
+from gpu2npu.codemods.spellings import RULE, Spelling, spelling
+from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.live_names import LiveName, live_names
-from gpu2npu.python.text.blocks import line_start, same_line
 from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import dotted_name, import_module
 from gpu2npu.records import Edit
@@ -62,23 +62,9 @@ def _import_of(file: ParsedFile, node: ast.AST) -> Imported | None:
 
 def _taken_out(file: ParsedFile, binding: Imported) -> Edit:
     """The import without the name, or nothing in its place if it was the only one."""
-    aliases = binding.statement.names
-    index = aliases.index(binding.alias)
-    start, end = file.bounds(binding.alias)
-    if len(aliases) == 1:
-        start, end = _whole_line(file, binding.statement)
-    elif index + 1 < len(aliases):
-        end = file.bounds(aliases[index + 1])[0]
-    else:
-        start = file.bounds(aliases[index - 1])[1]
-    return Edit((start, end), "", RULE, _MESSAGE)
-
-
-def _whole_line(file: ParsedFile, statement: ast.stmt) -> tuple[int, int]:
-    start, end = file.bounds(statement)
-    return (
-        (line_start(file, start), line_end(file, statement)) if len(same_line(file, statement)) == 1 else (start, end)
-    )
+    if len(binding.statement.names) == 1:
+        return removal(file, binding.statement, RULE, _MESSAGE)
+    return Edit(file.bounds(binding.alias), "", RULE, _MESSAGE)
 
 
 def is_data_parallel(file: ParsedFile, node: ast.AST) -> bool:

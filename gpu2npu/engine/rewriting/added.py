@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.engine.code_matching import Matched
+from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
@@ -24,7 +25,6 @@ def added(
     index = block.index(statement)
     if file.line_before(start) != indentation:
         return None
-    text = f"with {code}:{file.newline}{indentation}    " if add.place == "around" else code
     if add.place == "around" and (hasattr(statement, "body") or _is_within(file, statement, code)):
         return Edit((start, start), "", rule.id, rule.why) if not hasattr(statement, "body") else None
     if add.place == "around" and line_end == end and index + 1 < len(block):  # a(); b(), which would be within as well
@@ -37,6 +37,9 @@ def added(
         text = f"{indentation}{code}{file.newline}" if is_line else f"{file.newline}{indentation}{code}"
     elif add.place != "around":
         text = f"{code}{file.newline}{indentation}"
+    else:
+        whole = lines_of(file, (statement,))
+        return Edit(whole, (f"with {code}:", whole), rule.id, rule.why, needs=needs, is_block=True)
     neighbours = block[max(index - 1, 0) : index + 2]
     known = any(file.code(each) == code for each in neighbours)
     return Edit((start, start), "" if known else text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)

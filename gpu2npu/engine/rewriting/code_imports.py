@@ -230,18 +230,13 @@ class CodeImports:
             yield from self._without(statement, dict(sorted(found)))
 
     def _without(self, statement: Import, unused: Mapping[int, Rule]) -> Iterator[Edit]:
-        """The edits that take names out of an import statement, by their index; an edit for each run of neighbours."""
-        places = [self.file.bounds(alias) for alias in statement.names]
-        if len(unused) == len(places):
+        """The edits that take names out of an import statement, by their index."""
+        if len(unused) == len(statement.names):
             yield removal(self.file, statement, unused[0].id, _WHY)
             return
-        for first, rule in unused.items():
-            if first - 1 in unused:
-                continue
-            last = next(index for index in range(first, len(places)) if index + 1 not in unused)
-            place = places[first][0], places[last][1]
-            gap = (place[0], places[last + 1][0]) if last + 1 < len(places) else (places[first - 1][1], place[1])
-            yield Edit(place, "", rule.id, _WHY, shown=self.file.bounds(statement), replaced=gap)
+        for index, rule in unused.items():
+            place, shown = self.file.bounds(statement.names[index]), self.file.bounds(statement)
+            yield Edit(place, "", rule.id, _WHY, shown)
 
 
 def respelled(piece: Piece, spelled: Mapping[str, str]) -> Piece:

@@ -58,8 +58,7 @@ def transformed(function: str, node: ast.Call, names: Names, scope: Scope, relea
     import libcst as cst
 
     from gpu2npu.python.text.changes import parts_of
-    from gpu2npu.python.text.statements import Fragment
-    from gpu2npu.python.text.writing import FragmentNodes
+    from gpu2npu.python.text.statements import Fragment, FragmentNodes
 
     file = names.file
     start, end = file.bounds(node)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from gpu2npu.python.text.literals import LiteralError, literals
 from gpu2npu.python.text.offsets import indentation, line_before
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
@@ -93,34 +92,16 @@ def _last_block(statement: ast.AST) -> list[ast.stmt] | None:
     return inner[-1] if inner else None
 
 
-def lines_between(file: PythonFile, start: int, end: int) -> Iterator[int]:
-    """The offsets of the lines that begin behind `start` and before `end`."""
-    line = file.lines.span(start, start).end_line
-    while line < len(file.lines.starts) and file.lines.starts[line] < end:
-        yield file.lines.starts[line]
-        line += 1
-
-
-def lines_to_indent(file: PythonFile, statements: Sequence[ast.stmt]) -> Iterator[int]:
-    """The starts of the lines of some statements of a block, but the first: neither blank ones nor those in strings."""
-    start, end = start_of(file, statements[0]), line_below(file, statements[-1])
-    strings = [span for node in walk(*statements) for span in _long_strings(file, node)]
-    for line in lines_between(file, start, end):
-        blank = not file.text[line : next_line(file, line + 1)].strip()
-        if not blank and not any(first < line < last for first, last in strings):
-            yield line
-
-
-def _long_strings(file: PythonFile, node: ast.AST) -> Iterator[tuple[int, int]]:
-    """From where to where the literals of a string reach that go over several lines."""
-    if not isinstance(node, (ast.Constant, ast.JoinedStr)) or node.lineno == node.end_lineno:
-        return
-    bounds = file.bounds(node)
-    try:
-        found = [(literal.start, literal.end) for literal in literals(file.text, *bounds)]
-    except LiteralError:
-        found = [bounds]
-    yield from ((start, end) for start, end in found if "\n" in file.text[start:end])
+def lines_of(file: PythonFile, statements: Sequence[ast.stmt]) -> tuple[int, int]:
+    """The offsets of the first of the lines of some statements, and of the one below the last; those of the statements
+    themselves where others share these lines."""
+    first, last = statements[0], statements[-1]
+    start, end = start_of(file, first), file.bounds(last)[1]
+    before, after = same_line(file, first)[0], same_line(file, last)[-1]
+    return (
+        line_start(file, start) if before is first else start,
+        line_below(file, last) if after is last else end,
+    )
 
 
 def indent_step(file: PythonFile) -> str:

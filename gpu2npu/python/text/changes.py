@@ -18,6 +18,7 @@ _NEWLINE = re.compile(r"[\r\n]")
 _SPACE = cst.SimpleWhitespace(" ")
 _EMPTY = cst.Module([])
 _NOTHING = cst.SimpleWhitespace("")
+_DEFAULT = cst.MaybeSentinel.DEFAULT
 
 
 class NotCodeError(ValueError):
@@ -44,14 +45,16 @@ _new = lru_cache(maxsize=256)(module)
 
 def lines(*texts: str) -> str:
     """New lines, which are statements of one block."""
-    code = []
     for text in texts:
-        indented = text.lstrip("\r\n")[:1] in (" ", "\t")
-        head = "if 0:\n" if indented else ""
-        if _new(head + text).code != head + text:  # a last line that ends with \\r
-            raise NotCodeError("LibCST writes it otherwise")
-        code.append(text)
-    return "".join(code)
+        statements(text)
+    return "".join(texts)
+
+
+def statements(code: str) -> Sequence[Any]:
+    """Parse lines of one block, which may be indented."""
+    is_indented = code.lstrip("\r\n")[:1] in (" ", "\t")
+    found = _new(f"if 0:\n{code}" if is_indented else code).body
+    return found[0].body.body if is_indented else found  # type: ignore
 
 
 def template(pieces: Sequence[str | Bounds]) -> tuple[str, list[Bounds]]:
@@ -150,6 +153,32 @@ class _Filling(cst.CSTTransformer):
         return part.with_changes(lpar=[*updated_node.lpar, *part.lpar], rpar=[*part.rpar, *updated_node.rpar])
 
 
+def code_of(node: Any, level: int, module: cst.Module, indent: str) -> str:
+    """The code of an expression, argument or small statement of a block, without its outer parentheses."""
+    if isinstance(node, cst.BaseExpression):
+        node = _inside(node, level)
+    elif isinstance(node, cst.ClassDef):  # its name and bases
+        empty = cst.SimpleStatementSuite([cst.Pass()])
+        head = cst.ClassDef(node.name, empty, node.bases, node.keywords, lpar=node.lpar, rpar=node.rpar)
+        return module.code_for_node(head).strip().removeprefix("class ").removesuffix(": pass")
+    elif hasattr(node, "semicolon"):
+        node = node.with_changes(semicolon=_DEFAULT)
+    elif hasattr(node, "comma"):
+        node = node.with_changes(comma=_DEFAULT)
+    code = module.code_for_node(node)
+    if not indent or not _NEWLINE.search(code):
+        return code
+    # Where its lines begin depends on the block that it is in.
+    call = cst.Call(cst.Name("f"), [node]) if isinstance(node, cst.Arg) else node
+    statement = cst.Expr(call) if isinstance(call, cst.BaseExpression) else call
+    line: Any = statement if isinstance(node, cst.BaseCompoundStatement) else cst.SimpleStatementLine([statement])
+    body = cst.IndentedBlock([line], indent=indent)
+    whole = module.with_changes(header=[], body=[cst.If(cst.Name("x"), body)], footer=[]).code
+    start = whole.index(indent) + len(indent)
+    text = whole[start:].removesuffix(module.default_newline)
+    return text[2:-1] if isinstance(node, cst.Arg) else text
+
+
 # Changes.
 
 
@@ -175,57 +204,114 @@ def owner(old: cst.Attribute) -> Any:
     return old.value
 
 
-def removed(old: Any) -> Any:
-    """Nothing in the place of an element or a small statement."""
-    return cst.RemoveFromParent()
-
-
-def followed_by(gap: str, is_last: bool, indent: str) -> Change:
-    """An argument with another comma and white space behind it, up to the next or to the bracket."""
-    found = arguments(f"a{gap}{'' if is_last else 'b'}", indent)[0]
-    return lambda old: old.with_changes(comma=found.comma, whitespace_after_arg=found.whitespace_after_arg)
-
-
-def opened_by(gap: str, is_empty: bool, indent: str) -> Change:
-    """A call, or a class with bases, with other white space behind its opening bracket; a class without bases has no
-    brackets."""
-    found = expression(f"f({gap}{'' if is_empty else 'b'})", indent)
-    if not isinstance(found, cst.Call):
-        raise NotCodeError(f"no white space: {gap}")
-    space = found.whitespace_before_args
+def without(gone: Set[Any]) -> Change:
+    """A call, a class with bases, an import or a `with` without some of what it lists. Their commas go with them, and
+    comments beside them stay; a class that lists nothing more has no brackets."""
 
     def change(old: Any) -> Any:
-        if isinstance(old, cst.Call):
-            return old.with_changes(whitespace_before_args=space)
-        if not old.bases and not old.keywords:
-            return old.with_changes(lpar=cst.MaybeSentinel.DEFAULT, rpar=cst.MaybeSentinel.DEFAULT)
-        return old.with_changes(lpar=old.lpar.with_changes(whitespace_after=space))
+        row, (opening, closing) = listed(old), _brackets(old)
+        left: list[Any] = []
+        index = 0
+        while index < len(row):
+            index, first = index + 1, index
+            if row[first] not in gone:
+                left.append(row[first])
+                continue
+            while index < len(row) and row[index] in gone:
+                index += 1
+            is_last = index == len(row)
+            before = left[-1].comma.whitespace_after if left else opening
+            behind = [space for each in row[first:index] for space in _spaces_behind(each)]
+            behind += [closing] if is_last else []
+            comments = [line for space in behind for line in _comments(space)]
+            if not comments and not (is_last and _comments(before)):
+                if is_last:
+                    opening, closing = (opening, closing) if left else (_NOTHING, _NOTHING)
+                    left[-1:] = [each.with_changes(comma=row[-1].comma) for each in left[-1:]]
+                continue
+            space = _joined(before, behind)
+            closing = _NOTHING if is_last else closing
+            if not left:
+                opening = space
+            elif not is_last or isinstance(before, cst.ParenthesizedWhitespace) or row[-1].comma is not _DEFAULT:
+                comma = left[-1].comma if isinstance(before, cst.ParenthesizedWhitespace) else cst.Comma()
+                left[-1] = left[-1].with_changes(comma=comma.with_changes(whitespace_after=space))
+            else:
+                left[-1], closing = left[-1].with_changes(comma=_DEFAULT), space
+        return _listing(old, left, opening, closing)
 
     return change
 
 
-def without(name: str, gone: Set[int]) -> Change:
-    """A node without some elements of a list, by their index; the last one ends as the last one did."""
-
-    def change(old: Any) -> Any:
-        row = getattr(old, name)
-        left = [each for index, each in enumerate(row) if index not in gone]
-        if left and len(row) - 1 in gone:
-            left[-1] = left[-1].with_changes(comma=row[-1].comma)
-        return old.with_changes(**{name: left})
-
-    return change
+def listed(old: Any) -> Sequence[Any]:
+    """The elements of a call, a class, an import or a `with`; none for the star of an import."""
+    if isinstance(old, cst.ClassDef):
+        return [*old.bases, *old.keywords]
+    found = old.args if isinstance(old, cst.Call) else old.items if isinstance(old, cst.With) else old.names
+    return () if isinstance(found, cst.ImportStar) else found
 
 
-def without_decorators(gone: Set[int]) -> Change:
-    """A definition without some of its decorators, by their index; the lines above each stay."""
+def _brackets(old: Any) -> tuple[Any, Any]:
+    """The white space behind the opening bracket and before the closing one."""
+    if isinstance(old, cst.Call):
+        return old.whitespace_before_args, old.args[-1].whitespace_after_arg
+    if not isinstance(getattr(old, "lpar", None), cst.LeftParen):
+        return _NOTHING, _NOTHING
+    return old.lpar.whitespace_after, old.rpar.whitespace_before
+
+
+def _listing(old: Any, row: Sequence[Any], opening: Any, closing: Any) -> Any:
+    """A node that lists other elements, with white space at its brackets."""
+    if isinstance(old, cst.Call):
+        row = [*row[:-1], *(each.with_changes(whitespace_after_arg=closing) for each in row[-1:])]
+        return old.with_changes(args=row, whitespace_before_args=opening)
+    if isinstance(old, cst.ClassDef):
+        bases = [each for each in row if any(each.value is base.value for base in old.bases)]
+        new = old.with_changes(bases=bases, keywords=row[len(bases) :])
+        if not row and not _comments(opening):
+            return new.with_changes(lpar=_DEFAULT, rpar=_DEFAULT)
+    else:
+        new = old.with_changes(**{"items" if isinstance(old, cst.With) else "names": row})
+    if not isinstance(getattr(new, "lpar", None), cst.LeftParen):
+        return new
+    lpar, rpar = old.lpar.with_changes(whitespace_after=opening), old.rpar.with_changes(whitespace_before=closing)
+    return new.with_changes(lpar=lpar, rpar=rpar)
+
+
+def _spaces_behind(element: Any) -> list[Any]:
+    """The white space beside the comma of an element."""
+    comma = element.comma
+    return [comma.whitespace_before, comma.whitespace_after] if isinstance(comma, cst.Comma) else []
+
+
+def _comments(space: Any) -> list[cst.EmptyLine]:
+    """The comments in white space, as lines of their own."""
+    if not isinstance(space, cst.ParenthesizedWhitespace):
+        return []
+    first = space.first_line.comment
+    above = [cst.EmptyLine(indent=space.indent, whitespace=space.last_line, comment=first)] if first else []
+    return [*above, *(line for line in space.empty_lines if line.comment)]
+
+
+def _joined(before: Any, behind: Sequence[Any]) -> Any:
+    """White space with the comments of further one, which ends as the last of that does."""
+    spaces = [each for each in (before, *behind) if isinstance(each, cst.ParenthesizedWhitespace)]
+    first, *others = spaces
+    lines = [line for space in others for line in _comments(space)]
+    lines = [line.with_changes(indent=first.indent, whitespace=first.last_line) for line in lines]
+    last = spaces[-1]
+    return first.with_changes(empty_lines=[*first.empty_lines, *lines], indent=last.indent, last_line=last.last_line)
+
+
+def without_decorators(gone: Set[Any]) -> Change:
+    """A definition without some of its decorators; the lines above each stay."""
 
     def change(old: Any) -> Any:
         left: list[cst.Decorator] = []
         above: list[cst.EmptyLine] = []
-        for index, each in enumerate(old.decorators):
+        for each in old.decorators:
             above += each.leading_lines
-            if index not in gone:
+            if each not in gone:
                 left.append(each.with_changes(leading_lines=above))
                 above = []
         return old.with_changes(decorators=left, lines_after_decorators=[*above, *old.lines_after_decorators])
@@ -237,20 +323,6 @@ def instead(kind: type, code: str, indent: str) -> Change:
     """Other elements in the place of one."""
     new = elements(kind, code, indent)
     return lambda old: cst.FlattenSentinel([*new[:-1], new[-1].with_changes(**_ending(old))])
-
-
-def lines_instead(code: str, indent: str) -> Change:
-    """Lines of statements in the place of a line with one."""
-    found = _new(f"if 0:\n{indent}{code}" if indent else code).body
-    new = found[0].body.body if indent and isinstance(found[0], cst.If) else found
-
-    def change(old: cst.SimpleStatementLine) -> Any:
-        if len(old.body) != 1:
-            raise NotCodeError("several lines in the place of a part of one")
-        row = [new[0].with_changes(leading_lines=old.leading_lines), *new[1:]]
-        return cst.FlattenSentinel([*row[:-1], row[-1].with_changes(trailing_whitespace=old.trailing_whitespace)])
-
-    return change
 
 
 def beside(kind: type, code: str, is_behind: bool) -> Change:
@@ -272,6 +344,8 @@ def beside(kind: type, code: str, is_behind: bool) -> Change:
 def argument_behind(code: str, indent: str) -> Change:
     """An argument with code behind its value, or with further arguments behind it."""
     first, *others = arguments(f"_gpu2npu_0_{code}", indent)
+    if first.keyword is not None:  # the code is not behind a value
+        raise NotCodeError(f"no arguments: {code}")
 
     def change(old: cst.Arg) -> Any:
         value = first.value.visit(_Filling([old.value]))
@@ -279,6 +353,14 @@ def argument_behind(code: str, indent: str) -> Change:
         return cst.FlattenSentinel([*row[:-1], row[-1].with_changes(**_ending(old))])
 
     return change
+
+
+def named(keyword: str | None) -> Change:
+    """An argument with a keyword, or without one."""
+    if keyword is None:
+        return lambda old: old.with_changes(keyword=None, equal=_DEFAULT)
+    equal = cst.AssignEqual(whitespace_before=_NOTHING, whitespace_after=_NOTHING)
+    return lambda old: old.with_changes(keyword=cst.Name(keyword), equal=equal)
 
 
 def renamed_alias(code: str) -> Change:
@@ -312,59 +394,3 @@ def _between(old: Any) -> dict[str, Any]:
     if isinstance(old, cst.BaseSmallStatement):
         return {**found, "semicolon": cst.Semicolon(whitespace_after=_SPACE)}
     return {**found, "comma": cst.Comma(whitespace_after=_SPACE)}
-
-
-# Blocks.
-
-
-def in_fragment(whole: cst.Module, indent: str | None, change: Change) -> cst.Module:
-    """A module whose statements, or those of its only block, are changed together."""
-    if not indent:
-        return whole.with_changes(body=change(whole.body))
-    outer = whole.body[0]
-    assert isinstance(outer, cst.If)
-    return whole.with_changes(body=[outer.with_changes(body=outer.body.with_changes(body=change(outer.body.body)))])
-
-
-def enclosed(head: str, outer: str) -> Change:
-    """The head of a compound statement around statements; its code ends with the indentation of its block."""
-    code, _, inner = head.rpartition("\n")
-    compound = _new(f"{code.rstrip()}\n pass").body[0]
-
-    def change(old: Sequence[Any]) -> Sequence[Any]:
-        first, *others = old
-        body = [first.with_changes(leading_lines=[]), *others]
-        block = cst.IndentedBlock(body, indent=inner[len(outer) :])
-        return [compound.with_changes(leading_lines=first.leading_lines, body=block)]
-
-    return change
-
-
-def unwrapped(old: Any) -> Any:
-    """The statements of a block in the place of the compound statement around them."""
-    first, *others = old.body.body
-    above = [*old.leading_lines, *first.leading_lines]
-    return cst.FlattenSentinel([first.with_changes(leading_lines=above), *others])
-
-
-def lines_before(code: str) -> Change:
-    """A statement with further lines above it, and below its comments."""
-    new = _statements(code)
-
-    def change(old: Any) -> Any:
-        first, *others = new
-        first = first.with_changes(leading_lines=[*old.leading_lines, *first.leading_lines])
-        return cst.FlattenSentinel([first, *others, old.with_changes(leading_lines=[])])
-
-    return change
-
-
-def lines_behind(code: str) -> Change:
-    """A statement with further lines below it."""
-    new = _statements(code)
-    return lambda old: cst.FlattenSentinel([old, *new])
-
-
-def _statements(code: str) -> Sequence[Any]:
-    found = _new(f"if 0:\n{code}" if code.lstrip("\r\n")[:1] in (" ", "\t") else code).body
-    return found[0].body.body if isinstance(found[0], cst.If) and code[:1] in (" ", "\t") else found

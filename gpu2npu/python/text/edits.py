@@ -55,11 +55,11 @@ class EditNode(Struct, frozen=True, eq=False):
 
     @property
     def start(self) -> int:
-        return self.edit.extent[0]
+        return self.edit.place[0]
 
     @property
     def end(self) -> int:
-        return self.edit.extent[1]
+        return self.edit.place[1]
 
     def in_piece(self, index: int) -> list[EditNode]:
         """The edits inside of the piece with an index, which is a part of what the edit replaces."""
@@ -72,7 +72,7 @@ class EditNode(Struct, frozen=True, eq=False):
 
     def keeps(self, piece: Bounds) -> bool:
         """Return whether a piece of the source lies in what the edit replaces."""
-        return holds(self.edit.extent, piece)
+        return holds(self.edit.place, piece)
 
 
 class Edited:
@@ -90,6 +90,11 @@ class Edited:
         return self._row.nodes
 
     @property
+    def takes_out(self) -> bool:
+        """Return whether an edit takes code out."""
+        return "" in [edit.text for edit in self._edits]
+
+    @property
     def text(self) -> str:
         """The text after the edits."""
         return self.spliced(0, len(self.source), self._row.nodes)
@@ -102,7 +107,17 @@ class Edited:
     def made(self) -> Iterator[tuple[Edit, Edit | None]]:
         """The edits that are made, each with the outermost one that it is in, if any."""
         for node in self._row.nodes:
-            yield node.edit, None
+            if node.inside.nodes:
+                yield from self._made(node)
+            else:
+                yield node.edit, None
+
+    def _made(self, node: EditNode) -> Iterator[tuple[Edit, Edit | None]]:
+        yield node.edit, None
+        if node.edit.is_block:  # what is in the statements is not in the head that they get or lose
+            for inner in node.in_piece(len(node.edit.pieces) - 1):
+                yield from self._made(inner)
+        else:
             yield from ((edit, node.edit) for edit in self._made_inside(node))
 
     def between(self, start: int, end: int) -> str:
@@ -113,18 +128,14 @@ class Edited:
         inside = row.within(start, end)
         return self.spliced(start, end, [node for node in inside if start < node.end and node.start < end])
 
-    def written(self, edit: Edit, end: int) -> str:
-        """The new text of an edit that is made, and what stands now from there to an offset in the source, without
-        insertions there."""
+    def written(self, edit: Edit) -> str:
+        """The new text of an edit that is made."""
         row = self._row
-        while (index := next((index for index, node in enumerate(row.nodes) if node.edit is edit), None)) is None:
-            outer = row.enclosing(*edit.extent)
+        while (node := next((node for node in row.nodes if node.edit is edit), None)) is None:
+            outer = row.enclosing(*edit.place)
             assert outer is not None
             row = outer.inside
-        node, *after = row.nodes[index:]
-        return self.new(node) + self.spliced(
-            node.end, end, [other for other in after if other.start < end and other.end <= end]
-        )
+        return self.new(node)
 
     def new(self, node: EditNode) -> str:
         parts = []
@@ -139,8 +150,8 @@ class Edited:
 
     def _moved(self, edit: Edit, piece: Bounds) -> Edited:
         """A piece of code that an edit has from elsewhere, where its rule put something else."""
-        inside = [other for other in self._edits if holds(piece, other.extent)]
-        return Edited(self.source, [other for other in inside if (other.extent, other.rule) != (piece, edit.rule)])
+        inside = [other for other in self._edits if holds(piece, other.place)]
+        return Edited(self.source, [other for other in inside if (other.place, other.rule) != (piece, edit.rule)])
 
     def _made_inside(self, node: EditNode) -> Iterator[Edit]:
         for index, piece in enumerate(node.edit.pieces):
@@ -160,34 +171,35 @@ class Edited:
 
 def conflict(one: Edit, other: Edit) -> bool:
     """Return whether two edits cannot both be made: they want the same characters, and neither keeps the other's."""
-    if one.extent[0] >= other.extent[1] or other.extent[0] >= one.extent[1]:
+    if one.place[0] >= other.place[1] or other.place[0] >= one.place[1]:
         return False
     return not (_keeps(one, other) or _keeps(other, one))
 
 
 def _keeps(outer: Edit, inner: Edit) -> bool:
     retained = (piece for piece in outer.pieces if not isinstance(piece, str))
-    return outer.extent != inner.extent and any(holds(piece, inner.extent) for piece in retained)
+    is_outer = outer.place != inner.place or outer.is_block > inner.is_block
+    return is_outer and any(holds(piece, inner.place) for piece in retained)
 
 
 def _nested(edits: Sequence[Edit]) -> _Row:
     """The edits as a tree, without those that are refused."""
     ranks: dict[int, int] = {}
-    first: dict[Bounds, Edit] = {}
+    first: dict[tuple[Bounds, bool], Edit] = {}
     left: list[Edit] = []
     for rank, edit in enumerate(edits):
         ranks[id(edit)] = rank
-        start, end = edit.extent
-        if start == end or first.setdefault(edit.extent, edit) is edit:
+        start, end = edit.place
+        if start == end or first.setdefault((edit.place, edit.is_block), edit) is edit:
             left.append(edit)
-    left.sort(key=lambda edit: (edit.extent[0], edit.extent[0] != edit.extent[1], -edit.extent[1]))
+    left.sort(key=lambda edit: (edit.place[0], edit.place[0] != edit.place[1], -edit.place[1], not edit.is_block))
     while (crossing := _crossing(left)) is not None:
         refused = max(crossing, key=lambda edit: ranks[id(edit)])
         left = [edit for edit in left if edit is not refused]
     top = _Row()
     stack: list[EditNode] = []
     for edit in left:
-        while stack and stack[-1].end <= edit.extent[0]:
+        while stack and stack[-1].end <= edit.place[0]:
             stack.pop()
         node = EditNode(edit)
         (stack[-1].inside if stack else top).add(node)
@@ -199,9 +211,9 @@ def _crossing(edits: Sequence[Edit]) -> tuple[Edit, Edit] | None:
     """Two edits, of some that are sorted by where they begin, of which the one ends within the other."""
     stack: list[Edit] = []
     for edit in edits:
-        while stack and stack[-1].extent[1] <= edit.extent[0]:
+        while stack and stack[-1].place[1] <= edit.place[0]:
             stack.pop()
-        if stack and edit.extent[1] > stack[-1].extent[1]:
+        if stack and edit.place[1] > stack[-1].place[1]:
             return stack[-1], edit
         stack.append(edit)
     return None

@@ -1,4 +1,7 @@
-"""The fragments of a file that are rewritten alone: a line of small statements, or the head of a compound statement."""
+"""The fragments of a file that are rewritten alone: a line of small statements, or the head of a compound statement.
+
+This module imports LibCST, as `writing` does.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,24 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from gpu2npu.python.text.blocks import is_elif
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from gpu2npu.python.text import changes
+from gpu2npu.python.text.blocks import is_elif, line_below
 from gpu2npu.python.text.edits import Edited, EditNode
-from gpu2npu.python.text.offsets import Lines
+from gpu2npu.python.text.offsets import Lines, holds, line_before
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import DEFINITIONS
+from gpu2npu.records import Bounds
 
 _REST = re.compile(r"(?:[ \t\f;]|\\\r?\n)*(?:#[^\r\n]*)?(?:\r\n?|\n)?")
 _WORD = re.compile(r"\w*")
+# What is in a list, with a comma or a semicolon behind it.
+_ELEMENTS = (cst.Arg, cst.ImportAlias, cst.Param, cst.BaseSmallStatement)
 # What a clause cannot do without.
 _NEEDS = {"elif": "if 0", "except": "try"}
 
@@ -43,11 +53,12 @@ class Statements:
         self.file = file
         self.text = file.text
         self.lines: Lines = file.lines
+        self._ends: dict[Any, int] = {}  # of compound statements
 
     def fragment(self, start: int, end: int) -> Fragment:
         """The smallest fragment that holds what is between two offsets."""
         block: Sequence[Any] = self.file.tree.body
-        outer = Fragment(0, len(self.text))
+        outer: tuple[Any, Any] | None = None
         while True:
             first = bisect_right(block, start, key=self.begin) - 1
             last = bisect_right(block, max(start, end - 1), key=self.begin) - 1
@@ -55,15 +66,17 @@ class Statements:
             if last < 0 or (start >= (past := self._end(block[last])) and not self._ends_text(past, start)):
                 indent = self._indent(block[0])
                 is_line = start == end and indent is not None and self.lines.starts[self._number(start)] == start
-                return Fragment(start, end, indent=indent, is_empty=True) if is_line or start == end else outer
+                if is_line or start == end:
+                    return Fragment(start, end, indent=indent, is_empty=True)
+                return self._whole(outer)
             if start < self.begin(block[max(first, 0)]) or end > self._end(block[last]):
-                return outer
-            outer = self._whole(block[max(first, 0)], block[last])
+                return self._whole(outer)
+            outer = block[max(first, 0)], block[last]
             if first != last or not isinstance(getattr(block[last], "body", getattr(block[last], "cases", None)), list):
-                return outer
+                return self._whole(outer)
             found = self._inner(block[last], start, end)
             if found is None or isinstance(found, Fragment):
-                return found or outer
+                return found or self._whole(outer)
             block = found
 
     def _ends_text(self, past: int, start: int) -> bool:
@@ -101,7 +114,10 @@ class Statements:
     def _lineno(node: Any) -> int:
         return int(_first(node).lineno)
 
-    def _whole(self, first: Any, last: Any) -> Fragment:
+    def _whole(self, statements: tuple[Any, Any] | None) -> Fragment:
+        if statements is None:
+            return Fragment(0, len(self.text))
+        first, last = statements
         start, indent = self._line_start(first)
         end = self._end(last)
         newline = self.file.newline
@@ -127,7 +143,11 @@ class Statements:
         return self._line_start(node)[0]
 
     def _end(self, node: Any) -> int:
-        """The offset behind the line end of a statement."""
+        """The offset behind the line end of a statement, and behind the comments that end its block."""
+        if hasattr(node, "body") or hasattr(node, "cases"):
+            if node not in self._ends:
+                self._ends[node] = line_below(self.file, node)
+            return self._ends[node]
         found = _REST.match(self.text, self.lines.offset(node.end_lineno, node.end_col_offset))
         assert found is not None
         return found.end()
@@ -157,21 +177,96 @@ def _first(node: Any) -> Any:
     return decorators[0] if decorators else getattr(node, "pattern", node)
 
 
+class FragmentNodes:
+    """A fragment as LibCST sees it: its nodes by their offsets in the file.
+
+    Raises:
+        NotCodeError: LibCST does not parse it.
+    """
+
+    def __init__(self, fragment: Fragment, source: str) -> None:
+        self.fragment = fragment
+        self.source = source
+        code = fragment.before + source[fragment.start : fragment.end] + fragment.after
+        self.is_old_mac = "\r" in code and "\n" not in code  # line ends that LibCST loses at the end of a file
+        code = code.replace("\r", "\n") if self.is_old_mac else code
+        wrapper = MetadataWrapper(changes.module(code), unsafe_skip_copy=True)
+        self.module = wrapper.module
+        lines, shift = Lines.of(code).starts, fragment.start - len(fragment.before)
+        self.bounds: dict[cst.CSTNode, Bounds] = {}
+        for node, place in wrapper.resolve(PositionProvider).items():
+            start = lines[place.start.line - 1] + place.start.column + shift
+            self.bounds[node] = start, lines[place.end.line - 1] + place.end.column + shift
+        blocks: list[tuple[Any, list[list[int]]]] = []
+        self.expressions: dict[Bounds, tuple[Any, int]] = {}
+        self.elements: list[tuple[Any, Bounds]] = []
+        self.strings: list[tuple[Any, Bounds]] = []
+        self.aliases: dict[Bounds, Any] = {}  # by their names
+        for node, bounds in self.bounds.items():
+            if isinstance(node, cst.BaseExpression):
+                self.expressions[bounds] = node, len(node.lpar)
+                for index, (left, right) in enumerate(zip(node.lpar, reversed(node.rpar), strict=True)):
+                    self.expressions[self.bounds[left][0], self.bounds[right][1]] = node, index
+                if isinstance(node, cst.SimpleString):
+                    self.strings.append((node, bounds))
+            elif isinstance(node, cst.FormattedStringText):
+                self.strings.append((node, bounds))
+            elif isinstance(node, cst.SimpleStatementSuite):
+                blocks.append((node, [[self.bounds[each][0] for each in node.body]]))
+            elif isinstance(node, cst.Module | cst.IndentedBlock):
+                blocks.append((node, [self._starts(each) for each in node.body]))
+            elif isinstance(node, _ELEMENTS):
+                last: Any = None
+                if isinstance(node, cst.Param):  # its annotation and default are not counted to it
+                    last = node.default or (node.annotation and node.annotation.annotation)
+                if isinstance(node, cst.ImportAlias):
+                    self.aliases[self.bounds[node.name]] = node
+                self.elements.append((node, bounds if last is None else (bounds[0], self.outer(last)[1])))
+        # The outer ones first, with the offsets at which the statements of each line begin.
+        self.blocks = dict(sorted((each for each in blocks if each[1]), key=lambda each: each[1][0]))
+
+    def _starts(self, statement: Any) -> list[int]:
+        """The offsets of the small statements of a line, or of a compound statement with its decorators."""
+        decorators = getattr(statement, "decorators", ())
+        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else [*decorators, statement][:1]
+        return [self.bounds[each][0] for each in parts]
+
+    def outer(self, node: Any) -> Bounds:
+        """The offsets of an expression with the parentheses around it."""
+        return (self.bounds[node.lpar[0]][0], self.bounds[node.rpar[-1]][1]) if node.lpar else self.bounds[node]
+
+    def keyword(self, place: Bounds) -> Any:
+        """The argument whose keyword, up to its value, is between two offsets."""
+        named = (each for each, _ in self.elements if isinstance(each, cst.Arg) and each.keyword is not None)
+        return next((each for each in named if (self.bounds[each][0], self.outer(each.value)[0]) == place), None)
+
+    def indent(self, offset: int) -> str:
+        """The indentation of the block that an offset is in."""
+        for starts in reversed(self.blocks.values()):
+            if starts[0][0] <= offset:
+                before = line_before(self.source, starts[0][0])
+                return before[: len(before) - len(before.lstrip())]
+        return self.fragment.indent or ""
+
+    def inner(self, element: Any) -> Bounds:
+        """The bounds of an element of a list, without parentheses around it."""
+        start, end = self.bounds[element]
+        if isinstance(element, cst.Arg):
+            inner = self.bounds[element.value]
+            return (start if element.keyword or element.star else inner[0]), inner[1]
+        return (self.bounds[element.item][0], end) if isinstance(element, cst.WithItem) else (start, end)
+
+    def find(self, kind: type | tuple[type, ...], place: Bounds) -> Iterator[Any]:
+        """The nodes of a kind that are between two offsets."""
+        return (node for node, bounds in self.bounds.items() if isinstance(node, kind) and holds(place, bounds))
+
+
 @dataclass
 class FragmentEdits:
-    """The edits of a fragment. `head` puts a statement around the fragment, and `lines` move lines to its block, or out
-    of one that goes."""
+    """The edits of a fragment, in the order of the text."""
 
     fragment: Fragment
     nodes: list[EditNode]
-    head: EditNode | None = None
-    lines: list[EditNode] = field(default_factory=list)
-
-    @property
-    def in_order(self) -> list[EditNode]:
-        """All edits in the order of the text."""
-        every = [*self.nodes, *self.lines, *([self.head] if self.head is not None else [])]
-        return sorted(every, key=lambda node: (node.start, node.start != node.end, node.end))
 
 
 class _Grouping:
@@ -182,59 +277,15 @@ class _Grouping:
         self.edited = edited
         self.statements = Statements(file)
         self.groups: list[FragmentEdits] = []
-        nodes, index = edited.nodes, 0
-        while index < len(nodes):
-            behind = index + 1
-            moves = nodes[index].edit.moves
-            if moves is not None:
-                behind += sum(node.start <= moves.end for node in nodes[behind:])
-                inside = nodes[index:behind]
-                fragment = self.statements.fragment(nodes[index].start, max(node.end for node in inside))
-                own = [node for node in inside if node.edit.rule]
-                self.groups.append(FragmentEdits(fragment, own, None, [each for each in inside if not each.edit.rule]))
-            elif self._begins_block(nodes[index]):
-                while behind < len(nodes) and not self._begins_block(nodes[behind]):
-                    behind += 1
-                while behind > index + 1 and not self._moves_line(nodes[behind - 1]):
-                    behind -= 1
-                self._add_block(nodes[index], nodes[index + 1 : behind])
-            else:
-                self._add(nodes[index])
-            index = behind
-
-    def _begins_block(self, node: EditNode) -> bool:
-        """Return whether an edit puts a statement around others, whose lines further ones move."""
-        text = node.edit.text
-        if node.start != node.end or not isinstance(text, str):
-            return False
-        head, newline, last = text.rpartition("\n")
-        is_head = bool(newline) and not last.strip() and head.rstrip().endswith(":")
-        return is_head and len(last) > len(self._before(node))
-
-    def _before(self, node: EditNode) -> str:
-        return self.file.line_before(node.start)
-
-    def _moves_line(self, node: EditNode) -> bool:
-        """Return whether an edit changes the indentation of a line alone."""
-        return not (self.edited.new(node) + self.file.text[self._line(node) : node.end]).strip()
-
-    def _line(self, node: EditNode) -> int:
-        return node.start - len(self._before(node))
-
-    def _add_block(self, head: EditNode, inside: Sequence[EditNode]) -> None:
-        moved = [node for node in inside if self._moves_line(node)]
-        end = moved[-1].end + 1 if moved else head.end
-        fragment = self.statements.fragment(head.start, end)
-        if fragment.is_empty:
-            self.groups.append(FragmentEdits(fragment, [head, *inside]))
-            return
-        self.groups.append(FragmentEdits(fragment, [node for node in inside if node not in moved], head, moved))
+        for node in edited.nodes:
+            self._add(node)
 
     def _add(self, node: EditNode) -> None:
-        line = node.start if node.start == len(self.file.text) else self._line(node)
-        is_new = node.start == node.end and self._is_lines(node)
-        fragment = Fragment(line, line, is_empty=True) if is_new else self.statements.fragment(node.start, node.end)
         last = self.groups[-1] if self.groups else None
+        fragment = self._fragment(node)
+        if last is not None and fragment.is_empty and self._is_in_block(node, fragment.start, last.fragment):
+            last.nodes.append(node)
+            return
         if last is None or (fragment.start >= last.fragment.end and fragment != last.fragment):
             self.groups.append(FragmentEdits(fragment, [node]))
             return
@@ -244,11 +295,30 @@ class _Grouping:
         last.nodes.append(node)
         while len(self.groups) > 1 and self.groups[-2].fragment.end > last.fragment.start:
             before = self.groups.pop(-2)
-            last.nodes[:0] = before.in_order
+            last.nodes[:0] = before.nodes
+
+    def _fragment(self, node: EditNode) -> Fragment:
+        line = node.start
+        if node.start != len(self.file.text):
+            line -= len(self.file.line_before(node.start))
+        if node.start != node.end:
+            return self.statements.fragment(node.start, node.end)
+        if self._is_lines(node):
+            return Fragment(line, line, is_empty=True)
+        if self.edited.new(node).startswith(("\n", "\r")):  # lines of a block behind a colon, or below a part
+            return self.statements.fragment(line, node.end + 1)
+        return self.statements.fragment(node.start, node.end)
+
+    def _is_in_block(self, node: EditNode, line: int, fragment: Fragment) -> bool:
+        """Return whether new lines behind a fragment are of a block in it."""
+        if line != fragment.end or fragment.is_empty or fragment.indent is None:
+            return False
+        code = self.file.line_before(node.start) + self.edited.new(node).lstrip("\r\n")
+        return len(code) - len(code.lstrip(" \t")) > len(fragment.indent)
 
     def _is_lines(self, node: EditNode) -> bool:
         """Return whether an edit adds whole lines at the place of a line, which code may be before."""
-        text, before = self.edited.new(node), self._before(node)
+        text, before = self.edited.new(node), self.file.line_before(node.start)
         if node.start == len(self.file.text) and text.startswith(("\n", "\r")):
             return True
         return not before.strip() and not text.startswith("@") and text.endswith((f"\n{before}", f"\r{before}"))

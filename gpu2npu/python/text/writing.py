@@ -8,73 +8,67 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from msgspec.structs import replace
 
 from gpu2npu.python.text import changes
+from gpu2npu.python.text.block_changes import BlockChange
+from gpu2npu.python.text.blocks import indent_step
 from gpu2npu.python.text.changes import Change, NotCodeError
 from gpu2npu.python.text.edits import Edited, EditNode, Replacement
-from gpu2npu.python.text.offsets import Lines, holds, splice
-from gpu2npu.python.text.statements import Fragment, FragmentEdits, grouped
+from gpu2npu.python.text.offsets import holds, line_before, splice
+from gpu2npu.python.text.statements import Fragment, FragmentNodes, grouped
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import Bounds, Edit
 
-_COMMENT = re.compile(r"#[^\r\n]*")
-# What is in lists that can lose elements: the names of these, by the nodes that have them.
-_ROWS: dict[str, tuple[type, ...]] = {"items": (cst.With,), "names": (cst.Import, cst.ImportFrom)}
 _LINE_END = re.compile(r"[\r\n]")
-# What is in a list, with a comma or a semicolon behind it.
-_ELEMENTS = (cst.Arg, cst.ImportAlias, cst.Param, cst.BaseSmallStatement)
+_LISTS = (cst.Call, cst.ClassDef, cst.Import, cst.ImportFrom, cst.With)
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 
 
 @dataclass(frozen=True)
 class Written:
-    """The text of a file after its edits, by the fragments that are written anew. `as_text` are the edits that were not
-    changes of nodes, each with the reason: their fragments were put together as text."""
+    """The text of a file after its edits, by the fragments that are written anew. `codes` is the new code of what is
+    reported as changed, by its place in the source; `refused` are edits that do not change a node, each with the
+    reason: their fragments stay as they are."""
 
-    source: str
+    edited: Edited
     replacements: Sequence[Replacement]
-    as_text: Mapping[Edit, str]
+    codes: Mapping[Bounds, str]
+    refused: Mapping[Edit, str]
 
     @property
     def text(self) -> str:
         """The text after the edits."""
-        return splice(self.source, self.replacements)
+        return splice(self.edited.source, self.replacements)
 
 
 def rewritten(file: PythonFile, edited: Edited) -> Written:
     """Write a file."""
-    as_text: dict[Edit, str] = {}
-    groups = grouped(file, edited)
-    fragments = [
-        Replacement(group.fragment.start, group.fragment.end, _rewritten(edited, group, as_text)) for group in groups
-    ]
-    return Written(file.text, fragments, as_text)
-
-
-def _rewritten(edited: Edited, group: FragmentEdits, as_text: dict[Edit, str]) -> str:
-    fragment = group.fragment
-    every = group.in_order
-    text = edited.spliced(fragment.start, fragment.end, every)
-    try:
-        if fragment.is_empty:
-            return changes.lines(*(_new_lines(edited, fragment, node) for node in group.nodes))
-        if not text:
-            return text
-        plan = _Plan(edited, FragmentNodes(fragment, edited.source))
-        for node in group.nodes:
-            plan.edit(node)
-        new = plan.result(group.head)
-        if new != text:
-            raise NotCodeError("LibCST writes it otherwise")
-        return new
-    except (NotCodeError, cst.CSTValidationError, cst.CSTLogicError) as error:
-        as_text.update((node.edit, str(error)) for node in every)
-        return text
+    codes: dict[Bounds, str] = {}
+    refused: dict[Edit, str] = {}
+    replacements = []
+    for group in grouped(file, edited):
+        fragment = group.fragment
+        try:
+            if fragment.is_empty:
+                new = changes.lines(*(_new_lines(edited, fragment, node) for node in group.nodes))
+            else:
+                plan = _Plan(file, edited, FragmentNodes(fragment, edited.source))
+                for node in group.nodes:
+                    plan.edit(node)
+                new = plan.result()
+                codes.update(plan.codes)
+                heads = (edit for edit in plan.heads if edit.place not in codes)
+                refused.update((edit, "nothing is left to put it around") for edit in heads)
+            replacements.append(Replacement(fragment.start, fragment.end, new))
+        except (NotCodeError, cst.CSTValidationError, cst.CSTLogicError) as error:
+            refused.update((node.edit, str(error)) for node in group.nodes)
+    return Written(edited, replacements, codes, refused)
 
 
 def _new_lines(edited: Edited, fragment: Fragment, node: EditNode) -> str:
@@ -84,88 +78,45 @@ def _new_lines(edited: Edited, fragment: Fragment, node: EditNode) -> str:
     return indent + text[: len(text) - len(indent)] if indent else text
 
 
-class FragmentNodes:
-    """A fragment as LibCST sees it: its nodes by their offsets in the file.
-
-    Raises:
-        NotCodeError: LibCST does not parse it.
-    """
-
-    def __init__(self, fragment: Fragment, source: str) -> None:
-        self.fragment = fragment
-        code = fragment.before + source[fragment.start : fragment.end] + fragment.after
-        wrapper = MetadataWrapper(changes.module(code), unsafe_skip_copy=True)
-        self.module = wrapper.module
-        lines, shift = Lines.of(code).starts, fragment.start - len(fragment.before)
-        self.bounds: dict[cst.CSTNode, Bounds] = {}
-        for node, place in wrapper.resolve(PositionProvider).items():
-            start = lines[place.start.line - 1] + place.start.column + shift
-            self.bounds[node] = start, lines[place.end.line - 1] + place.end.column + shift
-        self.expressions: dict[Bounds, tuple[Any, int]] = {}
-        self.elements: list[tuple[Any, Bounds]] = []
-        self.strings: list[tuple[Any, Bounds]] = []
-        for node, bounds in self.bounds.items():
-            if isinstance(node, cst.BaseExpression):
-                self.expressions[bounds] = node, len(node.lpar)
-                for index, (left, right) in enumerate(zip(node.lpar, reversed(node.rpar), strict=True)):
-                    self.expressions[self.bounds[left][0], self.bounds[right][1]] = node, index
-                if isinstance(node, cst.SimpleString):
-                    self.strings.append((node, bounds))
-            elif isinstance(node, cst.FormattedStringText):
-                self.strings.append((node, bounds))
-            elif isinstance(node, _ELEMENTS):
-                last: Any = None
-                if isinstance(node, cst.Param):  # its annotation and default are not counted to it
-                    last = node.default or (node.annotation and node.annotation.annotation)
-                self.elements.append((node, bounds if last is None else (bounds[0], self.outer(last)[1])))
-
-    def outer(self, node: Any) -> Bounds:
-        """The offsets of an expression with the parentheses around it."""
-        return (self.bounds[node.lpar[0]][0], self.bounds[node.rpar[-1]][1]) if node.lpar else self.bounds[node]
-
-    def find(self, kind: type | tuple[type, ...], place: Bounds) -> Iterator[Any]:
-        """The nodes of a kind that are between two offsets."""
-        return (node for node, bounds in self.bounds.items() if isinstance(node, kind) and holds(place, bounds))
-
-
-def _row(owner: Any, name: str) -> Sequence[Any]:
-    """The elements of a list of a node; none for the star of an import."""
-    found = getattr(owner, name)
-    return () if isinstance(found, cst.ImportStar) else found
-
-
-def _arguments(owner: Any) -> Sequence[cst.Arg]:
-    """The arguments of a call, or of the brackets of a class."""
-    return owner.args if isinstance(owner, cst.Call) else [*owner.bases, *owner.keywords]
-
-
 class _Plan(cst.CSTTransformer):
     """Makes the edits of a fragment, those inside a node before its own, and visits only what is around them."""
 
-    def __init__(self, edited: Edited, nodes: FragmentNodes) -> None:
+    def __init__(self, file: PythonFile, edited: Edited, nodes: FragmentNodes) -> None:
         super().__init__()
+        self.file = file
         self.edited = edited
         self.nodes = nodes
+        self.takes_out = edited.takes_out
         self.changes: dict[cst.CSTNode, list[Change]] = {}
+        self.blocks: dict[cst.CSTNode, BlockChange] = {}
+        self.heads: list[Edit] = []
         self.parts: dict[cst.CSTNode, Any] = {}
-        self.out: dict[cst.CSTNode, list[EditNode]] = {}
-        self.gone: dict[tuple[cst.CSTNode, str], set[int]] = {}
+        self.owners: dict[tuple[cst.CSTNode, Callable[[Set[Any]], Change]], None] = {}  # of what is taken out, in order
+        self.gone: set[cst.CSTNode] = set()
+        self.shown: dict[cst.CSTNode, list[tuple[Bounds, int]]] = {}
+        self.codes: dict[Bounds, str] = {}
         self.targets: list[int] = []  # the offsets at which what is visited begins
 
-    def result(self, head: EditNode | None) -> str:
+    def result(self) -> str:
         """The code of the fragment after the changes."""
-        for owner, nodes in self.out.items():
-            self._without(owner, nodes)
-        for (owner, name), gone in self.gone.items():
-            self._put(owner, changes.without(name, gone))
+        for owner, change in self.owners:
+            self._put(owner, change(self.gone))
+        for block, lines in self.blocks.items():
+            self._put(block, lines)
         self.targets.sort()
         module, fragment = self.nodes.module.visit(self), self.nodes.fragment
-        if head is not None:
-            change = changes.enclosed(self.edited.new(head), fragment.indent or "")
-            module = changes.in_fragment(module, fragment.indent, change)
         self.changes.clear()  # which know this object
+        for lines in self.blocks.values():
+            for place, each in lines.enclosed.items():
+                code = changes.code_of(each.with_changes(leading_lines=[]), 0, module, fragment.indent or "")
+                self.codes[place] = code.strip()
+        if any(change.gone for change in self.blocks.values()):
+            outer: Any = module.body[0].body if fragment.indent else module
+            if not outer.body:  # LibCST would write `pass`
+                return ""
         code = module.code
-        return code[len(fragment.before) : len(code) - len(fragment.after)]
+        code = code[len(fragment.before) : len(code) - len(fragment.after)]
+        return code.replace("\n", "\r") if self.nodes.is_old_mac else code
 
     def edit(self, node: EditNode) -> None:
         """Plan an edit, and those inside of it that are made.
@@ -173,14 +124,32 @@ class _Plan(cst.CSTTransformer):
         Raises:
             NotCodeError: It is not a change of a node.
         """
-        if node.edit.moves is not None:
-            found = self.nodes.find(cst.With, (node.start, node.edit.moves.end + 1))
-            self._put(min(found, key=self.nodes.bounds.__getitem__), changes.unwrapped)
+        if node.edit.is_block:
+            self._block(node)
             return
-        is_out = not _COMMENT.sub("", self.edited.new(node)).strip()
-        way = self._beside if node.start == node.end else self._out if is_out else self._new
+        self._show(node)
+        text = self.edited.new(node)
+        if node.start != node.end and not text.strip() and _LINE_END.search(text):
+            block, start = self._block_of(node.end, node.end)
+            block.cuts.add(start)
+            return
+        way = self._beside if node.start == node.end else self._new if text.strip() else self._out
         if not way(node) and not self._text(node):
             raise NotCodeError("no node begins and ends there")
+
+    def _show(self, node: EditNode) -> None:
+        """Take down the new code of what an edit is reported as, where that is more than its text."""
+        place = node.edit.shown or node.edit.place
+        if not self.takes_out or (node.edit.shown is None and not node.inside.nodes):
+            return  # the text of the edits, as it is
+        found, level = self.nodes.expressions.get(place, (None, 0))
+        if found is None:
+            found = next((each for each, bounds in self.nodes.elements if bounds == place), None)
+            for each in self.nodes.find(cst.ClassDef, (0, len(self.edited.source))):
+                found = each if self.nodes.bounds[each.name][0] == place[0] else found
+        if found is not None:
+            self.shown.setdefault(found, []).append((place, level))
+            self.targets.append(self.nodes.bounds[found][0])
 
     def _put(self, node: cst.CSTNode, change: Change, first: bool = False) -> bool:
         """Plan a change of a node, as the `first` or the last of it."""
@@ -189,30 +158,112 @@ class _Plan(cst.CSTTransformer):
         self.targets.append(self.nodes.bounds[node][0])
         return True
 
+    # Statements.
+
+    def _block_of(self, start: int, end: int) -> tuple[BlockChange, int]:
+        """The block that has the first statement between two offsets, and where that begins.
+
+        Raises:
+            NotCodeError: It is behind a colon.
+        """
+        for block, starts in self.nodes.blocks.items():
+            found = next((at for row in starts for at in row if start <= at < max(end, start + 1)), None)
+            if found is not None:
+                return self._lines_of(block), found
+        raise NotCodeError("no statement begins there on a line")
+
+    def _lines_of(self, block: Any) -> BlockChange:
+        if block not in self.blocks:
+            above = [*(getattr(each, "leading_lines", ()) for each in block.body), getattr(block, "footer", ())]
+            lines = [[self.nodes.bounds[line][0] for line in each] for each in above]
+            self.blocks[block] = BlockChange(self.nodes.blocks[block], lines)
+        return self.blocks[block]
+
+    def _block(self, node: EditNode) -> None:
+        """A statement put around others, or taken away from around them."""
+        *head, _ = node.edit.pieces
+        block, start = self._block_of(node.start, node.end)
+        if head:
+            self.heads.append(node.edit)
+            block.step = indent_step(self.file)
+            block.heads.append(((node.start, node.end), "".join(map(str, head))))
+        else:
+            block.unwrapped.add(start)
+        for inner in node.in_piece(len(head)):
+            self.edit(inner)
+
     def _new(self, node: EditNode) -> bool:
         """Another node in the place of one."""
-        place, indent = node.edit.extent, self.nodes.fragment.indent or ""
+        place, indent = node.edit.place, self.nodes.indent(node.start)
+        alias = self.nodes.aliases.get(place)
+        if alias is not None:
+            return self._put(alias, changes.renamed_alias(self.edited.new(node)))
+        if self._cuts(node):
+            return True
         found, level = self.nodes.expressions.get(place, (None, 0))
-        text = None if found is not None and (self._parts(node) or found in self.parts) else self.edited.new(node)
-        if found is not None:
-            code, parts = changes.template(node.edit.pieces) if text is None else (text, ())
-            new = changes.expression(code, indent)
-            if new is not None:
-                for index, piece in enumerate(node.edit.pieces if text is None else ()):
-                    self._part(node, index, piece)
-                of = [self.nodes.expressions[part] for part in parts]
-                return self._put(
-                    found, lambda old: changes.replaced(old, level, new, [(self.parts[n], k) for n, k in of])
-                )
+        is_made_of_parts = found is not None and (self._parts(node) or found in self.parts)
+        text = "" if is_made_of_parts else self.edited.new(self._with_commas(node) if self.takes_out else node)
+        code, parts = changes.template(node.edit.pieces) if is_made_of_parts else (text, ())
+        new = changes.expression(code, indent) if found is not None else None
+        if new is not None:
+            for index, piece in enumerate(node.edit.pieces if is_made_of_parts else ()):
+                self._part(node, index, piece)
+            of = [self.nodes.expressions[part] for part in parts]
+            return self._put(found, lambda old: changes.replaced(old, level, new, [(self.parts[n], k) for n, k in of]))
         text = self.edited.new(node)
         for each, bounds in self.nodes.elements:
             if bounds == place and isinstance(each, cst.BaseSmallStatement) and _LINE_END.search(text):
-                return self._put(self._line_of(each), changes.lines_instead(text, indent))
-            if bounds == place:
+                block, start = self._block_of(*place)
+                block.instead[start] = f"{indent}{text}"
+                return True
+            if bounds == place or (isinstance(each, cst.Arg) and self.nodes.bounds[each.value] == place):
                 return self._put(each, changes.instead(type(each), text, indent))
-            if isinstance(each, cst.ImportAlias) and self.nodes.bounds[each.name] == place:
-                return self._put(each, changes.renamed_alias(text))
         return False
+
+    def _cuts(self, node: EditNode) -> bool:
+        """Plan an edit that leaves a node what it is, and changes nodes in it: pieces of it with other code between."""
+        last = node.edit.pieces[-1]
+        if isinstance(last, str) or last[1] != node.end or last in self.nodes.expressions:
+            return False
+        cuts: list[Edit] = []
+        at, text = node.start, ""
+        for piece in node.edit.pieces:
+            if isinstance(piece, str):
+                text += piece
+                continue
+            if piece[0] < at:
+                return False
+            cuts += [replace(node.edit, place=(at, piece[0]), text=text, shown=None)] if text or at < piece[0] else []
+            at, text = piece[1], ""
+        if not all(self._is_node(cut.place) for cut in cuts):
+            return False
+        for cut in cuts:
+            self.edit(EditNode(cut))
+        for index, piece in enumerate(node.edit.pieces):
+            for inner in () if isinstance(piece, str) else node.in_piece(index):
+                self.edit(inner)
+        return True
+
+    def _is_node(self, place: Bounds) -> bool:
+        return place[0] == place[1] or place in self.nodes.expressions or self.nodes.keyword(place) is not None
+
+    def _with_commas(self, node: EditNode) -> EditNode:
+        """An edit in whose text what is taken out of a list goes with its comma."""
+        inside = EditNode(node.edit)
+        for inner in node.inside.nodes:
+            inside.inside.add(self._with_commas(inner))
+        place = node.edit.place
+        for owner in self.nodes.find(_LISTS, (0, len(self.edited.source))) if not node.edit.text else ():
+            bounds = [self.nodes.bounds[part] for part in changes.listed(owner)]
+            index = next(
+                (at for at, part in enumerate(changes.listed(owner)) if holds(place, self.nodes.inner(part))), None
+            )
+            if index is not None and not holds(place, self.nodes.bounds[owner]):
+                is_last = index + 1 == len(bounds)
+                start, end = bounds[index][0], bounds[index][1] if is_last else bounds[index + 1][0]
+                gap = bounds[index - 1][1] if is_last and index else start, end
+                return EditNode(replace(node.edit, place=gap))
+        return inside
 
     def _parts(self, node: EditNode) -> bool:
         """Return whether all parts of the file that an edit keeps are expressions in what it replaces."""
@@ -230,7 +281,7 @@ class _Plan(cst.CSTTransformer):
 
     def _text(self, node: EditNode) -> bool:
         """Another text in a string."""
-        place = node.edit.extent
+        place = node.edit.place
         index = bisect_right(self.nodes.strings, place[0], key=lambda each: each[1][0]) - 1
         string, bounds = self.nodes.strings[index] if index >= 0 else (None, place)
         if string is None or not holds(bounds, place):
@@ -240,79 +291,52 @@ class _Plan(cst.CSTTransformer):
 
     def _out(self, node: EditNode) -> bool:
         """A node less."""
-        place = node.edit.extent
+        place = node.edit.place
         for each in self.nodes.find(cst.Attribute, (0, place[1])):
             if self.nodes.bounds[each][1] == place[1] and self.nodes.outer(each.value)[1] == place[0]:
                 return self._put(each, changes.owner)
-        for each in self.nodes.find((cst.FunctionDef, cst.ClassDef), (0, len(self.edited.source))):
-            gone = {at for at, part in enumerate(each.decorators) if holds(place, self.nodes.bounds[part])}
+        named = self.nodes.keyword(place)
+        if named is not None:
+            return self._put(named, changes.named(None))
+        everything = 0, len(self.edited.source)
+        for each in self.nodes.find(_DEFINITIONS, everything):
+            gone = [part for part in each.decorators if place[0] == self.nodes.bounds[part][0]]
             if gone:
-                return self._put(each, changes.without_decorators(gone))
-        for each in self.nodes.find((cst.Call, cst.ClassDef), (0, len(self.edited.source))):
-            inside = any(holds(place, self.nodes.bounds[argument]) for argument in _arguments(each))
-            if inside and not holds(place, self.nodes.bounds[each]):
-                self.out.setdefault(each, []).append(node)
-                return True
-        for name, kinds in _ROWS.items():
-            for each in self.nodes.find(kinds, (0, len(self.edited.source))):
-                gone = {at for at, part in enumerate(_row(each, name)) if holds(place, self.nodes.bounds[part])}
-                if gone and not holds(place, self.nodes.bounds[each]):
-                    self.gone.setdefault((each, name), set()).update(gone)
-                    return True
-        found = list(self.nodes.find(cst.BaseSmallStatement, place))
-        for each in found:
-            self._put(each, changes.removed)
-        return bool(found)
+                return self._take(each, gone, changes.without_decorators)
+        for each in self.nodes.find(_LISTS, everything):
+            gone = [part for part in changes.listed(each) if holds(place, self.nodes.inner(part))]
+            if gone and not holds(place, self.nodes.bounds[each]):
+                return self._take(each, gone, changes.without)
+        block, start = self._block_of(*place)
+        block.gone.add(start)
+        return True
 
-    def _without(self, owner: Any, nodes: Sequence[EditNode]) -> None:
-        """Plan that a call, or a class with bases, loses the arguments that some edits take out."""
-        indent, given = self.nodes.fragment.indent or "", _arguments(owner)
-        bounds = [self.nodes.bounds[each] for each in given]
-        start, end = self._brackets(owner)
-        gone = [any(holds(node.edit.extent, each) for node in nodes) for each in bounds]
-        for first in (at for at, is_gone in enumerate(gone) if is_gone):
-            self._put(given[first], changes.removed)
-            if first and gone[first - 1]:
-                continue
-            behind = gone.index(False, first) if False in gone[first:] else len(gone)
-            is_last = behind == len(gone)
-            gap = bounds[first - 1][1] if first else start, end if is_last else bounds[behind][0]
-            inside = [node for node in nodes if holds(gap, node.edit.extent)]
-            text = self.edited.spliced(*gap, inside)
-            if first:
-                self._put(given[first - 1], changes.followed_by(text, is_last, indent), first=True)
-            else:
-                self._put(owner, changes.opened_by(text if inside else "", is_last, indent))
-
-    def _brackets(self, owner: Any) -> Bounds:
-        """The offsets behind the opening bracket and before the closing one."""
-        if isinstance(owner, cst.ClassDef):
-            assert isinstance(owner.lpar, cst.LeftParen) and isinstance(owner.rpar, cst.RightParen)
-            return self.nodes.bounds[owner.lpar][0] + 1, self.nodes.bounds[owner.rpar][1] - 1
-        space = self.nodes.module.code_for_node(owner.whitespace_before_args)
-        return self.nodes.bounds[owner.args[0]][0] - len(space), self.nodes.bounds[owner][1] - 1
-
-    def _line_of(self, statement: Any) -> Any:
-        lines = self.nodes.find(cst.SimpleStatementLine, (0, len(self.edited.source)))
-        found = next((line for line in lines if any(each is statement for each in line.body)), None)
-        if found is None:
-            raise NotCodeError("several lines behind a colon")
-        return found
+    def _take(self, owner: cst.CSTNode, gone: Sequence[cst.CSTNode], change: Callable[[Set[Any]], Change]) -> bool:
+        self.gone.update(gone)
+        self.owners[owner, change] = None
+        self.targets.append(self.nodes.bounds[owner][0])
+        return True
 
     def _beside(self, node: EditNode) -> bool:
         """A node more."""
-        at, text, indent = node.start, self.edited.new(node), self.nodes.fragment.indent or ""
-        if not text.startswith("@") and (text.endswith(("\n", "\r")) or _LINE_END.split(text)[-1].isspace()):
+        at, text, indent = node.start, self.edited.new(node), self.nodes.indent(node.start)
+        is_lines = text.startswith(("\n", "\r")) or text.endswith(("\n", "\r")) or _LINE_END.split(text)[-1].isspace()
+        if is_lines and not text.startswith("@"):
             return self._lines_beside(at, text)
+        for each in self.nodes.find(cst.Call, (0, len(self.edited.source))) if text[0].isidentifier() else ():
+            if self.nodes.bounds[each][1] == at + 1 and each.args:
+                return self._put(each.args[-1], changes.argument_behind(f", {text}", indent))
         for each, (start, end) in self.nodes.elements:
             mark = ";" if isinstance(each, cst.BaseSmallStatement) else ","
+            if start == at and isinstance(each, cst.Arg) and text.endswith("="):
+                return self._put(each, changes.named(text[:-1]))
             if end == at and isinstance(each, cst.Arg):
                 return self._put(each, changes.argument_behind(text, indent))
             if (end == at and text.startswith(mark)) or (start == at and text.rstrip().endswith(mark)):
                 return self._put(each, changes.beside(type(each), text, end == at))
         for each in self.nodes.find((cst.Call, cst.FunctionDef, cst.ClassDef), (0, len(self.edited.source))):
             start, end = self.nodes.bounds[each]
-            if isinstance(each, cst.Call) and end == at + 1 and not each.args:
+            if isinstance(each, cst.Call) and end == at + 1:
                 return self._put(each, lambda old: old.with_changes(args=changes.arguments(text, indent)))
             first = each.decorators[0] if not isinstance(each, cst.Call) and each.decorators else each
             if self.nodes.bounds[first][0] == at and text.startswith("@"):
@@ -327,15 +351,21 @@ class _Plan(cst.CSTTransformer):
         return new is not None and self._put(found, lambda old: changes.replaced(old, level, new, [(old, level)]))
 
     def _lines_beside(self, at: int, text: str) -> bool:
-        """New lines above a statement, or at the end of a block."""
+        """New lines above a statement, below it, or at the end of a block: that of their indentation."""
         last = _LINE_END.split(text)[-1]
-        code = f"{last}{text.removesuffix(last)}"
-        statements = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
-        for each in self.nodes.find(statements, (at, len(self.edited.source))):
-            if not self.edited.source[at : self.nodes.bounds[each][0]].strip():
-                return self._put(each, changes.lines_before(code))
-        above = [each for each in self.nodes.find(statements, (0, at)) if each not in self.nodes.module.body]
-        return bool(above) and self._put(above[-1], changes.lines_behind(code))
+        is_behind = text.startswith(("\n", "\r"))
+        code = text.lstrip("\r\n") if is_behind else f"{last}{text.removesuffix(last)}"
+        indent = code[: len(code) - len(code.lstrip(" \t"))]
+        for block, starts in reversed(self.nodes.blocks.items()):
+            before = line_before(self.edited.source, starts[0][0])
+            outer = before[: len(before) - len(before.lstrip())]
+            is_behind_colon = outer != before and outer != indent and starts[0][0] <= at
+            if is_behind_colon or (before == indent and starts[0][0] - len(before) <= at):
+                change = self._lines_of(block)
+                change.new.setdefault(at, []).append(code)
+                change.step = indent.removeprefix(outer)
+                return True
+        return False
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.BaseParenthesizableWhitespace):
@@ -347,9 +377,14 @@ class _Plan(cst.CSTTransformer):
 
     def on_leave(self, original: Any, updated: Any) -> Any:
         for change in self.changes.get(original, ()):
-            if isinstance(updated, cst.FlattenSentinel | cst.RemovalSentinel):
+            if isinstance(updated, cst.FlattenSentinel):
                 raise NotCodeError("several changes of one node")
             updated = change(updated)
+        for place, level in self.shown.get(original, ()):
+            if not isinstance(updated, cst.FlattenSentinel):
+                self.codes[place] = changes.code_of(updated, level, self.nodes.module, self.nodes.fragment.indent or "")
+        if original in self.gone:
+            self.gone.add(updated[0] if isinstance(updated, cst.FlattenSentinel) else updated)
         if original in self.parts:
             self.parts[original] = updated
         return updated

@@ -22,9 +22,9 @@ from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FindingKind
 from tests.codemods.affinity import flash_attn_reference, lamb_reference
+from tests.codemods.edited import after_edits
 
 SITE = Path(gpu2npu.__file__).parent / "emulator" / "site"
 if str(SITE) not in sys.path:
@@ -52,7 +52,7 @@ def rewritten(source: str, kind: str) -> str:
     choice = CodemodChoice(data_parallel=False, affinity=(kind,))
     plan = plan_codemods({"model.py": source.encode()}, ProjectContext(version=VERSION), choice)
     assert not plan.failures
-    return Edited(source, plan.rewrites["model.py"].edits).text if "model.py" in plan.rewrites else ""
+    return after_edits(source, plan.rewrites["model.py"].edits) if "model.py" in plan.rewrites else ""
 
 
 @pytest.mark.parametrize(("kind", "example"), ALL)
@@ -98,7 +98,7 @@ def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None
     sources |= {"pkg/__init__.py": b"", "pkg/models/__init__.py": b""} if folder else {}
     plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=("rms-norm",)))
     imported = {"": "import", "pkg/": "from . import", "pkg/models/": "from .. import"}[folder]
-    text = Edited(example.source, plan.rewrites[f"{folder}model.py"].edits).text
+    text = after_edits(example.source, plan.rewrites[f"{folder}model.py"].edits)
     assert f"\n{imported} ascend_affinity\n" in text
     place = "pkg/ascend_affinity" if folder else "ascend_affinity"
     assert set(plan.new_files) == {f"{place}/__init__.py", f"{place}/flash_attention.py"}

@@ -5,8 +5,8 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
+from tests.codemods.edited import after_edits
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def after(plan):
 
     def call(files, choice=DEFAULT_CHOICE):
         return {
-            path: Edited(files[path], rewrite.edits).text
+            path: after_edits(files[path], rewrite.edits)
             for path, rewrite in plan(files, choice).rewrites.items()
             if rewrite.edits
         }

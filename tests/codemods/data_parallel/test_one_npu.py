@@ -7,7 +7,7 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 HEAD = "import torch\nimport torch.nn as nn\nfrom collections import OrderedDict\n"
 NET = """
@@ -28,7 +28,7 @@ def migrated(source, **others):
     files = {"a.py": source, **{f"{name}.py": text for name, text in others.items()}}
     sources = {path: text.encode() for path, text in files.items()}
     rewrites = plan_codemods(sources, ProjectContext(files=frozenset(sources)), DEFAULT_CHOICE).rewrites
-    text = Edited(source, rewrites["a.py"].edits).text if "a.py" in rewrites else source
+    text = after_edits(source, rewrites["a.py"].edits) if "a.py" in rewrites else source
     return text, [found.message for rewrite in rewrites.values() for found in rewrite.found]
 
 

@@ -5,7 +5,7 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 HEAD = """import os
 import torch
@@ -26,7 +26,7 @@ INSIDE = "".join(f"    {line}\n" for line in BEGIN.splitlines())
 def after(source):
     """The rewritten text below the function that wraps."""
     plan = plan_codemods({"a.py": source.encode()}, ProjectContext(files=frozenset({"a.py"})), DEFAULT_CHOICE)
-    return Edited(source, plan.rewrites["a.py"].edits).text.partition(".backward()")[2].lstrip("\r\n")
+    return after_edits(source, plan.rewrites["a.py"].edits).partition(".backward()")[2].lstrip("\r\n")
 
 
 OPTIONS = """    parser = argparse.ArgumentParser()
@@ -61,7 +61,7 @@ def test_in_the_main_guard(guarded, result):
 
 def test_in_a_main_guard_of_one_line():
     result = after(f"{HEAD}\nif __name__ == '__main__': main()\n")
-    assert result == f"if __name__ == '__main__': \n{INSIDE}    main()\n    dist.destroy_process_group()\n"
+    assert result == f"if __name__ == '__main__':\n{INSIDE}    main()\n    dist.destroy_process_group()\n"
 
 
 def test_line_ends_stay():
@@ -84,7 +84,7 @@ def in_package(source, others=()):
     files = {"app/train.py": source, "app/__init__.py": "", **dict(others)}
     sources = {path: text.encode() for path, text in files.items()}
     plan = plan_codemods(sources, ProjectContext(files=frozenset(files)), DEFAULT_CHOICE)
-    return Edited(source, plan.rewrites["app/train.py"].edits).text
+    return after_edits(source, plan.rewrites["app/train.py"].edits)
 
 
 GUARD = "\nif __name__ == '__main__':\n    main()\n"

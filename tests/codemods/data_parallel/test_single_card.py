@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 HEAD = "import os\nimport torch\nimport torch.distributed as dist\nfrom torch import nn\n"
 TAIL = "\n\nif __name__ == '__main__':\n    main()\n"
@@ -19,7 +19,7 @@ def after(body, target="net", **others):
     choice = CodemodChoice(main="train.py", target_model=target)
     rewrites = plan_codemods(sources, ProjectContext(files=frozenset(sources)), choice).rewrites
     texts = {
-        path: Edited(files[path], rewrites[path].edits).text if path in rewrites else files[path] for path in files
+        path: after_edits(files[path], rewrites[path].edits) if path in rewrites else files[path] for path in files
     }
     return texts["train.py"].partition("from torch import nn\n")[2].partition("\n\nif __name__")[0], texts
 

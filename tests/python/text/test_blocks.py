@@ -7,7 +7,7 @@ from gpu2npu.python.text.blocks import (
     begins_line,
     indent_step,
     line_below,
-    lines_to_indent,
+    lines_of,
     own_lines,
     same_line,
     start_of,
@@ -68,10 +68,17 @@ def test_a_decorated_function_starts_with_its_first_decorator():
     assert start_of(file, file.tree.body[1]) == len("x = 1\n")
 
 
-def test_lines_within_strings_are_not_indented():
-    file = read('a = """\ntext\n"""\n\nb = ("c"\n     "d")\ne = f"""\n{x}\n"""\n# end\n')
-    starts = {file.text[line:].split("\n")[0] for line in lines_to_indent(file, file.tree.body)}
-    assert starts == {'b = ("c"', '     "d")', 'e = f"""'}
+def test_the_lines_of_statements():
+    file = read("if x:\n    a; b\n    if c:\n        d\n        # e\n    f\n")
+    first, second, third, last = file.tree.body[0].body
+    lines = [lines_of(file, each) for each in ((first, second), (first,), (second,), (third,), (third, last))]
+    assert [file.text[start:end] for start, end in lines] == [
+        "    a; b\n",
+        "    a",
+        "b\n",
+        "    if c:\n        d\n        # e\n",
+        "    if c:\n        d\n        # e\n    f\n",
+    ]
 
 
 def test_statements_of_one_line():

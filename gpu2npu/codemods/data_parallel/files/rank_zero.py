@@ -19,13 +19,13 @@ from gpu2npu.codemods.data_parallel.files.writes import (
 from gpu2npu.codemods.data_parallel.files.written_paths import has_own_name, is_safe_by_itself, read_by_all
 from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.entry_files import dataflow_of
-from gpu2npu.codemods.places import is_skipped
+from gpu2npu.codemods.places import GroupEdit, is_skipped
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, lines_to_indent, same_line, start_of
-from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, lines_of, same_line, start_of
+from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import CallPlace, Place
@@ -198,17 +198,14 @@ def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> 
 
 
 def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
-    """Put statements under `if dist.get_rank() == 0:`, each line one step further in, but not those within strings."""
+    """Put statements under `if dist.get_rank() == 0:`."""
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
-    start = start_of(file, group[0])
-    step, newline = indent_step(file), newline_of(file.text)
-    indent = indentation(file.text, start)
-    condition = f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}"
-    alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0:{newline}{indent}{step}"
-    rewriting.ask_group(file, (start, start), condition, _MESSAGE, alone, optional=True)
-    for line in lines_to_indent(file, group):
-        rewriting.put(file, line, line, step, _MESSAGE)
+    whole = lines_of(file, group)
+    first = f"{dist.name}.get_rank() == 0"
+    text, alone = (f"if {first}:", whole), (f"if not {dist.name}.is_initialized() or {first}:", whole)
+    edit = GroupEdit(whole, text, rewriting.rule, _MESSAGE, alone=alone, optional=True, is_block=True)
+    rewriting.add(file, (edit,))
 
 
 def _rewrite_call(effects: Effects, code: _Code, call: CallPlace, rewriting: Rewriting) -> None:
@@ -259,14 +256,8 @@ def _allow_existing(call: CallPlace, name: str | None, rewriting: Rewriting) -> 
         rewriting.put(file, end - len(node.func.attr), end, "makedirs", message)
     elif name != "os.makedirs" and not _is_path(node):
         return
-    end = _end_of_arguments(call)
-    rewriting.put(file, end, end, ", exist_ok=True" if given else "exist_ok=True", message)
-
-
-def _end_of_arguments(call: CallPlace) -> int:
-    """Return the offset at which a call's last argument ends; if it has none, the offset of the first."""
-    spans = argument_bounds(call.file, call.node)
-    return spans[-1][1] if spans else call.file.bounds(call.node)[1] - 1
+    end = file.bounds(node)[1] - 1
+    rewriting.put(file, end, end, "exist_ok=True", message)
 
 
 def _is_path(call: ast.Call) -> bool:
@@ -290,6 +281,5 @@ def _silence(call: CallPlace, rewriting: Rewriting) -> None:
         value: tuple[Code, ...] = ((start, end), " ") if plain else ("(", (start, end), ") ")
         rewriting.ask_group(file, (start, end), (*value, first), message, (*value, alone), optional=True)
         return
-    end = _end_of_arguments(call)
-    mode = f"{', ' if arguments(node) else ''}mode=None "
-    rewriting.ask_group(file, (end, end), mode + first, message, mode + alone, optional=True)
+    end = file.bounds(node)[1] - 1
+    rewriting.ask_group(file, (end, end), f"mode=None {first}", message, f"mode=None {alone}", optional=True)

@@ -105,10 +105,8 @@ def _pass_condition(program: TrainingProgram, shared: Shared, rewriting: Rewriti
             dist = spelling(place.file, "torch.distributed")
             rewriting.add(place.file, dist.edits)
             value = in_group(dist.name)
-        end, comma = place.file.bounds(place.node)[1] - 1, ""
-        if arguments(place.node):
-            end, comma = _spans(place.file, place.node)[-1][1], ", "
-        rewriting.put(place.file, end, end, f"{comma}{shared.condition}={value}", message)
+        end = place.file.bounds(place.node)[1] - 1
+        rewriting.put(place.file, end, end, f"{shared.condition}={value}", message)
 
 
 def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:
@@ -159,13 +157,10 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
         value = argument_value(call.given["batch_size"])
         start, end = outer_bounds(file, value)
         is_atom = (start, end) != file.bounds(value) or len(_atom(call, "batch_size")) == 1
-        if not is_atom:
-            rewriting.put(file, start, start, "(", _SHARE)
-        divided = f"{'' if is_atom else ')'} // {ranks}"
-        text = divided if taken is not None else (f"{divided}, ", *sampler)
-        rewriting.ask_group(file, (end, end), text, _SHARE)
-    elif taken is None:
-        end = _span_of(call, call.given["dataset"])[1]
+        parts: tuple[Code, ...] = ((start, end),) if is_atom else ("(", (start, end), ")")
+        rewriting.ask_group(file, (start, end), (*parts, f" // {ranks}"), _SHARE)
+    if taken is None:
+        end = _span_of(call, call.given["batch_size" if "batch_size" in call.given else "dataset"])[1]
         rewriting.ask_group(file, (end, end), (", ", *sampler), _SHARE)
     if taken is not None:
         rewriting.ask_group(file, _span_of(call, taken), sampler, _SHARE)
@@ -194,6 +189,4 @@ def _drop_other(call: LoaderCall, taken: ast.expr | ast.keyword, rewriting: Rewr
     other = call.given.get("sampler")
     if other is None or other is taken:
         return
-    spans = _spans(call.place.file, call.call)
-    index = arguments(call.call).index(other)
-    rewriting.put(call.place.file, spans[index - 1][1], spans[index][1], "", "The loader has a sampler now.")
+    rewriting.put(call.place.file, *call.place.file.bounds(other), "", "The loader has a sampler now.")

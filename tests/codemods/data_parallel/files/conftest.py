@@ -8,8 +8,8 @@ import pytest
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
 from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FileRewrite
+from tests.codemods.edited import after_edits
 
 MODULES = ("csv", "json", "logging", "os", "shutil", "torch", "torch.distributed as dist")
 HEAD = "".join(f"import {module}\n" for module in MODULES) + "\n"
@@ -24,7 +24,7 @@ def gate():
 
     def call(files, entries=("train.py",)):
         rewrites = rewrites_of(files, entries)
-        after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
+        after = {path: after_edits(text, rewrites.get(path, FileRewrite()).edits) for path, text in files.items()}
         for text in after.values():
             ast.parse(text)
         assert not any(rewrite.edits for rewrite in rewrites_of(after, entries).values())

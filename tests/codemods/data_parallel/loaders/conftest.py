@@ -8,8 +8,8 @@ import pytest
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
 from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FileRewrite
+from tests.codemods.edited import after_edits
 
 HEAD = "import torch\nimport torch.distributed as dist\nfrom torch.utils.data import DataLoader, DistributedSampler\n"
 
@@ -24,7 +24,7 @@ def shard():
     def call(files, entries=("train.py",)):
         files = {path: dedent(text) for path, text in files.items()}
         rewrites = rewrites_of(files, entries)
-        after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
+        after = {path: after_edits(text, rewrites.get(path, FileRewrite()).edits) for path, text in files.items()}
         for text in after.values():
             ast.parse(text)
         assert not any(rewrite.edits for rewrite in rewrites_of(after, entries).values())

@@ -8,8 +8,8 @@ import pytest
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
 from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FileRewrite
+from tests.codemods.edited import after_edits
 
 MAKE = """\
 import torch
@@ -28,7 +28,7 @@ def shard(files):
     files = {path: dedent(text) for path, text in files.items()} | {"data.py": MAKE}
     sources = {path: text.encode() for path, text in files.items()}
     rewrites = shard_loaders(TrainingProgram.of(sources, ProjectContext(files=frozenset(sources))), ["train.py"])
-    after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
+    after = {path: after_edits(text, rewrites.get(path, FileRewrite()).edits) for path, text in files.items()}
     for text in after.values():
         ast.parse(text)
     assert "DistributedSampler(ds)" in after["data.py"]

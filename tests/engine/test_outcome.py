@@ -4,10 +4,8 @@ import textwrap
 
 import pytest
 
-from gpu2npu.engine.rewriting.layout import LineLayout, lost_insertions
+from gpu2npu.engine.outcome import lost_insertions
 from gpu2npu.python.text.edits import Edited
-from gpu2npu.python.text.source import read_source
-from gpu2npu.python.tree.file import read_file
 from gpu2npu.records import Edit, FindingKind
 
 _REMOVE = {"id": "gone", "match": {"code": "teamlib.ctx(...)"}, "then": {"remove": True}}
@@ -83,29 +81,12 @@ def test_a_with_for_a_statement_that_goes_is_reported(migrate_with) -> None:
     assert [(found.rule, found.api) for found in result.findings] == [("add", "with teamlib.warm():")]
 
 
-def test_only_an_insertion_goes_above_the_line_that_goes() -> None:
-    file = read_file(read_source(b"if x:\n    f()\n    g()\n", "a.py"))
-    gone = Edit((10, 13), "", "gone", "", replaced=(6, 14))
-    insertion = Edit((10, 10), "h()\n    ", "add", "")
-    others = [
-        Edit((10, 13), "h()\n    ", "other", ""),
-        Edit((10, 10), ("h()\n    ",), "own", ""),
-        Edit((10, 10), "h(), ", "add", ""),
-        Edit((18, 18), "h()\n    ", "add", ""),
-    ]
-    layout = LineLayout(file, [gone])
-    assert layout.placed(insertion) == Edit((6, 6), "    h()\n", "add", "")
-    assert [layout.placed(edit) for edit in others] == others
-    for edit in (Edit((10, 13), "k()", "other", "", replaced=(6, 14)), Edit((10, 13), "", "other", "")):
-        assert LineLayout(file, [edit]).placed(insertion) == insertion
-
-
 def test_an_insertion_that_is_not_made_is_reported() -> None:
     insertion = Edit((3, 3), "warm()\n", "add", "It is cold.")
     pieces = Edit((2, 2), (" ", (0, 1), "go()"), "own", "")
     others = [Edit((1, 2), "y", "add", ""), Edit((4, 4), "\n", "add", ""), pieces]
     edits = [Edit((0, 5), "new", "other", ""), insertion, Edit((5, 5), "x", "add", ""), *others]
-    lost, other = lost_insertions(edits, (edit for edit, _ in Edited("f(abc)", edits).made()))
+    lost, other = lost_insertions(edits, {edit for edit, _ in Edited("f(abc)", edits).made()})
     assert (lost.place, lost.rule, lost.api) == ((3, 3), "add", "warm()")
     assert "is not added" in lost.message
     assert (other.place, other.rule, other.api) == ((2, 2), "own", "go()")
