@@ -20,7 +20,7 @@ from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.text.blocks import begins_line, is_elif, lines_of, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
-from gpu2npu.python.tree.syntax import IMPORTS, last_name
+from gpu2npu.python.tree.syntax import IMPORTS, elements, last_name
 from gpu2npu.records import Edit, FileRewrite, FindingKind
 
 RULE = "amp-model"
@@ -34,7 +34,7 @@ _BY_HAND = (
 )
 
 
-class _Backward(Struct, frozen=True, eq=False):
+class Backward(Struct, frozen=True, eq=False):
     """`loss.backward()` in a block: the statements of its forward pass, and the steps of the optimizer after it."""
 
     file: ParsedFile
@@ -60,18 +60,18 @@ def amp_model(program: TrainingProgram, choice: CodemodChoice) -> dict[str, File
     return of_rule(RULE, by_file(steps))
 
 
-def _backwards(program: TrainingProgram, entries: Iterable[Entry], target: str) -> Iterator[_Backward]:
+def _backwards(program: TrainingProgram, entries: Iterable[Entry], target: str) -> Iterator[Backward]:
     """The backward passes of the model, each once."""
     seen: set[ast.Call] = set()
     for entry in entries:
-        calls = list(_model_calls(program, entry, target))
+        calls = list(model_calls(program, entry, target))
         for file, call in entry.running(_backward_calls):
             if call in seen:
                 continue
-            forward = _forward(file, call, [node for other, node in calls if other is file])
+            forward = forward_of(file, call, [node for other, node in calls if other is file])
             if forward:
                 seen.add(call)
-                yield _Backward(file, call, forward, *_after(file, call))
+                yield Backward(file, call, forward, *steps_after(file, call))
 
 
 def _backward_calls(file: ParsedFile) -> list[ast.Call]:
@@ -80,14 +80,14 @@ def _backward_calls(file: ParsedFile) -> list[ast.Call]:
     ]
 
 
-def _model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
+def model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
     """The calls of the model, wherever the program has it: `model(x)`."""
     uses = ModelUses(program, entry)
     for file in entry.files.values():
         assigns: list[ast.Assign | ast.AnnAssign] = [*file.nodes(ast.Assign), *file.nodes(ast.AnnAssign)]
         for assign in sorted(assigns, key=file.bounds):
             targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
-            if target not in map(file.code, targets):
+            if target not in {file.code(part) for each in targets for part in (each, *elements(each))}:
                 continue
             for other, use in uses.of(file, assign, target):
                 call = other.call_of(use)
@@ -95,7 +95,7 @@ def _model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterato
                     yield other, call
 
 
-def _forward(file: ParsedFile, backward: ast.Call, calls: list[ast.Call]) -> tuple[ast.stmt, ...]:
+def forward_of(file: ParsedFile, backward: ast.Call, calls: list[ast.Call]) -> tuple[ast.stmt, ...]:
     """The statements from the first that calls the model to the last above `backward`, or above the `if` around it."""
     holding = {part for call in calls for part in file.above(call)}
     statement = file.statement(backward)
@@ -118,7 +118,7 @@ def _in_block(file: ParsedFile, statement: ast.stmt) -> tuple[Sequence[ast.stmt]
     return block, next(index for index, part in enumerate(block) if part is statement)
 
 
-def _after(file: ParsedFile, backward: ast.Call) -> tuple[tuple[ast.Call, ...], tuple[ast.Call, ...]]:
+def steps_after(file: ParsedFile, backward: ast.Call) -> tuple[tuple[ast.Call, ...], tuple[ast.Call, ...]]:
     """The steps of an optimizer below the backward pass in its block, and the clipping of gradients before them."""
     block, index = _in_block(file, file.statement(backward))
     calls = [call for call in calls_in(*block[index + 1 :]) if isinstance(call.func, ast.Attribute)]
@@ -134,7 +134,7 @@ def _is_step(file: ParsedFile, call: ast.Call) -> bool:
     return call.func.attr == "step" and ("opt" in owner or owner.split(".")[-1] in {"optim", "sgd", "adam"})
 
 
-def _rewritten(found: _Backward) -> Iterator[Step]:
+def _rewritten(found: Backward) -> Iterator[Step]:
     file, call = found.file, found.call
     reason = _obstacle(found)
     if reason is not None:
@@ -146,11 +146,17 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
     torch = spelling(file, "torch")
     yield from ((file, edit) for edit in torch.edits)
     yield from _split_lines(found)
-    scaler = _scaler_name(file)
-    yield _make_scaler(file, f"{scaler} = {torch.name}.npu.amp.GradScaler()")
-    yield from _autocast(file, found.forward, f"with {torch.name}.npu.amp.autocast():")
+    scaler = scaler_name(file)
+    yield make_scaler(file, f"{scaler} = {torch.name}.npu.amp.GradScaler()")
     loss = call.func.value
     yield replaced(file, loss, (f"{scaler}.scale(", file.bounds(loss), ")"), _MESSAGE)
+    yield from scaled_steps(found, scaler, torch.name)
+
+
+def scaled_steps(found: Backward, scaler: str, torch: str) -> Iterator[Step]:
+    """The forward pass under autocast; the optimizer steps through the scaler, which unscales before clipping."""
+    file = found.file
+    yield from _autocast(file, found.forward, f"with {torch}.npu.amp.autocast():")
     for step in found.steps:
         assert isinstance(step.func, ast.Attribute)
         at = file.bounds(step)[0]
@@ -163,7 +169,7 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
         yield inserted(file, at, line, _MESSAGE)
 
 
-def _split_lines(found: _Backward) -> Iterator[Step]:
+def _split_lines(found: Backward) -> Iterator[Step]:
     """`opt.zero_grad(); loss.backward(); opt.step()` becomes three lines, those of the forward pass further right."""
     file = found.file
     lines: dict[ast.stmt, list[ast.stmt]] = {}
@@ -176,7 +182,7 @@ def _split_lines(found: _Backward) -> Iterator[Step]:
             yield file, Edit((file.bounds(first)[1], start_of(file, second)), indent, RULE, _MESSAGE)
 
 
-def _obstacle(found: _Backward) -> str | None:
+def _obstacle(found: Backward) -> str | None:
     """Return the reason why a loop is left to its author; None if it is rewritten."""
     file, call = found.file, found.call
     if _has_mixed_precision(file):
@@ -209,12 +215,12 @@ def _is_whole(file: ParsedFile, call: ast.Call) -> bool:
     return isinstance(statement, ast.Expr) or (last_name(call.func) in _CLIPS and isinstance(statement, ast.Assign))
 
 
-def _scaler_name(file: ParsedFile) -> str:
+def scaler_name(file: ParsedFile) -> str:
     taken = any("scaler" in scope.bindings for scope in file.scopes.values())
     return "grad_scaler" if taken else "scaler"
 
 
-def _make_scaler(file: ParsedFile, line: str) -> Step:
+def make_scaler(file: ParsedFile, line: str) -> Step:
     """Below the imports: every function of the file has it then."""
     newline = newline_of(file.text)
     last = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]

@@ -19,15 +19,16 @@ class Installation(Struct, frozen=True):
 
 class CodemodChoice(Struct, frozen=True):
     """`data_parallel` says that DataParallel becomes DistributedDataParallel, as it does unless the rule of that
-    name is skipped. `main` is the entry file that becomes a multi-card script (`distributed -m`), relative to the
-    project, and `target_model` the expression of the model in it. `amp_model` is the model whose training becomes
-    mixed precision (`-a`), `specify_device` takes the device from DEVICE_ID (`-s`), `modelarts` maps paths
-    (`--modelarts`), `similar` replaces unsupported calls that have an equivalent (`-sim`), `affinity` are the kinds of
-    code that becomes a call of a fused operator (`--affinity`). `excluded` are the files to keep as they are,
-    `readers` the Python files that take a device from a file of another kind (see device_files.py), `installed` what
-    the project installs."""
+    name is skipped; `apex_amp` says the same of apex's mixed precision. `main` is the entry file that becomes a
+    multi-card script (`distributed -m`), relative to the project, and `target_model` the expression of the model in
+    it. `amp_model` is the model whose training becomes mixed precision (`-a`), `specify_device` takes the device from
+    DEVICE_ID (`-s`), `modelarts` maps paths (`--modelarts`), `similar` replaces unsupported calls that have an
+    equivalent (`-sim`), `affinity` are the kinds of code that becomes a call of a fused operator (`--affinity`).
+    `excluded` are the files to keep as they are, `readers` the Python files that take a device from a file of another
+    kind (see device_files.py), `installed` what the project installs."""
 
     data_parallel: bool = True
+    apex_amp: bool = True
     main: str | None = None
     target_model: str = "model"
     amp_model: str | None = None

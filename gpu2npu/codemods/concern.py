@@ -20,6 +20,7 @@ DATA_PARALLEL = frozenset(
         "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
+APEX_AMP = frozenset({"apex.amp"})
 DATA_PARALLEL_FUNCTION = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"})
 
 
@@ -33,10 +34,17 @@ def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context
         if path == choice.main or is_silent(read_facts(source, path), context.version)
     }
     found.update(sources.keys() & choice.readers)
+    if choice.apex_amp and names_apex(sources):
+        found.update(files_naming(TrainingProgram.of(sources, context), APEX_AMP))
     if choice.data_parallel:
         program = TrainingProgram.of(sources, context)
         found.update(files_naming(program, DATA_PARALLEL), files_naming(program, DATA_PARALLEL_FUNCTION))
     return frozenset(found)
+
+
+def names_apex(sources: Mapping[str, bytes]) -> bool:
+    """Return whether some file may use apex."""
+    return any(b"apex" in source for source in sources.values())
 
 
 def is_silent(facts: FileFacts | None, version: str) -> bool:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpu2npu.codemods.affinity.codemod import added_module, affinity
 from gpu2npu.codemods.amp_model import amp_model
+from gpu2npu.codemods.apex_amp import apex_amp
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.conversion import data_parallel
 from gpu2npu.codemods.generated import beside_programs
@@ -25,7 +26,16 @@ from gpu2npu.records import Edit, FileRewrite
 # A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.
 Codemod = Callable[[TrainingProgram, CodemodChoice], Mapping[str, FileRewrite] | None]
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts, plugin, affinity)
+_CODEMODS: tuple[Codemod, ...] = (
+    data_parallel,
+    amp_model,
+    apex_amp,
+    specify_device,
+    similar,
+    modelarts,
+    plugin,
+    affinity,
+)
 # The folder of code that the files import which a codemod of some rule has rewritten.
 _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 

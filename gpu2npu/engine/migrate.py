@@ -97,6 +97,7 @@ def migrate_python(
         for question in matches.questions:
             _settle(question, matches, names)
         _apply_skips(matches, skips, file)
+        matches.found = [found for found in matches.found if not _is_replaced(found, matches.edits)]
         return migrated_file(file, matches, table, rewrite or FileRewrite(), context.writes)
     except (SourceReadError, TreeError) as error:
         return Migration(MigratedFile(path, failure=str(error)))
@@ -185,6 +186,15 @@ def _settle(question: ReceiverQuestion, matches: Matches, names: Names) -> None:
             f"check that it is a tensor or module."
         )
         matches.found.append(Found(edit.place, edit.rule, FindingKind.REVIEW, question.member, message))
+
+
+def _is_replaced(found: Found, edits: Sequence[Edit]) -> bool:
+    """Return whether a finding is of a string that is in none of the code in its place."""
+    return found.api[:1] in ("'", '"') and any(
+        holds(edit.place, found.place)
+        and not any(not isinstance(piece, str) and holds(piece, found.place) for piece in edit.pieces)
+        for edit in edits
+    )
 
 
 def _apply_skips(matches: Matches, skips: Skips, file: PythonFile) -> None:

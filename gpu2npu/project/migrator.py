@@ -162,7 +162,8 @@ def _with_plugin(context: ProjectContext, plan: Plan) -> ProjectContext:
 
 
 def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
-    return replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
+    ids = {rule.id for rule in rulebook.rules}
+    return replace(codemods, data_parallel="data-parallel" in ids, apex_amp="apex-amp" in ids)
 
 
 def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> MigratedFile:

@@ -77,6 +77,7 @@ def test_each_rank_has_its_environment_and_its_log(launcher: Path) -> None:
         "rank_0.log": "127.0.0.1 29777 2 2 0 0 0 0\n",
         "rank_1.log": "127.0.0.1 29777 2 2 1 1 1 1\n",
     }
+    assert (launcher.parent / "output_npu_1.log").read_text() == logs(launcher)["rank_1.log"]
 
 
 def test_one_rank_for_each_visible_npu(launcher: Path) -> None:

@@ -1,7 +1,8 @@
 """Settings that make training wait on an NPU: loaders, copies, DDP, waits of the host, environment.
 
 Facts: PyTorch's documentation of DataLoader, DistributedDataParallel and `Tensor.to`; torch_npu's OptionsManager.cpp
-(TASK_QUEUE_ENABLE 0, 1 or 2; CPU_AFFINITY_CONF; PYTORCH_NPU_ALLOC_CONF) and its `set_compile_mode`.
+(TASK_QUEUE_ENABLE 0, 1 or 2; CPU_AFFINITY_CONF; PYTORCH_NPU_ALLOC_CONF) and its `set_compile_mode`; CANN's environment
+variables (HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gpu2npu.records import Advice, AdviceKind
 
 _LOADER = "torch.utils.data.DataLoader"
 _DDP = "torch.nn.parallel.DistributedDataParallel"
+_GROUP = "torch.distributed.init_process_group"
 _LOOPS = (ast.For, ast.While)
 # Methods for whose result the host waits.
 _WAITING = frozenset({"item", "tolist", "numpy", "cpu"})
@@ -37,8 +39,8 @@ Places = Iterator[ast.expr | ast.stmt]
 
 
 class Training(Struct, frozen=True, eq=False):
-    """The parts of a file that settings are about: the calls of `_LOADER` and `_DDP` whose arguments are all written
-    out, by what is called, and the innermost loops that compute gradients."""
+    """The parts of a file that settings are about: the calls of `_LOADER`, `_DDP` and `_GROUP` whose arguments are all
+    written out, by what is called, and the innermost loops that compute gradients."""
 
     code: Code
     calls: Mapping[str, Sequence[ast.Call]]
@@ -47,7 +49,7 @@ class Training(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, code: Code) -> Training:
         """Find them in one go over the calls of a file."""
-        calls: dict[str, list[ast.Call]] = {_LOADER: [], _DDP: []}
+        calls: dict[str, list[ast.Call]] = {_LOADER: [], _DDP: [], _GROUP: []}
         loops: dict[ast.For | ast.While, None] = {}
         for call, scope in code.calls:
             found = calls.get(code.qualified(call.func, scope) or "")
@@ -195,6 +197,27 @@ def _changing_shapes(training: Training) -> Places:
                 yield call
 
 
+def _unsynchronised(training: Training) -> Places:
+    """Backward passes of loops that step the optimizer in some steps alone, in a file that wraps a model."""
+    code = training.code
+    for loop in training.loops if training.calls[_DDP] else ():
+        calls = [part for part in ast.walk(loop) if isinstance(part, ast.Call)]
+        steps = [call for call in calls if last_name(call.func) == "step" and not call.args]
+        tests = [
+            each.test for call in steps for each in _until(code.file.above(call), loop) if isinstance(each, ast.If)
+        ]
+        if any("%" in code.file.code(test) for test in tests):
+            yield from (call for call in calls if last_name(call.func) == "backward")
+
+
+def _anomalies(training: Training) -> Places:
+    """Calls that look for the operator of each nan, but where they switch it off."""
+    for call, _ in training.code.calls if "detect_anomaly" in training.code.text else ():
+        is_off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+        if last_name(call.func) in ("set_detect_anomaly", "detect_anomaly") and not is_off:
+            yield call
+
+
 def _float64_constants(training: Training) -> Places:
     """Products of a tensor and one that is known to be float64."""
     code = training.code
@@ -277,6 +300,37 @@ _ALL = (
         "Buckets of 25 MB are reduced one by one; larger ones are fewer, and the best size is to be measured.",
         "DistributedDataParallel(..., bucket_cap_mb=100)",
         "it was measured to be faster",
+    ),
+    Setting(
+        "ddp-buffers",
+        _lacking(_DDP, "broadcast_buffers", 3),
+        "Buffers, such as the statistics of BatchNorm, are sent from the first NPU before every forward pass.",
+        "DistributedDataParallel(..., broadcast_buffers=False)",
+        "the model has no buffers that steps change, or each NPU may have its own statistics",
+    ),
+    Setting(
+        "ddp-no-sync",
+        _unsynchronised,
+        "Gradients are reduced in every backward pass, and the optimizer steps in some of them alone.",
+        "with model.no_sync(): loss.backward()",
+        "it is only around the passes that no step follows",
+        "no_sync",
+    ),
+    Setting(
+        "hccl-timeouts",
+        _lacking(_GROUP, "", 99),
+        "HCCL ends a program where an NPU connects more than 120 s after another, or one operation takes 1836 s: while "
+        "the first process prepares data, the others wait.",
+        "export HCCL_CONNECT_TIMEOUT=1200 HCCL_EXEC_TIMEOUT=3600",
+        "processes may wait that long for each other",
+        "HCCL_CONNECT_TIMEOUT",
+    ),
+    Setting(
+        "detect-anomaly",
+        _anomalies,
+        "Each operator of the backward pass is looked through for nan, which makes the host wait.",
+        "torch.autograd.set_detect_anomaly(False)",
+        "nothing is being debugged",
     ),
     Setting(
         "host-waits",

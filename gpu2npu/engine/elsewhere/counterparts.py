@@ -11,7 +11,7 @@ from gpu2npu.engine.elsewhere.npu import mentions_npu, tests_for_npu
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import argument_value, arguments, last_name, string_value
+from gpu2npu.python.tree.syntax import argument_value, arguments, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 # Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
@@ -80,7 +80,7 @@ def _of_npu(word: re.Match[str]) -> str:
 
 def _conditions(own: ast.If, file: PythonFile) -> Iterator[Bounds]:
     """The conditions for CUDA among the `if`s in a row with one for the NPU, where all that runs under the one runs for
-    the NPU under the other, or both end there."""
+    the NPU under the other, both end there, or both ask their device for the same."""
     block = file.block(own)
     place = block.index(own)
     for row in (block[place + 1 :], block[:place][::-1]):
@@ -117,7 +117,15 @@ def _is_denial(node: ast.AST) -> bool:
 def _is_alike(body: Sequence[ast.stmt], own: Sequence[ast.stmt]) -> bool:
     if isinstance(body[-1], ast.Return) and isinstance(own[-1], ast.Return):
         return True
+    used = {name.replace("torch.cuda.", "torch.npu.") for name in _dotted(body) if name.startswith("torch.cuda.")}
+    if not {each for each in used if not each.endswith(".is_available")}.isdisjoint(_dotted(own)):
+        return True  # each prints its device's name
     return _text(body).replace("cuda", "npu").replace("nccl", "hccl") == _text(own)
+
+
+def _dotted(body: Sequence[ast.stmt]) -> set[str]:
+    """The names with dots in code: `torch.npu.get_device_name`."""
+    return {dotted_name(node) or "" for node in walk(*body) if isinstance(node, ast.Attribute)}
 
 
 def _text(body: Sequence[ast.stmt]) -> str:

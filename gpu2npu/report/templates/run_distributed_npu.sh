@@ -15,7 +15,8 @@ COMMAND=(please input your shell script here)
 #     NNODES, NODE_RANK          how many machines take part, and which of them this is, from 0; default: 1 and 0.
 #                                On several, start the script on each, with the same MASTER_ADDR, that of machine 0,
 #                                and the same MASTER_PORT (29500); torchrun then starts the ranks.
-#     LOG_DIR                    the folder for one log a rank; default: npu_logs
+#     LOG_DIR                    the folder for one log a rank; default: npu_logs. Beside it output_npu_<rank>.log
+#                                leads to each, the name that the vendor's launcher gives it
 #     BIND_CORES                 0: let every rank run on all CPU cores, not on its share of them
 #     ASCEND_HOME_PATH           CANN's folder; if it is not set, CANN's set_env.sh is sourced
 #     STOP_SECONDS               how long a rank that has got SIGTERM may take before it is killed; default: 5
@@ -160,6 +161,7 @@ run_rank() {
     export RANK_ID=$RANK RANK_SIZE=$WORLD_SIZE DEVICE_ID=$LOCAL_RANK
     trap : HUP INT TERM # outlive the command, which gets these signals too
     echo "started $RANK $BASHPID" >>"$MESSAGES"
+    ln -sfn -- "$(basename -- "$LOG_DIR")/rank_$RANK.log" "$(dirname -- "$LOG_DIR")/output_npu_$RANK.log" || true
     ${bound[@]+"${bound[@]}"} "${COMMAND[@]}" >"$LOG_DIR/rank_$RANK.log" 2>&1 </dev/null || status=$?
     echo "ended $RANK $status" >>"$MESSAGES"
     exit "$status"

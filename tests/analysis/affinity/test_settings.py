@@ -8,6 +8,10 @@ from gpu2npu.report.tables import performance_rows
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\nfrom torch.nn.parallel import DistributedDataParallel\n"
 LOOP = "def train(model, loader: DataLoader, device):\n    for x, y in loader:\n{}        model(x).sum().backward()\n"
+DDP = (
+    "DistributedDataParallel(m, bucket_cap_mb=50, static_graph=True, gradient_as_bucket_view=True, "
+    "broadcast_buffers=False)\n"
+)
 MAIN = 'if __name__ == "__main__":\n    train()\n'
 
 
@@ -28,11 +32,18 @@ def found(parse, text: str) -> dict[str, tuple[int, str]]:
         ("DataLoader(d, batch_size=None, num_workers=0, pin_memory=True)\n", set()),
         ("DataLoader(d, None, num_workers=0, pin_memory=True)\n", set()),
         ("DataLoader(d, **options)\n", set()),
-        ("DistributedDataParallel(m)\n", {"ddp-views", "ddp-static", "ddp-bucket"}),
+        ("DistributedDataParallel(m)\n", {"ddp-views", "ddp-static", "ddp-bucket", "ddp-buffers"}),
         (
             "DistributedDataParallel(m, bucket_cap_mb=50, static_graph=True)\n",
-            {"ddp-views"},
+            {"ddp-views", "ddp-buffers"},
         ),
+        (DDP + LOOP.format("") + "        if i % 4 == 0:\n            opt.step()\n", {"ddp-no-sync"}),
+        (DDP + LOOP.format("") + "        opt.step()\n", set()),
+        (DDP + LOOP.format("        model.no_sync()\n") + "        if i % 4 == 0:\n            opt.step()\n", set()),
+        ("torch.distributed.init_process_group('hccl')\n", {"hccl-timeouts"}),
+        ("torch.autograd.set_detect_anomaly(True)\n", {"detect-anomaly"}),
+        ("with torch.autograd.detect_anomaly():\n    f()\n", {"detect-anomaly"}),
+        ("torch.autograd.set_detect_anomaly(False)\n", set()),
         (LOOP.format("        x = x.to(device)\n"), {"copy-waits"}),
         (LOOP.format("        x = x.to(device, non_blocking=True)\n"), set()),
         (LOOP.format("        x = x.to(torch.float32)\n        y = y.to(x.dtype)\n"), set()),

@@ -16,6 +16,7 @@ UNCHANGED = [
     "if kind == 'cuda':\n    torch.cuda.empty_cache()\nelif kind == 'npu':\n    torch.npu.empty_cache()\n",
     "if torch.cuda.is_available():\n    n = 1\nelif hasattr(torch, 'npu') and torch.npu.is_available():\n    n = 2\n",
     "if not is_npu_available():\n    torch.cuda.empty_cache()\n",
+    "if torch.cuda.is_available():\n    show(torch.cuda.device_count())\nif is_npu:\n    f(torch.npu.device_count())\n",
     "if kind != 'npu':\n    torch.cuda.empty_cache()\n",
     "def f():\n    if is_torch_npu_available():\n        return 'npu'\n    return torch.cuda.current_device()\n",
     "if 'npu' not in kinds:\n    torch.cuda.empty_cache()\n",
