@@ -25,11 +25,12 @@ from gpu2npu.codemods.amp_model import (
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.concern import APEX_AMP, names_apex
 from gpu2npu.codemods.entry import find_entries
-from gpu2npu.codemods.places import NPU, Step, by_file, is_skipped, of_rule, replaced, reported, span_removed
+from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.blocks import begins_line, line_start
+from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import Import, elements, string_value
 from gpu2npu.records import FileRewrite, FindingKind
@@ -209,10 +210,11 @@ def _rewritten(uses: _Uses, made: ast.Assign, backwards: Sequence[Backward]) -> 
         yield from scaled_steps(found, scaler, torch.name)
         backward = _scaled_backward(file, found.call)
         assert backward is not None and isinstance(backward.func, ast.Attribute)
-        _, name_end = file.bounds(backward.func)
-        loss = file.bounds(found.call.args[0])
-        text = (f"{scaler}.scale(", loss, ").backward", (name_end, file.bounds(backward)[1]))
-        yield replaced(file, file.statement(found.call), text, _MESSAGE)
+        whole = file.statement(found.call)
+        start, given = file.bounds(whole)[0], file.text[slice(file.bounds(backward.func)[1], file.bounds(backward)[1])]
+        line = f"{indentation(file.text, start)}{scaler}.scale({file.code(found.call.args[0])}).backward{given}"
+        yield inserted(file, line_start(file, start), f"{line}{newline_of(file.text)}", _MESSAGE)
+        yield span_removed(file, line_start(file, start), line_end(file, whole), _MESSAGE)
     for call in uses.calls.get("master_params", []):
         optimizer = file.code(call.args[0])
         yield replaced(file, call, f"[p for g in {optimizer}.param_groups for p in g['params']]", _MESSAGE)

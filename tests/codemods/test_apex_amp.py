@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
+from tests.codemods.edited import after_edits
 
 SCRIPT = """import torch
 try:
@@ -68,7 +68,7 @@ def rewrite(**sources):
 
 
 def test_a_loop_that_is_seen_whole():
-    assert Edited(SCRIPT, rewrite(train=SCRIPT).edits).text == AFTER
+    assert after_edits(SCRIPT, rewrite(train=SCRIPT).edits) == AFTER
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_loop_that_is_seen_whole():
 )
 def test_the_scale(old, new, arguments):
     text = SCRIPT.replace(old, new)
-    assert f"GradScaler({arguments})" in Edited(text, rewrite(train=text).edits).text
+    assert f"GradScaler({arguments})" in after_edits(text, rewrite(train=text).edits)
 
 
 @pytest.mark.parametrize(
