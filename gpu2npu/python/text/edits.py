@@ -83,16 +83,12 @@ class Edited:
         self.source = source
         self._edits = edits
         self._row = _nested(edits)
+        self.takes_out = "" in [edit.text for edit in edits]
 
     @property
     def nodes(self) -> Sequence[EditNode]:
         """The edits that are in no other, in the order of the text."""
         return self._row.nodes
-
-    @property
-    def takes_out(self) -> bool:
-        """Return whether an edit takes code out."""
-        return "" in [edit.text for edit in self._edits]
 
     @property
     def text(self) -> str:
