@@ -62,7 +62,7 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     "--op-report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write a CSV of the operators that ran: calls, seconds, and whether NumPy computed them.",
+    help="Write a CSV of the operators that ran: calls, seconds, what the NPU does with them, what computed them here.",
 )
 @click.option("--strict", is_flag=True, help="Make an operator without a NumPy kernel an error.")
 @click.option(

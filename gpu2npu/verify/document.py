@@ -48,6 +48,7 @@ def document(
         "compared": len(comparison.measured),
         "hf32": [family for family in comparison.migrated.reduced if family in comparison.coarse],
         "compile_switched_off": comparison.compile_switched_off,
+        "behaviour": dict(comparison.migrated.behaviour),
         "unplayed": [asdict(each) for each in missing],
         "rank": comparison.migrated.rank,
         "ranks": comparison.migrated.world,

@@ -131,6 +131,7 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
         _show_hf32(comparison)
     _show_releases(comparison)
     _show_compile(comparison)
+    _show_behaviour(comparison)
 
 
 def _show_releases(comparison: Comparison) -> None:
@@ -143,6 +144,14 @@ def _show_releases(comparison: Comparison) -> None:
 def _show_compile(comparison: Comparison) -> None:
     if comparison.compile_switched_off:
         say("torch.compile is refused here, as neither device has a compiler: both ran without it.")
+
+
+def _show_behaviour(comparison: Comparison) -> None:
+    """Say which rows of the table of behaviour the migrated program met."""
+    rows = comparison.migrated.behaviour
+    if rows:
+        listed = ", ".join(f"{row} ({count})" for row, count in sorted(rows.items()))
+        say(f"Calls that the NPU computes otherwise, by row: {listed}; gpu2npu rules explain {min(rows)}.")
 
 
 def show_against(held: Against | None) -> None:
@@ -164,6 +173,7 @@ def _show_same(comparison: Comparison) -> None:
     _show_hf32(comparison)
     _show_releases(comparison)
     _show_compile(comparison)
+    _show_behaviour(comparison)
 
 
 def _show_hf32(comparison: Comparison) -> None:

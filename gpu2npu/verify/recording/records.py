@@ -75,7 +75,8 @@ class Recording:
     float32 operands, as HF32 and TF32 do; `operators` those that a module runs on the emulated NPU, each with who
     computes it there: "numpy", "borrowed" or "fallback". `device` is the name of a real GPU, empty otherwise; `folder`
     holds the recording, unless it comes from a file. `chip` is the name of the NPU, emulated or not, or empty.
-    `compiles` says that the program calls torch.compile, which is switched off.
+    `compiles` says that the program calls torch.compile, which is switched off. `behaviour` are the rows of the table
+    of behaviour that the emulated NPU met without an error, and how often.
     """
 
     torch: str
@@ -91,6 +92,7 @@ class Recording:
     memory: tuple[int, ...] = ()
     chip: str = ""
     compiles: bool = False
+    behaviour: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def losses(self) -> dict[int, float]:
@@ -136,7 +138,7 @@ def recording_of(lines: Iterable[str], rows: Rows, where: str) -> Recording:
     costs: list[tuple[float, float, int]] = []
     rank, world, torch, device, chip, reduced = 0, 1, "", "", "", ()
     operators: dict[str, tuple[tuple[str, str], ...]] = {}
-    compiles = False
+    compiles, behaviour = False, dict[str, int]()
     for line in lines:
         if not line.endswith("\n"):
             break  # the process was killed as it wrote
@@ -159,7 +161,7 @@ def recording_of(lines: Iterable[str], rows: Rows, where: str) -> Recording:
             rank, world = fields.get("rank", 0), fields.get("world", 1)
         elif "finished" in fields:
             reduced, device, chip = tuple(fields["reduced"]), fields["device"], fields.get("chip", "")
-            compiles = fields.get("compiles", False)
+            compiles, behaviour = fields.get("compiles", False), fields.get("behaviour", {})
         elif "operators" in fields:
             operators[fields["module"]] = tuple((name, kind) for name, kind in fields["operators"])
         elif "draw" in fields:
@@ -168,7 +170,7 @@ def recording_of(lines: Iterable[str], rows: Rows, where: str) -> Recording:
             events.append(_number(fields, stacks))
     seconds, cpu, memory = zip(*costs, strict=True) if costs else ((), (), ())
     made = Recording(torch, tuple(events), seconds, reduced, rank, world, operators, device)
-    return replace(made, cpu=cpu, memory=memory, chip=chip, compiles=compiles)
+    return replace(made, cpu=cpu, memory=memory, chip=chip, compiles=compiles, behaviour=behaviour)
 
 
 def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> RecordedEvent:

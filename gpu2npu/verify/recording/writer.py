@@ -120,7 +120,7 @@ class Writer:
         """Write what is left and close; harmless twice, and in a process forked from the recorded one."""
         if self._lines is None or os.getpid() != self._process:
             return
-        device = {"reduced": _reduced(), "device": _device(), "chip": _chip()}
+        device = {"reduced": _reduced(), "device": _device(), "chip": _chip(), "behaviour": _behaviour()}
         self._line({"finished": True, "compiles": self.compiles} | device)
         self._rows.write()
         self._lines.close()
@@ -219,3 +219,9 @@ def _chip() -> str:
     """The name of the NPU, which may be emulated; empty in a program that has none."""
     npu: Any = getattr(torch, "npu", None)
     return str(npu.get_device_name(0)) if npu is not None else ""
+
+
+def _behaviour() -> dict[str, int]:
+    """The rows of the table of behaviour that the emulated NPU met without an error, and how often."""
+    limits: Any = sys.modules.get("gpu2npu.emulator.device.dispatch.limits")
+    return dict(limits.met) if limits is not None else {}

@@ -91,8 +91,8 @@ def test_what_the_npu_lacks_falls_back_with_torch_npus_warning(torch_python, tmp
         result.stderr.count("CAUTION: The operator 'aten::special_airy_ai.out' is not currently supported on the NPU")
         == 1
     )
-    kinds = {row["operator"]: (row["kind"], row["calls"]) for row in csv.DictReader(report.open())}
-    assert kinds["aten::special_airy_ai"] == ("fallback", "2")
+    kinds = {row["operator"]: (row["npu"], row["here"], row["calls"]) for row in csv.DictReader(report.open())}
+    assert kinds["aten::special_airy_ai"] == ("CPU", "torch", "2")
 
 
 PROCESSES = f"""
@@ -120,12 +120,12 @@ def test_the_reports_of_several_processes_add_up(torch_python, tmp_path, borrowi
     environment = {**os.environ, "PYTHONPATH": str(SITE), "GPU2NPU_OP_REPORT": str(report), "OMP_NUM_THREADS": "1"}
     subprocess.run([*torch_python, script], env=environment, check=True, timeout=600)
     rows = {row["operator"]: row for row in csv.DictReader(report.open())}
-    assert list(next(iter(rows.values()))) == ["operator", "calls", "seconds", "kind"]
+    assert list(next(iter(rows.values()))) == ["operator", "calls", "seconds", "npu", "here"]
     assert rows["aten::add.Tensor"]["calls"] == "21"
-    assert rows["aten::add.Tensor"]["kind"] == "numpy"
+    assert (rows["aten::add.Tensor"]["npu"], rows["aten::add.Tensor"]["here"]) == ("kernel", "numpy")
     assert float(rows["aten::add.Tensor"]["seconds"]) > 0
     assert rows["mine::twice"]["calls"] == "2"
-    assert rows["mine::twice"]["kind"] == "borrowed"
+    assert (rows["mine::twice"]["npu"], rows["mine::twice"]["here"]) == ("kernel", "torch")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 

@@ -25,8 +25,9 @@ _DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BFLOAT16"}
 _ACLNN = {"bmm": "BatchMatMul", "bmmV2": "BatchMatMul", "linear": "Matmul", "vdot": "Dot", "addmm_activation": "Addmm"}
 # Whether calls are refused: tests of kernels compute what an NPU does not take, to compare more of their arithmetic.
 refuses = True
-# The rows with other outcomes than an error that this process has met, and how often.
+# The rows with other outcomes than an error that this process has met, and how often; and those of each operator.
 met: dict[str, int] = {}
+met_by: dict[str, dict[str, Row]] = {}
 
 
 class LimitError(RuntimeError):
@@ -44,8 +45,13 @@ def note(name: str, given: CallFacts) -> Row | None:
     found = behaviour(name, given, _version(), chip_family(current_soc().name))
     if found is None or found.outcome in (RAISES, HANGS):
         return None
-    met[found.id] = met.get(found.id, 0) + 1
+    _count(name, found)
     return found
+
+
+def _count(name: str, found: Row) -> None:
+    met[found.id] = met.get(found.id, 0) + 1
+    met_by.setdefault(name, {})[found.id] = found
 
 
 def refuse(name: str, given: CallFacts) -> None:
@@ -130,7 +136,7 @@ def refusing(signature: Signature, run: Operator) -> Operator:
                     if not refuses:
                         return
                     raise LimitError(message(name, each, given))
-                met[each.id] = met.get(each.id, 0) + 1
+                _count(name, each)
         if key is not None and len(seen) < _MOST:
             seen.add(key)
 

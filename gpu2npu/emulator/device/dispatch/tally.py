@@ -1,4 +1,7 @@
-"""Counts how often each operator ran, for how long, and who computed it: the report of `--op-report`."""
+"""Counts how often each operator ran, for how long, and who computed it: the report of `--op-report`.
+
+The report says apart what the NPU does with an operator and what computed it here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,16 @@ class ComputedBy(str, Enum):
     FALLBACK = "fallback"  # the NPU lacks it too and would run it on the CPU
 
 
-COLUMNS = ("operator", "calls", "seconds", "kind")
+COLUMNS = ("operator", "calls", "seconds", "npu", "here")
+# What the NPU does with an operator, and what computed it here.
+_CELLS = {
+    ComputedBy.NUMPY: ("kernel", "numpy"),
+    ComputedBy.BORROWED: ("kernel", "torch"),
+    ComputedBy.FALLBACK: ("CPU", "torch"),
+}
+_BY_CELLS = {cells: kind for kind, cells in _CELLS.items()}
+# Calls, seconds, and the rows of the table of behaviour that were met, as the report writes them.
+_Line: TypeAlias = tuple[int, float, frozenset[str]]
 
 _tallies: dict[tuple[str, ComputedBy], Tally] = {}
 
@@ -57,29 +69,39 @@ def merge_into(path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         total = _read(path)
         for key, (calls, seconds) in own.items():
-            before = total.get(key, (0, 0.0))
-            total[key] = (before[0] + calls, before[1] + seconds)
+            before, earlier, rows = total.get(key, (0, 0.0, frozenset()))
+            total[key] = (before + calls, earlier + seconds, rows | _rows(key[0]))
         _write(path, total)
 
 
-def _read(path: Path) -> dict[tuple[str, ComputedBy], tuple[int, float]]:
+def _rows(operator: str) -> frozenset[str]:
+    """The rows that calls of an operator have met: "on the CPU [logit-cpu]"."""
+    from gpu2npu.emulator.device.dispatch.limits import met_by
+
+    return frozenset(f"{each.outcome} [{name}]" for name, each in met_by.get(operator.partition(".")[0], {}).items())
+
+
+def _read(path: Path) -> dict[tuple[str, ComputedBy], _Line]:
     if not path.exists() or path.stat().st_size == 0:
         return {}
+    found: dict[tuple[str, ComputedBy], _Line] = {}
     with path.open(newline="", encoding="utf-8") as file:
-        return {
-            (row["operator"], ComputedBy(row["kind"])): (int(row["calls"]), float(row["seconds"]))
-            for row in csv.DictReader(file)
-        }
+        for row in csv.DictReader(file):
+            does, *rows = row["npu"].split("; ")
+            line = int(row["calls"]), float(row["seconds"]), frozenset(rows)
+            found[row["operator"], _BY_CELLS[does, row["here"]]] = line
+    return found
 
 
-def _write(path: Path, total: dict[tuple[str, ComputedBy], tuple[int, float]]) -> None:
+def _write(path: Path, total: dict[tuple[str, ComputedBy], _Line]) -> None:
     with tempfile.NamedTemporaryFile(
         "w", newline="", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        for (operator, kind), (calls, seconds) in sorted(total.items()):
-            writer.writerow((operator, calls, f"{seconds:.6f}", kind.value))
+        for (operator, kind), (calls, seconds, rows) in sorted(total.items()):
+            does, here = _CELLS[kind]
+            writer.writerow((operator, calls, f"{seconds:.6f}", "; ".join((does, *sorted(rows))), here))
     Path(file.name).chmod(0o666 & ~_umask())
     Path(file.name).replace(path)
 
