@@ -1,12 +1,17 @@
 """Tests of what fails on the NPU though the operator exists, by dtype, argument, release and chip."""
 
+import csv
+from pathlib import Path
+
 import pytest
 
-from gpu2npu.support.behaviour import OUTCOMES, RAISES, behaviour, lifted, names, rows
+from gpu2npu.support.behaviour import OUTCOMES, RAISES, behaviour, lifted, names, row, rows
 from gpu2npu.support.chips import CHIPS, chip_families, chip_family, other_meaning
 from gpu2npu.support.conditions import CallFacts, TensorFacts
 from gpu2npu.support.documented import documented, documented_names
 from gpu2npu.support.verdicts import VerdictKind, verdict
+
+TOOLS = Path(__file__).parents[2] / "tools" / "behaviour"
 
 
 def call(dtypes=(), devices=(), arguments=None):
@@ -166,3 +171,11 @@ def test_what_the_documentation_says():
     assert verdict("torch.export.export", "2.7.1").kind is VerdictKind.UNKNOWN
     assert verdict("torch.UntypedStorage.nbytes", "2.7.1").kind is VerdictKind.NATIVE
     assert verdict("torch.UntypedStorage.nbytes", "2.1.0").kind is not VerdictKind.UNSUPPORTED
+
+
+def test_each_drawn_limit_has_a_row_or_a_reason():
+    """The 80 limits that were drawn from torch_npu's pages, of which 38 have rows of the table."""
+    drawn, answers = (list(csv.DictReader((TOOLS / name).open())) for name in ("drawn.csv", "drawn_rows.csv"))
+    assert [(each["api"], each["number"]) for each in drawn] == [(each["api"], each["number"]) for each in answers]
+    found = [row(each["row"]) if each["row"] else each["reason"] for each in answers]
+    assert all(found) and sum(bool(each["row"]) for each in answers) == 38

@@ -29,7 +29,7 @@ FILE = TABLE / "dtypes.json"
 # In the order in which messages name them.
 _DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool"),
-    *("complex64", "complex128"),
+    *("complex64", "complex128", "uint16", "uint32", "uint64", "complex32"),
 )
 _DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE"}
 _SHAPES = ("4, 4", "4", "1, 2, 8, 8", "1, 2, 4", "1, 1, 4, 4, 4")
@@ -214,9 +214,7 @@ def _rows_of(
             "id": name,
             "apis": sorted({call.api for call in tried}),
             "operators": [f"aten::{operator}"],
-            "when": f"{argument}.dtype == {dtypes[0]}"
-            if len(dtypes) == 1
-            else f"{argument}.dtype in ({', '.join(dtypes)})",
+            "when": f"{argument}.dtype == {some[0]}" if len(some) == 1 else f"{argument}.dtype in ({', '.join(some)})",
             **({} if len(families) == len(refused) else {"chips": families}),
             "words": f"call {function} failed, detail:EZ1001: Tensor {argument} not implemented for {{{argument}}}, "
             f"should be in dtype support list [{listed},].",

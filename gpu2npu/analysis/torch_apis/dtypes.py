@@ -38,7 +38,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     spectrum,
 )
 from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.python.facts.values import ARGUMENT, MODULE, STORE, Arithmetic, Called
+from gpu2npu.python.facts.values import ARGUMENT, MODULE, STORE, SUBSCRIPT, Arithmetic, Called
 from gpu2npu.python.flow.fields import Path
 from gpu2npu.python.flow.values import State
 from gpu2npu.python.meaning.names import Names
@@ -64,8 +64,8 @@ class Tensors:
         file, end = self._values.file_of(self._names), (node.end_lineno or 0, node.end_col_offset or 0)
         return file.ends.get(end, 0) if file is not None else 0
 
-    def operation(self, node: ast.BinOp) -> int:
-        """The place of arithmetic; 0 where there is none."""
+    def operation(self, node: ast.BinOp | ast.Subscript) -> int:
+        """The place of arithmetic or of `x[i]`; 0 where there is none."""
         file = self._values.file_of(self._names)
         span = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
         return file.spans.get(span, 0) if file is not None else 0
@@ -81,7 +81,7 @@ class Tensors:
         return file.first + receiver if receiver else 0
 
     def operands(self, operation: int) -> list[int]:
-        """The two values of arithmetic; 0 for one that is not followed."""
+        """The two values of arithmetic or of `x[i]`; 0 for one that is not followed."""
         if not operation:
             return []
         file = self._values.at(operation)
@@ -150,7 +150,7 @@ class Tensors:
 
         def step(at: int, fields: Path) -> Iterator[State]:
             file = self._values.at(at)
-            if at in file.operations:
+            if at in file.operations and file.operations[at].operator != SUBSCRIPT:
                 ends.update(dict.fromkeys(self._operation(at, file.operations[at])))
             elif at in file.calls:
                 yield from self._call(at, fields, ends)

@@ -56,6 +56,7 @@ _KINDS = {
 _MODULE = "torch.nn.Module"
 _TENSOR = "torch.Tensor"
 _PRODUCT = "torch.Tensor.__matmul__"
+_ELEMENTS = "torch.Tensor.__getitem__"
 _EINSUM = "torch.einsum"
 _CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
 _DEFAULT = "float32"
@@ -71,6 +72,7 @@ _WORDS = {
     "float64": r"float64|[dD]ouble|numpy",
     **dict.fromkeys(("complexes", "complex32", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
+    **{name: name for name in ("uint16", "uint32", "uint64")},
     "bool": r"\bbool\b",
 }
 
@@ -117,6 +119,20 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
             facts = tuple(map(tensors.facts, tensors.operands(tensors.operation(product))))
             if not any(each.device == "cpu" for each in facts):
                 yield product, _PRODUCT, CallFacts(others=facts)
+    if _has_words(_words(_ELEMENTS), code.text):
+        yield from _picked(code, tensors)
+
+
+def _picked(code: Code, tensors: Tensors) -> Iterator[tuple[ast.expr, str, CallFacts]]:
+    """Each tensor that is indexed with a tensor."""
+    for node in code.file.parents:
+        if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+            continue
+        for base, index in [tensors.operands(tensors.operation(node))] if tensors.operation(node) else []:
+            by = tensors.label(index)
+            facts = tensors.facts(base)
+            if by.dtype is not None and not by.is_number and by.name not in DTYPES and facts.device != "cpu":
+                yield node, _ELEMENTS, CallFacts({"self": facts})
 
 
 def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list[tuple[Row, list[str]]]:
@@ -272,5 +288,7 @@ def _value(
         return facts
     if isinstance(value, (ast.Call, ast.BinOp, ast.Subscript)):
         return None
-    shown = tensors.elements(place) or (tensors.number(place) if needs_value else None)
+    elements = tensors.elements(place)
+    known = any(each != TensorFacts() for each in elements)  # numbers are no tensors, of which nothing is known
+    shown = elements if known else tensors.number(place) if needs_value else None
     return ast.unparse(value) if shown is None and name in _TAKEN_AS_WRITTEN else shown

@@ -14,6 +14,7 @@ DTYPES = {
         "bfloat16": ("bfloat16",),
         "float8_e4m3fn": ("float8_e4m3fn",),
         "float8_e5m2": ("float8_e5m2",),
+        "complex32": ("complex32", "chalf"),
         "complex64": ("complex64", "cfloat"),
         "complex128": ("complex128", "cdouble"),
         "uint8": ("uint8", "ByteTensor"),
@@ -21,6 +22,9 @@ DTYPES = {
         "int16": ("int16", "short", "ShortTensor"),
         "int32": ("int32", "int", "IntTensor"),
         "int64": ("int64", "long", "LongTensor"),
+        "uint16": ("uint16",),
+        "uint32": ("uint32",),
+        "uint64": ("uint64",),
         "bool": ("bool", "BoolTensor"),
     }.items()
     for spelling in spellings

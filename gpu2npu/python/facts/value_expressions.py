@@ -14,6 +14,7 @@ from gpu2npu.python.facts.values import (
     LOAD,
     NOTHING,
     STORE,
+    SUBSCRIPT,
     TEXT,
     Arithmetic,
     Called,
@@ -47,7 +48,11 @@ class Expressions(Nodes):
             return self.join([base], TEXT)
         if index and index not in self.numbers:
             self.compare(index, self.load(base, "[key]"))
-        return self.load(base, field_of(node.slice))
+        element = self.load(base, field_of(node.slice))
+        if index and element and not isinstance(node.slice, ast.Constant):
+            place = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+            self.operations.append(Arithmetic(element, SUBSCRIPT, (base, index), False, place))
+        return element
 
     def conditional(self, node: ast.IfExp) -> int:
         self.value(node.test)

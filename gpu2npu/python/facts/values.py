@@ -23,6 +23,7 @@ import msgspec
 
 ASSIGN, INHERIT, STORE, LOAD, ARGUMENT, TEXT, COMPARE = range(7)
 NOTHING, MODULE = 0, 1  # nodes that every file has
+SUBSCRIPT = "Subscript"  # the operator of `x[i]`, where i is not a constant: what is read is an element of x
 
 Edge = tuple[int, int, int, int]  # from, kind, to, the index of the label
 
