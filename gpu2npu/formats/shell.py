@@ -257,10 +257,10 @@ class _Reader(Struct, frozen=True):
         return [mark for mark in marks if not (self.spoken and isinstance(mark, Found))]
 
     def _options(self, words: Sequence[Word], program: str) -> Iterator[Mark]:
-        """Options that rules know by the program they are for."""
+        """Options that rules know by the program they are for: `--gpus all`, `device=0`."""
         for word in words:
             option = _OPTION.match(word.text)
-            if option is None or not option["key"].startswith("-"):
+            if option is None or not (option["key"].startswith("-") or option["equals"]):
                 continue
             start, end, _ = word.inside(word.start + option.end())
             value = self.text[start:end] if option["equals"] else None

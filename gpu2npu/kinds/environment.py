@@ -29,9 +29,11 @@ _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[
 
 class EnvironmentMatch(Match, frozen=True):
     """An environment variable, in Python and elsewhere; a final `*` stands for any rest of the name, and so does a
-    final metavariable, `$X`, which the new name may have too."""
+    final metavariable, `$X`, which the new name may have too. `set_before` are packages that read it as they are
+    imported or first used: Python that sets it behind an import of one is reported."""
 
     variable: str
+    set_before: frozenset[str] = frozenset()
 
     key = "environment"
     shape: ClassVar[Json] = {
@@ -41,7 +43,12 @@ class EnvironmentMatch(Match, frozen=True):
             "may have too: LIB_NPU_$X.",
             "type": "string",
             "pattern": "^[A-Za-z_]\\w*(\\*|\\$[A-Z]\\w*)?$",
-        }
+        },
+        "set_before": {
+            "description": "Packages that read the variable as they are imported, or when they are first used: Python "
+            "that sets it behind an import of one gets a note.",
+            "$ref": "#/$defs/words",
+        },
     }
     actions = ("rename", "values")
     new_name = (re.compile(rf"{IDENTIFIER.pattern}(\$[A-Z]\w*)?"), "the name of an environment variable")
@@ -118,6 +125,8 @@ class _Variables:
         found = [(name, start, self.table.variable_rule(name)) for name, start in _named(string, text)]
         if string.is_formatted and text.isidentifier():
             found = [(text, 0, self._rule_of_beginning(string))]
+        if text.isidentifier() and found[0][2] is not None:
+            self._set_late(found[0][2], string, text)
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
         if not known or is_spoken(self.file, string.node) or is_own_name(self.file, string.node):
             return
@@ -131,6 +140,29 @@ class _Variables:
             if self._variable(rule, string.place, name, given):
                 text = text[:start] + (rule.then.rename or name) + text[start + len(name) :]
         ruled.text = text
+
+    def _set_late(self, rule: Rule, string: StringText, name: str) -> None:
+        """Note that a variable is set behind an import of what reads it; a function runs behind all imports."""
+        before = rule.match.set_before if isinstance(rule.match, EnvironmentMatch) else frozenset()
+        if not before or not self._is_set(string.node):
+            return
+        line = string.node.lineno
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        is_in_function = any(isinstance(each, functions) for each in self.file.above(string.node))
+        for statement, scope in self.file.imports:
+            if scope.kind == "module" and before & _packages(statement) and (is_in_function or statement.lineno < line):
+                message = "It is set behind an import of what reads it, and may have no effect: set it before that."
+                self.matches.found.append(
+                    Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE)
+                )
+                return
+
+    def _is_set(self, node: ast.expr) -> bool:
+        """Return whether a variable of this name is set: `os.environ[name] = ...`, `putenv(name, ...)`."""
+        parent = self.file.parents[node]
+        if isinstance(parent, ast.Call):
+            return last_name(parent.func) in _SETTERS and parent.args[:1] == [node]
+        return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
 
     def _rule_of_beginning(self, string: StringText) -> Rule | None:
         """Return the rule that gives names another beginning, with which an f-string begins: `f"FASTLIB_GPU_{key}"`."""
@@ -189,6 +221,13 @@ class _Variables:
         place = keyword_name(self.file, keyword)
         if self._variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
             self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
+
+
+def _packages(statement: ast.Import | ast.ImportFrom) -> frozenset[str]:
+    """The packages that an import statement names."""
+    if isinstance(statement, ast.ImportFrom):
+        return frozenset({(statement.module or "").partition(".")[0]} if not statement.level else ())
+    return frozenset(alias.name.partition(".")[0] for alias in statement.names)
 
 
 def _named(string: StringText, text: str) -> list[tuple[str, int]]:
