@@ -25,7 +25,7 @@ from gpu2npu.formats.kinds import FileKind, kind_of
 from gpu2npu.formats.lock_files import lock_marks
 from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import records, resolved, with_edits
-from gpu2npu.formats.nodes import FormatError, Items, entry
+from gpu2npu.formats.nodes import FormatError, Items, Node, entry, without_data
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
 from gpu2npu.formats.required_packages import is_for_others
@@ -43,8 +43,6 @@ from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
 LARGEST = 5_000_000
-# A larger JSON file may be one of data, of which only records with a word of a rule are looked at.
-_SMALL = 50_000
 _DEVICE = re.compile(r"[\"']?npu(:.*)?[\"']?")
 # What dotenv reads with blanks, and no shell.
 _SPACED = re.compile(
@@ -245,23 +243,33 @@ def _shell(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
 
 def _yaml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
     marks: list[Mark] = []
+    words = _words(text, knowledge)
     for document in read_yaml(text):
-        marks += settings_marks(document, knowledge)
+        marks += _settings(document, words, knowledge)
         if isinstance(entry(document, "dependencies"), Items):
             marks += conda_dependencies(document, text, knowledge)
     return marks
 
 
 def _json(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
-    is_data = len(text) > _SMALL
-    return settings_marks(read_json(text, knowledge.trigger.places_in(text) if is_data else None), knowledge)
+    words = _words(text, knowledge)
+    return _settings(read_json(text, words), words, knowledge)
+
+
+def _words(text: str, knowledge: Knowledge) -> list[int] | None:
+    """The offsets of what rules could be for; None for a text that is too small for data."""
+    return knowledge.trigger.places_in(text) if len(text) > kinds.SMALL else None
+
+
+def _settings(root: Node, words: Sequence[int] | None, knowledge: Knowledge) -> list[Mark]:
+    return settings_marks(root if words is None else without_data(root, words), knowledge)
 
 
 def _toml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
     root = read_toml(text)
     if kinds.is_lock(path):
         return list(lock_marks(root, knowledge))
-    return settings_marks(root, knowledge) + toml_dependencies(root, text, knowledge)
+    return _settings(root, _words(text, knowledge), knowledge) + toml_dependencies(root, text, knowledge)
 
 
 def _ini(text: str, path: str, knowledge: Knowledge) -> list[Mark]:

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
+from gpu2npu.formats.nodes import RECORDS, FormatError, Items, Mapping, Node, Scalar
 
 _SPACE = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?P<double>[^"\\\n]*(?:\\.[^"\\\n]*)*)"|\'(?P<single>[^\'\\\n]*(?:\\.[^\'\\\n]*)*)\'')
@@ -20,8 +20,6 @@ _MEANING = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _MAX_DEPTH = 200
 
 
-# A list with so many objects is one of data: those without a word of a rule are left out of its tree.
-_RECORDS = 50
 _decoder = json.JSONDecoder()
 
 
@@ -92,7 +90,7 @@ class _Reader:
         at = _skip(text, at)
         while not text.startswith("]", at):
             count += text.startswith("{", at)
-            end = self._behind_record(at) if count > _RECORDS else None
+            end = self._behind_record(at) if count > RECORDS else None
             if end is not None:
                 at = end
             else:

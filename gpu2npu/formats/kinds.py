@@ -27,6 +27,8 @@ class FileKind(str, Enum):
 OTHER_KINDS = tuple(kind.value for kind in FileKind if kind is not FileKind.PYTHON)
 # How much of a file `kind_of` may want to see.
 HEAD_BYTES = 128
+# A larger configuration may be one of data, of which only records with a word of a rule are looked at.
+SMALL = 50_000
 
 _BY_SUFFIX = {
     FileKind.PYTHON: ("py",),

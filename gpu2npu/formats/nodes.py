@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+# Where a list or a mapping has so many mappings, the further ones are records of data.
+RECORDS = 50
 
 
 class FormatError(ValueError):
@@ -57,3 +62,42 @@ def entry(node: Node | None, *keys: str) -> Node | None:
             return None
         node = next((value for name, value in node.entries if name.value == key), None)
     return node
+
+
+def scalars(node: Node, with_keys: bool = False) -> Iterator[Scalar]:
+    """The values in a tree, and its keys where these are wanted."""
+    if isinstance(node, Scalar):
+        yield node
+    elif isinstance(node, Mapping):
+        for key, value in node.entries:
+            yield from (key,) if with_keys else ()
+            yield from scalars(value, with_keys)
+    else:
+        for item in node.items:
+            yield from scalars(item, with_keys)
+
+
+def without_data(node: Node, words: Sequence[int]) -> Node:
+    """A tree without the records of data that have none of some words, by the sorted offsets of these."""
+    if isinstance(node, Mapping):
+        left = _data([value for _, value in node.entries], [key for key, _ in node.entries], words)
+        entries = (each for at, each in enumerate(node.entries) if at not in left)
+        return Mapping(tuple((key, without_data(value, words)) for key, value in entries))
+    if isinstance(node, Items):
+        left = _data(node.items, [], words)
+        return replace(
+            node, items=tuple(without_data(item, words) for at, item in enumerate(node.items) if at not in left)
+        )
+    return node
+
+
+def _data(values: Sequence[Node], keys: Sequence[Scalar], words: Sequence[int]) -> set[int]:
+    """The indexes of the records without a word."""
+    records = [at for at, value in enumerate(values) if isinstance(value, Mapping)][RECORDS:]
+    return {at for at in records if not _has_word([*scalars(values[at], with_keys=True), *keys[at : at + 1]], words)}
+
+
+def _has_word(record: Sequence[Scalar], words: Sequence[int]) -> bool:
+    """Return whether a word is in a record, or may be where other places take a value from."""
+    start, end = min((each.start for each in record), default=0), max((each.end for each in record), default=0)
+    return any(each.anchor for each in record) or bisect_left(words, start) != bisect_left(words, end)

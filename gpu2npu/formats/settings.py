@@ -9,7 +9,7 @@ from gpu2npu.engine import ProjectContext, migrate_python
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
 from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.marks import placed, shifted
-from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
+from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, scalars
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
 from gpu2npu.python.text.edits import Edited
@@ -165,21 +165,10 @@ def _value_marks(
 
 def expression_marks(roots: Iterable[Node], rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
     """The edits and findings of the Python in a configuration, from its trees."""
-    for scalar in (each for root in roots for each in _scalars(root)):
+    for scalar in (each for root in roots for each in scalars(root)):
         value = scalar.value or ""
         if value.startswith("$") and not value.startswith("${") and scalar.exact:
             yield from _python_marks(scalar, _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:]), rulebook, context)
-
-
-def _scalars(node: Node) -> Iterator[Scalar]:
-    if isinstance(node, Scalar):
-        yield node
-    elif isinstance(node, Mapping):
-        for _, value in node.entries:
-            yield from _scalars(value)
-    elif isinstance(node, Items):
-        for item in node.items:
-            yield from _scalars(item)
 
 
 def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:

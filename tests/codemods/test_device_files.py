@@ -64,4 +64,15 @@ def test_a_device_that_no_program_reads_is_reported(tmp_path: Path) -> None:
 def test_hydra_names_a_configuration_without_its_ending() -> None:
     text = b"import hydra\n\n@hydra.main(config_path='conf', config_name='run')\ndef main(settings): ...\n"
     sources = {"a.py": text, "b.py": text.replace(b"'run'", b"'other'"), "c.py": b"name = 'run'\n"}
-    assert device_readers({"conf/run.yaml": b"device: cuda\n"}, sources) == ("a.py",)
+    assert device_readers({"conf/run.yaml": b"device: cuda\n"}, sources, lambda source, path: True) == ("a.py",)
+
+
+def test_data_that_nobody_reads_is_not_looked_at() -> None:
+    data = b'{"device": "cuda"}' * 5000
+
+    def gives_device(source: bytes, path: str) -> bool:
+        assert path != "other.json"
+        return True
+
+    sources = {"a.py": b"print('data.json')\n"}
+    assert device_readers({"data.json": data, "other.json": data}, sources, gives_device) == ("a.py",)

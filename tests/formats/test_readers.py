@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpu2npu.engine.knowledge import knowledge_for
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
-from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
+from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry, without_data
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.rulebook import load_rulebook
@@ -169,6 +169,16 @@ def test_records_of_data_without_a_word_of_a_rule_are_left_out() -> None:
     # The first records of a list may be settings; one that is no plain JSON is read as it is.
     assert retained.items == (*rows.items[:50], rows.items[70], *rows.items[90:])
     assert entry(read, "device") == entry(whole, "device")
+
+
+def test_tables_and_entries_without_a_word_of_a_rule_are_left_out() -> None:
+    text = "".join(f"[[rows]]\nid = {number}\n" for number in range(60)) + '[rows.x]\ntext = "cuda"\n'
+    left = without_data(read_toml(text), [text.index("cuda")])
+    assert isinstance(left, Mapping) and len(left.entries) == 51
+    rows = "".join(f"- id: &a{number} word\n" for number in range(60)) + "- *a55\n"
+    (document,) = read_yaml(rows)
+    left = without_data(document, [])
+    assert isinstance(left, Items) and len(left.items) == 52, "an alias takes its value from a record"
 
 
 def test_all_that_a_rule_could_be_for_is_found_in_a_text() -> None:
