@@ -31,18 +31,14 @@ def device_readers(
 ) -> tuple[str, ...]:
     """The Python files among `sources` that may read a file of another kind that gives a device, or are started by it:
     those that a name in one of both says; for a configuration that none names, those that import a library for its
-    kind. Of data, whether it gives one, which takes longer, is asked only where that adds a file."""
+    kind. Of data, whether it gives one, which takes longer, is asked only where some program may read it."""
     found: set[str] = set()
-    by_kind: dict[FileKind | None, set[str]] = {}
     for path, content in others.items():
-        kind, is_data = kind_of(path), len(content) > SMALL
-        if not is_data and not gives_device(content, path):
-            continue
-        if kind not in by_kind:
-            by_kind[kind] = _reading(kind, sources)
-        readers = _started(content, sources) | _naming(path, sources) or by_kind[kind]
-        if not is_data or (not readers <= found and gives_device(content, path)):
-            found |= readers
+        is_data = len(content) > SMALL
+        if is_data or gives_device(content, path):
+            readers = _started(content, sources) | _naming(path, sources) or _reading(path, sources)
+            if not is_data or (readers and gives_device(content, path)):
+                found |= readers
     return tuple(sorted(found))
 
 
@@ -68,12 +64,12 @@ def _has_name(facts: FileFacts, name: str) -> bool:
     return any(posixpath.basename(word) == name for word in (*facts.names, *facts.texts))
 
 
-def _reading(kind: FileKind | None, sources: Mapping[str, bytes]) -> set[str]:
-    """The Python files that import a library for a kind."""
+def _reading(path: str, sources: Mapping[str, bytes]) -> set[str]:
+    kind = kind_of(path)
     libraries = _LIBRARIES.get(kind, frozenset()) if kind is not None else frozenset()
     found = set()
     for other, source in sources.items():
-        facts = read_facts(source, other) if any(name.encode() in source for name in libraries) else None
+        facts = read_facts(source, other) if libraries else None
         if facts is not None and facts.imports_one_of(libraries) and (kind is not FileKind.JSON or _loads(facts)):
             found.add(other)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -79,25 +80,19 @@ def scalars(node: Node, with_keys: bool = False) -> Iterator[Scalar]:
 
 def without_data(node: Node, words: Sequence[int]) -> Node:
     """A tree without the records of data that have none of some words, by the sorted offsets of these."""
-    if isinstance(node, Mapping):
-        left = _data([value for _, value in node.entries], [key for key, _ in node.entries], words)
-        entries = (each for at, each in enumerate(node.entries) if at not in left)
-        return Mapping(tuple((key, without_data(value, words)) for key, value in entries))
-    if isinstance(node, Items):
-        left = _data(node.items, [], words)
-        return replace(
-            node, items=tuple(without_data(item, words) for at, item in enumerate(node.items) if at not in left)
-        )
-    return node
+    if isinstance(node, Scalar):
+        return node
+    pairs: Sequence[tuple[Any, Node]] = (
+        node.entries if isinstance(node, Mapping) else [(item,) * 2 for item in node.items]
+    )
+    records = [pair for pair in pairs if isinstance(pair[1], Mapping)][RECORDS:]
+    gone = {id(pair) for pair in records if not _has_word(pair, words)}
+    left = [(key, without_data(value, words)) for key, value in (pair for pair in pairs if id(pair) not in gone)]
+    return Mapping(tuple(left)) if isinstance(node, Mapping) else replace(node, items=tuple(each for _, each in left))
 
 
-def _data(values: Sequence[Node], keys: Sequence[Scalar], words: Sequence[int]) -> set[int]:
-    """The indexes of the records without a word."""
-    records = [at for at, value in enumerate(values) if isinstance(value, Mapping)][RECORDS:]
-    return {at for at in records if not _has_word([*scalars(values[at], with_keys=True), *keys[at : at + 1]], words)}
-
-
-def _has_word(record: Sequence[Scalar], words: Sequence[int]) -> bool:
+def _has_word(record: Sequence[Node], words: Sequence[int]) -> bool:
     """Return whether a word is in a record, or may be where other places take a value from."""
-    start, end = min((each.start for each in record), default=0), max((each.end for each in record), default=0)
-    return any(each.anchor for each in record) or bisect_left(words, start) != bisect_left(words, end)
+    found = [each for node in record for each in scalars(node, with_keys=True)]
+    start, end = min((each.start for each in found), default=0), max((each.end for each in found), default=0)
+    return any(each.anchor for each in found) or bisect_left(words, start) != bisect_left(words, end)

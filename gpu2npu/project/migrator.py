@@ -148,8 +148,7 @@ class Migrator(Struct, frozen=True):
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
         context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts, writes)
-        rest = {path: source for path, source in others.items() if may_concern(source, path, rulebook, context)}
-        readers = device_readers(rest, sources, lambda source, path: gives_device(source, path, rulebook, context))
+        readers = device_readers(others, sources, lambda source, path: gives_device(source, path, rulebook, context))
         wanted = replace(_wanted(codemods, rulebook), readers=readers)
         plan = plan_codemods(sources, context, wanted, spread)
         return cls(rulebook, _with_plugin(context, plan), plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from msgspec import Struct
 
@@ -125,6 +126,7 @@ class Rule(Struct, frozen=True):
         return is_for(version, self.since, self.until, self.needs, self.lacks)
 
 
+@cache
 def is_for(version: str, since: str | None, until: str | None, needs: str | None, lacks: str | None) -> bool:
     """Return whether a rule with these limits is for a version of PyTorch or of torch_npu."""
     release = minor_release(version)

@@ -107,7 +107,8 @@ class ValueProject(Questions):
     def _find_importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
         project = self.project
         project.consult(self._asker, EVERY_FILE)
-        files = {other for other in project.importing(path) - {path} if self._names(other, name)}
+        facts = {other: project.facts(other, other) for other in project.importing(path) - {path}}
+        files = [other for other, each in facts.items() if each and (name in each.names or name in each.texts)]
         if len(files) > _MOST_FILES:
             self._cut.add(("importers", path, name))
             return {}
@@ -125,11 +126,6 @@ class ValueProject(Questions):
             if nodes:
                 found[other] = tuple(nodes)
         return found
-
-    def _names(self, path: str, name: str) -> bool:
-        """Return whether the code of a file names something, if only in a string."""
-        facts = self.project.facts(path, path)
-        return facts is not None and (name in facts.names or name in facts.texts)
 
     def module_of(self, asker: str, module: str, name: str) -> str | None:
         """The file of the module that an import statement names; None where it names something in one."""
