@@ -12,6 +12,7 @@ _PATTERNS = {
     "library": "the name of a package that is imported, or whose functions are called",
     "module": "a part of the name of a compiled module, or of a function of one",
     "member": "the name of a function, method or class that is called, or of a member of an enumeration",
+    "feature": "the name of an option that a program switches off where there is no CUDA",
     "source": "a whole text: a source file, a setting of the compiler, an option of a library",
     "sources": "a name or key that holds such texts, where its value is not in the project",
     "refusal": "what is said where a program ends without CUDA",
@@ -27,6 +28,7 @@ class CudaOnlyMatch(Match, frozen=True):
     library: str | None = None
     module: str | None = None
     member: str | None = None
+    feature: str | None = None
     source: str | None = None
     sources: str | None = None
     refusal: str | None = None

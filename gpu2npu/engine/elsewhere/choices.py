@@ -41,6 +41,21 @@ def chooses(file: PythonFile, test: ast.AST, word: str) -> bool:
     return False
 
 
+def switched_off(node: ast.If) -> list[str]:
+    """The names that code sets to nothing where there is no CUDA, and goes on: `if device != "cuda": fast = False`."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotEq) or node.orelse:
+        return []
+    body = [each for each in node.body if not isinstance(each, ast.Expr)]  # without what is printed
+    is_off = all(
+        isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value in (False, None)
+        for each in body
+    )
+    if string_value(test.comparators[0]) != "cuda" or not is_off:
+        return []
+    return [last_name(target) or "" for each in body if isinstance(each, ast.Assign) for target in each.targets]
+
+
 def decides_device(test: ast.BoolOp, names: Names) -> bool:
     """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's."""
     return _is_flag(_above(test, names.file), names.file) or any(map(chooses_cuda, guarded(test, names)))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gpu2npu.engine.captures import is_capture
 from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
-from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, guarded
+from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, guarded, switched_off
 from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
@@ -97,7 +97,7 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
 
 def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     """The bounds of what runs only where a condition for CUDA is true."""
-    if _without_not(node.test) is not node.test or not isinstance(node, ast.If):
+    if _without_not(node.test) is not node.test or not isinstance(node, ast.If) or switched_off(node):
         return []
     return [(file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1])]
 
@@ -153,6 +153,9 @@ class _CudaCode:
 
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
+        options = switched_off(node) if isinstance(node, ast.If) else []
+        if options and all(self.table.is_cuda_alone("feature", each) for each in options):
+            return True
         test = _without_not(node.test)
         is_denied = test is not node.test
         if not self._needs_cuda(test):

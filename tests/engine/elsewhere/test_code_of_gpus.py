@@ -12,9 +12,11 @@ is_hopper = is_nvidia and torch.cuda.get_device_capability()[0] >= 9
     assert migrated.findings
 
 
-def test_the_name_of_a_variable_switches_nothing_off(project):
+def test_code_that_switches_off_what_only_cuda_has_does_so_on_an_npu_too(project):
     code = "import torch\ndef f(device, fp8):\n    if device != 'cuda':\n        fp8 = False\n    return fp8\n"
-    assert b"device != 'npu'" in project({"a.py": code})["a.py"].content
+    assert project({"a.py": code})["a.py"].content is None
+    for other in (code.replace("fp8", "amp"), code.replace("fp8 = False", "fp8 = amp = False")):
+        assert b"device != 'npu'" in project({"a.py": other})["a.py"].content
 
 
 def test_a_capability_that_decides_about_bfloat16_is_no_code_of_cudas_own(project):
