@@ -40,11 +40,16 @@ def test_wheel_is_the_package_and_the_rules(built: Path) -> None:
     assert names_of_wheel(built) == package | rules
 
 
-def test_wheel_carries_its_license_and_command(built: Path) -> None:
+def test_wheel_carries_its_license_and_commands(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     archive = zipfile.ZipFile(wheel)
     (points,) = (name for name in archive.namelist() if re.fullmatch(r"gpu2npu-[^/]*/entry_points.txt", name))
-    assert "gpu2npu = gpu2npu.cli.main:main" in archive.read(points).decode()
+    commands = dict(line.split(" = ") for line in archive.read(points).decode().splitlines() if " = " in line)
+    assert commands == {
+        "gpu2npu": "gpu2npu.__main__:main",
+        "pytorch_gpu2npu.sh": "gpu2npu.cli.vendor_commands:pytorch_gpu2npu",
+        "pytorch_analyse.sh": "gpu2npu.cli.vendor_commands:pytorch_analyse",
+    }
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
 
