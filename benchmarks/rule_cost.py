@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
 from gpu2npu.kinds.class_ import ClassMatch
 from gpu2npu.kinds.code import CodeMatch
+from gpu2npu.kinds.cuda_only import CudaOnlyMatch
 from gpu2npu.kinds.decorator import DecoratorMatch
 from gpu2npu.kinds.member import MemberMatch
 from gpu2npu.kinds.name import NameMatch
@@ -77,6 +78,8 @@ _KINDS: tuple[Callable[[str], Match], ...] = (
 def _other_words(match: Match) -> Match:
     if isinstance(match, PatternMatch):
         return replace(match, pattern=f"(?:{match.pattern})twin")
+    if isinstance(match, CudaOnlyMatch):
+        return replace(match, **{name: f"(?:{pattern})twin" for name, pattern in match.cuda_alone.items()})
     if isinstance(match, CodeMatch):
         return replace(match, code=re.sub(r"[(\[ ]|$", r"twin\g<0>", match.code, count=1))
     other: dict[str, Any] = {name: _other(word) for name in _WORDS if (word := getattr(match, name, None)) is not None}
