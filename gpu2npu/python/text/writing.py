@@ -379,6 +379,8 @@ class _Plan(cst.CSTTransformer):
         for change in self.changes.get(original, ()):
             if isinstance(updated, cst.FlattenSentinel):
                 raise NotCodeError("several changes of one node")
+            if original in self.parts:  # of its own change, such as a call around it
+                self.parts[original] = updated
             updated = change(updated)
         for place, level in self.shown.get(original, ()):
             if not isinstance(updated, cst.FlattenSentinel):

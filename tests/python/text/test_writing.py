@@ -50,6 +50,8 @@ def edit(text: str, old: str, new: str | tuple[str, ...], nth: int = 0) -> Edit:
         ('d = """a\ncuda\ncuda\n"""\n', [("cuda", "n"), ("cuda", "npu", 1)], 'd = """a\nn\nnpu\n"""\n'),
         ("f(a, (b))\n", [("f(a, (b))", ("g(", "(b)", ", n=", "a", ")"))], "g((b), n=a)\n"),
         ("y = (f(cuda))\n", [("f(cuda)", ("g(", "cuda", ")")), ("cuda", "npu")], "y = (g(npu))\n"),
+        ("y = (f(cuda), cuda)\n", [("f(cuda)", ("g(", "f(cuda)", ")")), ("cuda", "npu")],
+         "y = (g(f(npu)), cuda)\n"),
         ("f(a, b=1)\n", [("a|", ".npu()"), ("b=1|", ", c=2")], "f(a.npu(), b=1, c=2)\n"),
         ("f(\n    a,\n    b,  # c\n)\n", [("b|", ", k=1")], "f(\n    a,\n    b, k=1,  # c\n)\n"),
         ("f()\n", [("f(|", "k=1")], "f(k=1)\n"),
