@@ -189,9 +189,12 @@ def _settle(question: ReceiverQuestion, matches: Matches, names: Names) -> None:
 
 
 def _is_replaced(found: Found, edits: Sequence[Edit]) -> bool:
-    """Return whether a finding is of a string that is in none of the code in its place."""
+    """Return whether a finding is of a string inside code whose replacement has it no more.
+
+    One at a string that is edited itself is about the new one: a package is given `"npu"` now."""
     return found.api[:1] in ("'", '"') and any(
-        holds(edit.place, found.place)
+        edit.place != found.place
+        and holds(edit.place, found.place)
         and not any(not isinstance(piece, str) and holds(piece, found.place) for piece in edit.pieces)
         for edit in edits
     )
