@@ -21,6 +21,7 @@ from pathlib import Path
 from gpu2npu.engine import migrate_source
 from gpu2npu.project.analyse.modes import MODES
 from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
+from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.location import Output, locate
 from gpu2npu.project.migration import preview_project
@@ -78,7 +79,7 @@ def agreement(source: Path, version: str, jobs: int | None = 1) -> Agreement:
 
 def _with_check(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
     place = locate(source, settings)
-    result, _ = check_project((source,), settings)
+    result, _ = check_project((source,), settings, CheckChoice(diffs=True))
     checked = {
         relpath(Path(result.root) / file.path, place.root): MigratedFile(
             file.path,

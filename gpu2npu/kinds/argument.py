@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -38,6 +39,9 @@ from gpu2npu.rulebook.template import Piece, TemplateError, check_template, pars
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
+
+# What is left between brackets, of more than one line.
+_LINE_ENDS = re.compile(r"[ \t\f,\\]*[\r\n][\s,\\]*")
 
 
 class ArgumentMatch(Match, frozen=True):
@@ -346,10 +350,14 @@ class Arguments(Callees):
         return shown
 
     def _remove(self, rule: Rule, node: ast.Call, first: int, last: int) -> None:
-        """Take neighbours out of the arguments of a call."""
-        given = arguments(node)
+        """Take neighbours out of the arguments of a call; where none is left, with the lines up to its brackets."""
+        given, text = arguments(node), self.file.text
         place = self.file.bounds(given[first])[0], self.file.bounds(given[last])[1]
         shown = self.file.bounds(node)
+        within = len(text[: place[0]].rstrip()), shown[1] - 1
+        between = text[within[0] : place[0]] + text[place[1] : within[1]]
+        if last - first + 1 == len(given) and text[within[0] - 1] == "(" and _LINE_ENDS.fullmatch(between):
+            place = within
         self.matches.edits.append(Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE))
 
 

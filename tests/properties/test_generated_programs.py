@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from click.testing import CliRunner
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from gpu2npu.cli.main import cli
@@ -140,6 +140,7 @@ def is_program(text: str) -> bool:
 
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(programs().filter(is_program), st.sampled_from(["2.1.0", "2.7.0"]))
+@example("import torch\np = torch.profiler.profile(\n    experimental_config=b\n); p.step()", "2.1.0")
 def test_any_program(
     stays_a_program: Callable[[str, MigratedFile], str],
     only_listed_text_changed: Callable[[str, str, Iterable[Change]], None],

@@ -246,7 +246,7 @@ def check(
         baseline=baseline,
         update_baseline=update_baseline,
         cache=None if no_cache else cache_dir or default_cache_dir(),
-        diffs=form == "html",
+        diffs=form == "html" or (form == "json" and repos is None and not statistics),  # which shows the new code
     )
     for meaning in filter(None, map(other_meaning, () if quiet else socs)):
         say(f"Note: {meaning}.", err=True)

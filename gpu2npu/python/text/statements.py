@@ -169,7 +169,10 @@ class Statements:
             begin = self.text.rindex("@", 0, begin)
         start = self.lines.starts[self._number(begin)]
         indent = self.text[start:begin]
-        return (begin, None) if indent.strip() else (start, indent)
+        if indent.strip():
+            return begin, None
+        indent = indent[indent.rfind("\f") + 1 :]  # Python counts the columns anew behind a form feed
+        return begin - len(indent), indent
 
 
 def _first(node: Any) -> Any:

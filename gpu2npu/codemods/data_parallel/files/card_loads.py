@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpu2npu.codemods.places import is_skipped, quoted
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
@@ -28,8 +29,10 @@ def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
                 loads |= {load.node: load for load in _loads(flow, call.beside(argument_value(given)), _DEPTH)}
     for load in loads.values():
         if not _has_map_location(load.node) and not is_skipped(load.file, load.node):
-            end = load.file.bounds(load.node)[1] - 1
-            rewriting.put(load.file, end, end, f"map_location={quoted(load.file, 'cpu')}", _MESSAGE)
+            spans = argument_bounds(load.file, load.node) or [load.file.bounds(arguments(load.node)[-1])]
+            start, end = load.file.bounds(load.node)
+            location = f", map_location={quoted(load.file, 'cpu')}"
+            rewriting.put(load.file, start, end, ((start, spans[-1][1]), location, (spans[-1][1], end)), _MESSAGE)
 
 
 def _loads(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[CallPlace]:
