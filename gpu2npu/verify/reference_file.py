@@ -26,7 +26,7 @@ from gpu2npu.verify.recording.records import Key, Recording, RecordingError, rec
 from gpu2npu.verify.verdict import Array, ReferenceRun
 
 FORMAT = "gpu2npu reference"
-VERSION = 3  # of the file; a reader refuses others
+VERSION = 4  # of the file; a reader refuses others
 _ABOUT, _WHOLE = "reference.json", "whole"
 # The tolerances of each tensor's place: of its distance, its norm and its update; NaN where there is none.
 _TOLERANCE, _NORMS, _UPDATES = "tolerance.f32", "norms.f32", "updates.f32"
@@ -48,6 +48,7 @@ def write_reference(file: Path, reference: ReferenceRun) -> None:
         "ranks": len(reference.ranks),
         "gpus": reference.gpus,
         "evaluation": reference.evaluation,
+        "whole": bool(reference.whole),
         "lengths": [list(tolerance.lengths.items()) for _, tolerance in reference.ranks],
     }
     beside = file.with_name(f".{file.name}.part")
@@ -125,8 +126,7 @@ def read_reference(file: Path) -> ReferenceRun:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
         ranks = tuple(_rank(archive, rank, coarse, about["lengths"][rank], str(file)) for rank in range(about["ranks"]))
-        has_whole = f"0/{_WHOLE}.json" in archive.namelist()
-        whole = tuple(_whole(archive, rank) for rank in range(about["ranks"])) if has_whole else ()
+        whole = tuple(_whole(archive, rank) for rank in range(about["ranks"])) if about["whole"] else ()
         evaluation = bool(about["evaluation"])
         return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))), whole, evaluation)
 

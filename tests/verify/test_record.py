@@ -119,6 +119,14 @@ def test_a_damaged_file_is_refused_or_read_as_it_was(
             assert as_read(found) == as_read(written)
 
 
+def test_whole_tensors_whose_name_is_damaged_are_missed(small: tuple[ReferenceRun, Path], tmp_path: Path) -> None:
+    content = bytearray(small[1].read_bytes())
+    content[content.rindex(b"0/whole.json") + 2] ^= 1  # in the directory at the end of the file
+    (tmp_path / "damaged.gpu2npu").write_bytes(content)
+    with pytest.raises(RecordingError, match="is damaged"):
+        read_reference(tmp_path / "damaged.gpu2npu")
+
+
 def changed(file: Path, to: Path, **fields: object) -> Path:
     """A copy of a reference that says other things of itself, or of which a file is another text."""
     with zipfile.ZipFile(file) as source, zipfile.ZipFile(to, "w") as target:
