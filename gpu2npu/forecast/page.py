@@ -19,7 +19,7 @@ def page(plan: Any) -> str:
         plan=plan,
         rank=rank,
         parts=parts,
-        first=next(line for line in lines(plan) if line.startswith("Forecast")),
+        first=next(lines(plan)),
         readable=readable,
         data=embedded_json(plan),
     )

@@ -23,14 +23,14 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         yield "Forecast: CMD used no NPU."
         return
     chip = plan["chip"]
-    if plan["exit_code"] and not plan["refusals"]:
-        yield f"CMD ended with exit code {plan['exit_code']}: the forecast is of what it did until then."
     verdict = "fits" if plan["fits"] else "does NOT fit"
     yield (
         f"Forecast: {verdict} on {chip['name']}: {readable(rank['reserved'])} reserved of {readable(chip['usable'])} "
         f"usable ({readable(chip['memory'])} less what the driver keeps); {readable(rank['allocated'])} allocated at "
         f"the peak of rank {rank['rank']}."
     )
+    if plan["exit_code"] and not plan["refusals"]:
+        yield f"  CMD ended with exit code {plan['exit_code']}: the forecast is of what it did until then."
     for refusal in plan["refusals"]:
         yield (
             f"  Out of memory on rank {refusal['rank']} at {refusal['line']}: {readable(refusal['size'])} more than "

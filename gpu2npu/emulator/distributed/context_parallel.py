@@ -19,6 +19,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.emulator.npu_ops.refused import attention
 from gpu2npu.emulator.registration import implement
 from gpu2npu.support.conditions import CallFacts
 
@@ -103,8 +104,8 @@ class _Route:
         self.library = torch.library.Library("aten", "IMPL")
         implement(self.library, "scaled_dot_product_attention", _attention, "AutogradPrivateUse1")
         # Where no gradients are recorded (inference_mode), DTensor decomposes the operator by this kernel.
-        attention = torch.ops.aten.scaled_dot_product_attention.default
-        attention.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd] = _attention
+        composed = torch.ops.aten.scaled_dot_product_attention.default
+        composed.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd] = _attention
 
     def close(self) -> None:
         """Undo what `open` did."""
@@ -114,8 +115,8 @@ class _Route:
             return
         dispatcher: Any = DTensor._op_dispatcher
         dispatcher._custom_op_handlers = self.handlers
-        attention = torch.ops.aten.scaled_dot_product_attention.default
-        del attention.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd]
+        composed = torch.ops.aten.scaled_dot_product_attention.default
+        del composed.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd]
         self.library._destroy()
         self.library = None
 
@@ -138,14 +139,7 @@ def _attention(
             f"context_parallel cuts dimension 2 of (batch, heads, sequence, width): got {query.ndim} dimensions"
         )
     if not isinstance(query, DTensor) or query.ndim != 4:
-        composed = torch.ops.aten.scaled_dot_product_attention.default._op_dk
-        whole: Tensor = composed(
-            torch._C.DispatchKey.CompositeImplicitAutograd,
-            *(query, key, value, attn_mask, dropout_p, is_causal),
-            scale=scale,
-            enable_gqa=enable_gqa,
-        )
-        return whole
+        return attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     result: Tensor = npu.npu_fusion_attention_v3(
         *(query, key, value, query.shape[1], "BNSD"),
         atten_mask=attn_mask,

@@ -73,6 +73,8 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) ->
     As in op-plugin's ScaledDotProductAttentionKernelNpuOpApi.cpp, for chips from Ascend910B1 on.
     """
     sizes = query.shape, key.shape, value.shape
+    if isinstance(getattr(query, "_local_tensor", None), Tensor):  # a DTensor, which has no rule for the operator
+        return False
     if any(len(size) != 4 for size in sizes) or query.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return False
     if query.dtype is torch.float32 and any(size[-1] % 4 for size in sizes):

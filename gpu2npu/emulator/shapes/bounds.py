@@ -133,6 +133,7 @@ def batch_norm(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[An
 @shapes("aten::equal", needs_values=True)
 def equal(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> bool:
     """A guess of the host."""
+    records.wait("value")
     found = values.guess("value", "equal")
     return bool(values.value_for(found.line))
 
@@ -145,6 +146,7 @@ def index(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ..
         if there is None or there.dtype not in (torch.bool, torch.uint8):
             indices.append(there)
             continue
+        records.wait("shape")
         if values.is_known(own):
             count = int(torch.count_nonzero(own.cpu()))
         else:
