@@ -34,6 +34,8 @@ def _run(command: Sequence[str]) -> NoReturn:
         if not Path(folder).is_dir():
             say(f"Error: {folder}, which {_ENVIRONMENT[0]} names, is not a folder.", err=True)
             sys.exit(EXIT_USAGE)
+    if folders:
+        say("Note: -env changes nothing here: no module outside of the project is read.", err=True)
     sys.argv[1:] = [*command, *given]
     main()
 

@@ -39,6 +39,7 @@ RULE = "apex-amp"
 _AMP = "apex.amp"
 _MESSAGE = "PyTorch has automatic mixed precision itself; torch_npu has it as torch.npu.amp."
 _STATE = "The state is that of PyTorch's scaler: one that apex wrote is not read."
+_STATIC = "apex leaves a loss scale that is a number as it is; PyTorch's scaler halves it where a gradient overflows."
 _LEVELS = frozenset({"O1", "O2"})
 _KNOWN = frozenset({"opt_level", "loss_scale", "keep_batchnorm_fp32", "verbosity", "enabled"})
 _BY_HAND = (
@@ -199,7 +200,10 @@ def _rewritten(uses: _Uses, made: ast.Assign, backwards: Sequence[Backward]) -> 
     assert isinstance(made.value, ast.Call)
     torch, scaler = spelling(file, "torch"), scaler_name(file)
     yield from ((file, edit) for edit in torch.edits)
-    line = f"{scaler} = {torch.name}.npu.amp.GradScaler({_scale(file, made.value)})"
+    scale = _scale(file, made.value) or ""
+    line = f"{scaler} = {torch.name}.npu.amp.GradScaler({scale})"
+    if scale.startswith("init_scale"):
+        yield reported(file, made.value, "apex.amp.initialize", _STATIC, FindingKind.REVIEW)
     everywhere = [call for calls in uses.calls.values() for call in calls]
     if len({function_above(file, call) for call in everywhere}) == 1:
         yield replaced(file, made, line, _MESSAGE, NPU)

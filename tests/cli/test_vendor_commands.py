@@ -27,6 +27,7 @@ def test_a_project(tmp_path, command, written):
     (tmp_path / "p" / "a.py").write_text("import torch\nx = torch.ones(2).cuda()\n")
     ended = run(command, "-i", tmp_path / "p", "-o", tmp_path, "-v", "2.1.0", "-env", tmp_path)
     assert ended.returncode == 0, ended.stderr
+    assert "-env changes nothing here" in ended.stderr
     assert (tmp_path / written).exists(), sorted(tmp_path.rglob("*"))
 
 

@@ -84,6 +84,13 @@ def test_the_scale(old, new, arguments):
     assert f"GradScaler({arguments})" in after_edits(text, rewrite(train=text).edits)
 
 
+def test_a_scale_that_apex_leaves_as_it_is_is_reported():
+    (found,) = rewrite(train=SCRIPT).found
+    assert "halves it where a gradient overflows" in found.message
+    for old in ("loss_scale=128", '"dynamic"'), ("loss_scale=128", "1.0"):
+        assert not rewrite(train=SCRIPT.replace(old[0], f"loss_scale={old[1]}")).found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
