@@ -246,3 +246,9 @@ def test_the_tree_of_a_migrated_file_is_freed_without_the_garbage_collector() ->
         assert gc.collect() < 5000  # of some 15,000 nodes
     finally:
         gc.enable()
+
+
+def test_a_string_in_code_that_is_replaced_is_not_doubtful() -> None:
+    migrated = run(b"import ray\ncount = ray.cluster_resources().get('GPU', 0)\nif kind == 'GPU':\n    pass\n")
+    assert migrated.content is not None and b"NPU" in migrated.content
+    assert [found.span.start_line for found in migrated.findings if found.api == "'GPU'"] == [3]

@@ -169,7 +169,8 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
 ) -> None:
     train = ("--", *training_python, "train.py")
     project, copy = tmp_path / "project", tmp_path / "copy"
-    for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
+    casting = "import torch, torch_npu\ntorch.ones(2, device='npu').double()\n"
+    for folder, text in ((project, TRAIN), (copy, casting + TRAIN.replace("cuda", "npu"))):
         folder.mkdir()
         (folder / "train.py").write_text(text.replace("lr=0.1", "lr=0.2") if folder == copy else text)
     done = verify(
@@ -186,6 +187,7 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", *train)
     done = verify(training_python, *keep, folder=right)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "by row: float64-cast (1); gpu2npu rules explain float64-cast." in done.stdout
     runs = json.loads(baseline.read_text())["runs"]
     assert len(runs) == 3 and runs[0]["losses"] == runs[1]["losses"] and runs[0]["memory"][0] > 8 * 16 * 4
     arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, *train)
@@ -195,6 +197,7 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)
     assert done.stderr.splitlines()[1].startswith("step   1  original ")
     assert found["compile_switched_off"]
+    assert found["behaviour"] == {"float64-cast": 1}
     parameters = [each for each in found["first"]["elements"] if each["kind"] == "parameter"]
     assert parameters and {each["step"] for each in parameters} == {1}
     losses = [change for change in found["baseline"]["changes"] if change["what"] == "loss"]
