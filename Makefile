@@ -23,7 +23,7 @@ demo: $(INSTALLED)
 	cd demo-output/mnist_cnn_msft && ../../$(BIN)/gpu2npu run train.py
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto $(TEST_SEED:%=--randomly-seed=%)
 
 # What needs no PyTorch and takes no minute: the migrator, the checks, the rules and the commands.
 SLOW := tests/benchmarks tests/emulator tests/fixtures tests/labelled tests/packaging tests/properties tests/verify \

@@ -19,6 +19,7 @@ from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.support.release_tables import of_torch_npu
 
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
@@ -111,12 +112,12 @@ class Attributes:
             part = part.value
 
     def _is_wanted(self, node: ast.Attribute, scope: Scope) -> bool:
-        """Return whether an attribute is read, or given to a mock, and no rule is for its qualified name."""
+        """Return whether an attribute is read, or given to a mock, and no rule is for its qualified name nor was."""
         if not self.work.is_read(node):
             calls = self.names.calls(node.value, scope)
             return any(makes_mock(each, self.names.qualified(each.func, scope)) for each in calls)
         qualified = self.names.qualified(node, scope)
-        return qualified is None or self.work.table.rule_for(qualified) is None
+        return qualified is None or (self.work.table.rule_for(qualified) is None and not of_torch_npu(qualified))
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rules for a method of a result, and for an attribute that is asked for by a string."""
