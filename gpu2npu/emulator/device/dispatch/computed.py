@@ -15,7 +15,7 @@ from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gat
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
 from gpu2npu.emulator.device.dispatch.cube import preparation
 from gpu2npu.emulator.device.dispatch.limits import refusing
-from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
+from gpu2npu.emulator.device.dispatch.operator_errors import unfit, with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
@@ -25,7 +25,7 @@ from gpu2npu.emulator.kernels.registry import UFUNCS, Kernel
 
 Operator = Callable[..., Any]
 
-_NUMPY_ERRORS = (ValueError, TypeError, IndexError)
+_NUMPY_ERRORS = (ValueError, TypeError, IndexError, ZeroDivisionError)
 # A pointwise operator of nothing but tensors refuses these for their shapes only, as NumPy does.
 _FLOATS = (np.dtype(np.float32), BFLOAT16, np.dtype(np.float16))
 
@@ -76,7 +76,8 @@ def _any_arguments(signature: Signature, kernel: Kernel, direct: bool, otherwise
         except DeclinedError:
             return otherwise(*args, **kwargs)
         except _NUMPY_ERRORS as error:
-            raise with_operator(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+            refused = refusal(signature, args, kwargs) or unfit(error, signature.name, args, kwargs)
+            raise with_operator(refused, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
             raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
 
@@ -136,7 +137,8 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
         except MemoryError as error:
             raise with_operator(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
         except _NUMPY_ERRORS as error:
-            raise with_operator(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+            refused = refusal(signature, args, kwargs) or unfit(error, signature.name, args, kwargs)
+            raise with_operator(refused, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
             raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
         entry[0] += 1

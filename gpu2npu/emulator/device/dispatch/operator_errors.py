@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import dis
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,11 +13,8 @@ from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
 _OPENING = "raised by the operator "
-# NumPy's own words for shapes that do not fit, which name no argument.
-_UNFIT = re.compile(
-    "could not be broadcast|could not broadcast|core dimension|cannot reshape array|all the input array dimensions"
-    "|axes don't match array|not aligned|einstein sum|must match in size"
-)
+_RAISES = dis.opmap["RAISE_VARARGS"]
+_KERNELS = str(Path(__file__).parents[2])
 
 
 class OperatorError(RuntimeError):
@@ -33,8 +31,6 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
         error = memory.exhausted(error, visible_npus.current_device())
     if any(note.startswith(_OPENING) for note in getattr(error, "__notes__", ())):
         return error
-    if type(error) is ValueError and _UNFIT.search(str(error)):
-        error = RuntimeError(_unfit(operator, args, kwargs))
     given = [_described(value) for value in args]
     given += [f"{name}={_described(value)}" for name, value in kwargs.items()]
     note = f"{_OPENING}{operator}({', '.join(given)})"
@@ -46,8 +42,13 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
     return error
 
 
-def _unfit(operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """A sentence that names the operator, and its arguments that are tensors, with their shapes."""
+def unfit(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
+    """The error of a kernel, in a sentence with the tensors' shapes where it is NumPy's or Python's own.
+
+    These name no argument of the operator: they say what went wrong in the middle of it. A kernel's own is as it was.
+    """
+    if (isinstance(error, TypeError) and operator.startswith("aten::")) or _is_raised_by_kernel(error):
+        return error
     schemas = torch._C._jit_get_schemas_for_operator(operator.partition(".")[0])
     names = [each.name for each in schemas[0].arguments] if schemas else []
     named = dict(zip(names or map(str, range(len(args))), args, strict=False)) | dict(kwargs)
@@ -55,7 +56,26 @@ def _unfit(operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str
     for name, value in named.items():
         if isinstance(value, (list, tuple)):
             shapes += [f"{name}[{n}] {list(each.shape)}" for n, each in enumerate(value) if torch.is_tensor(each)]
-    return f"{operator}: the shapes of {', '.join(shapes)} do not fit together"
+    if "out of bounds" in str(error):
+        sentence = f"an index is beyond its dimension: {', '.join(shapes)}"
+    elif len(shapes) == 1:
+        sentence = f"the shape of {shapes[0]} does not fit its other arguments"
+    else:
+        sentence = f"the shapes of {', '.join(shapes)} do not fit together"
+    found = RuntimeError(f"{operator}: {sentence}")
+    found.__cause__ = error
+    return found
+
+
+def _is_raised_by_kernel(error: Exception) -> bool:
+    """Return whether a `raise` of ours made the error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    code = trace.tb_frame.f_code
+    return code.co_filename.startswith(_KERNELS) and code.co_code[trace.tb_lasti] == _RAISES
 
 
 def _described(value: Any) -> str:
