@@ -334,7 +334,18 @@ def _fill_value(tensor: torch.Tensor, value: Any) -> torch.Tensor:
     return tensor
 
 
+def _product_in_dtype(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """A product whose result has another dtype than its operands: PyTorch has it for CUDA alone."""
+    *operands, dtype = args
+    return compute(op, *(each.to(dtype) for each in operands), **kwargs)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
+    **{
+        f"{name}.{overload}": functools.partial(_product_in_dtype, getattr(getattr(_ops, name), computes))
+        for name in ("mm", "bmm", "addmm", "baddbmm")
+        for overload, computes in (("dtype", "default"), ("dtype_out", "out"))
+    },
     "empty.memory_format": _empty,
     "empty_strided": _empty_strided,
     "_efficientzerotensor": _zeros,
