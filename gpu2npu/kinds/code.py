@@ -20,6 +20,7 @@ from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, 
 from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.removal import taken_out
+from gpu2npu.engine.rewriting.through_names import through_names, unpacked
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name
@@ -205,6 +206,7 @@ class CodeRules:
         for node, scope in self.file.uses if self.spelled else ():
             for rule, matched in self._at(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else ():
                 (possible if matched.unknown else met).setdefault(matched.node, (rule, matched))
+        met.update((each[1].node, each) for each in through_names(self.names, self.spelled, met.keys()))
         found = self._where_npu_runs(met)
         for rule, matched in self._where_npu_runs({at: each for at, each in possible.items() if at not in met}):
             if (message := possible_message(self.work, rule, matched)) is not None:
@@ -213,6 +215,7 @@ class CodeRules:
         for _, matched in found:  # what `$X.cuda()` is called on is the file's own code
             self.work.unsettled.update(dict.fromkeys(matched.values.values(), matched.names))
         self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
+        self.matches.edits += unpacked(self.file, [each for each in found if not each[1].names])
 
     def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:
         """The matches but for those in code that runs on no NPU; `met` has them by what they match."""
@@ -252,12 +255,10 @@ class CodeRules:
     def _roots(self, pattern: CodePattern, part: ast.expr) -> Iterator[ast.expr]:
         """The expressions above a name that the whole pattern may be."""
         wanted = type(pattern.tree)
-        node: ast.AST = part
         is_name = pattern.names[0] is pattern.tree
-        for above in (part, *self.file.above(part)):
-            if not isinstance(above, (ast.expr, ast.keyword)):
+        for node in (part, *self.file.above(part)):
+            if not isinstance(node, (ast.expr, ast.keyword)):
                 return
-            node = above
             if isinstance(node, ast.expr) and (is_name or type(node) is wanted):
                 yield node
             if is_name:
@@ -275,8 +276,6 @@ class CodeRules:
         """Return whether the place is a member that is called: a method, where the pattern is for an attribute."""
         return isinstance(matched.node, ast.Attribute) and self.file.call_of(matched.node) is not None
 
-    # Edits
-
     def _apply(self, found: Sequence[tuple[Rule, Matched]]) -> None:
         removed, replaced = [], []
         gone = {matched.node for rule, matched in found if rule.then.remove}
@@ -290,9 +289,9 @@ class CodeRules:
             elif rule.then.replace is not None:
                 replaced.append(CodeReplacement(rule, matched, parse_code(rule.then.replace)))
         self._edit(removed, replaced)
-        for rule, matched in found:
-            if rule.then.add is not None:
-                self._add(rule, matched, rule.then.add)
+        for rule, matched, add in [(*each, each[0].then.add) for each in found]:
+            if add is not None:
+                self._add(rule, matched, add)
 
     def _add(self, rule: Rule, matched: Matched, add: Addition) -> None:
         """Add a statement beside the one that has the match, once."""

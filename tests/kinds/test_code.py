@@ -384,3 +384,41 @@ def test_all_names_of_an_import_may_go_that_new_code_leaves_unused(migrate_with)
     assert text_of(migrate_with([NORM, count], before.format(more="")), "") == after
     migrated = text_of(migrate_with([NORM, count], before.format(more=", a, b") + "a(b)\n"), "")
     assert migrated == "from lib.gpu import a, b\n" + after + "a(b)\n"
+
+
+CHOOSING = {
+    "id": "c",
+    "match": {"code": "lib.gpu.level(...)[0] >= $_", "chooses": "bfloat16"},
+    "then": {"replace": "lib.npu.has_bf16()", "imports": "lib"},
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("level = lib.gpu.level()\nbf16 = level[0] >= 8\n", "level = lib.gpu.level()\nbf16 = lib.npu.has_bf16()\n"),
+        (
+            "def get():\n    return lib.gpu.level() if on else (0, 0)\na, b = get()\nbf16 = a >= 8\nc = b > 2\n",
+            "def get():\n    return lib.gpu.level() if on else (0, 0)\na, b = get() or (0, 0)\n"
+            "bf16 = lib.npu.has_bf16()\nc = b > 2\n",
+        ),
+        (
+            "def get():\n    return lib.gpu.level(0)\na, b = get()\nbf16 = a >= 8\nc = b > 2\n",
+            "def get():\n    return lib.gpu.level(0)\na, b = get() or (0, 0)\nbf16 = lib.npu.has_bf16()\nc = b > 2\n",
+        ),
+        (
+            "class A:\n    def f(self):\n        self.a, _ = lib.gpu.level()\n"
+            "        d = bfloat16 if self.a >= 8 else half\n",
+            "class A:\n    def f(self):\n        self.a, _ = lib.gpu.level() or (0, 0)\n"
+            "        d = bfloat16 if lib.npu.has_bf16() else half\n",
+        ),
+        ("a, b = lib.gpu.level()\nfast = a >= 8\n", "a, b = lib.gpu.level()\nfast = a >= 8\n"),
+        (
+            "a, b = lib.gpu.level()\nprint(b)\nbf16 = a >= 8\n",
+            "a, b = lib.gpu.level()\nprint(b)\nbf16 = lib.npu.has_bf16()\n",
+        ),
+    ],
+)
+def test_comparisons_that_choose_through_names(migrate_with, before, after):
+    before = "import lib\n" + before
+    assert text_of(migrate_with([CHOOSING], before), before) == "import lib\n" + after

@@ -19,12 +19,13 @@ from gpu2npu.codemods.data_parallel.model_class import (
     model_class,
 )
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, hands_on, target_of
-from gpu2npu.codemods.entry import Entry
+from gpu2npu.codemods.entry import Entry, all_calls
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import same_line
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, elements, is_unpacked, last_name, statements
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, elements, is_main_guard, is_unpacked, last_name, statements
+from gpu2npu.records import FindingKind
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
@@ -34,6 +35,8 @@ _SPAWN = frozenset(
 )  # fmt: skip
 # Their objects make the process group of whoever started the program: torchrun, deepspeed.
 _ARGUMENTS = frozenset({"Seq2SeqTrainingArguments", "TrainingArguments"})
+# What may leave out the code in it.
+_CHOICES = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match)
 _LOSS = re.compile(r"criteri|loss", re.IGNORECASE)
 
 _NO_TRAINING = (
@@ -43,6 +46,10 @@ _NO_TRAINING = (
 _OWN_PROCESSES = (
     "One NPU is used here: the program makes its processes itself ({place}). Start it that way on several NPUs, one "
     "process for each, where the model is wrapped in DistributedDataParallel."
+)
+_DEAD = (
+    "Every start of this program has one process for each card ({place}), which is not DataParallel's: the line stays "
+    "as it is, and should not run. Where it does, put the model on its NPU without a wrapper."
 )
 _FORWARD = (
     "One NPU is used here: {why}, and DistributedDataParallel averages gradients of what a forward has returned. To "
@@ -78,6 +85,7 @@ class Obstacle(Struct, frozen=True):
     message: str
     one_npu: bool = False
     one_process: bool = False
+    kind: FindingKind = FindingKind.UNSUPPORTED
 
 
 def reader_obstacle(wrap: Wrap, place: str) -> Obstacle:
@@ -108,6 +116,8 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     if bare or _is_frozen(wrap):
         return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
     group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
+    if group is not None and programs and all(map(_always_has_group, programs)):
+        return Obstacle(_DEAD.format(place=group), kind=FindingKind.REVIEW)
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
     if programs and not any(trains(entry) or (entry.is_elsewhere and hands_on(wrap)) for entry in programs):
@@ -180,6 +190,37 @@ def _own_group(entry: Entry) -> str | None:
     for file, node in entry.running(_groups):
         return f"{file.path}:{file.span(node).start_line}"
     return None
+
+
+def _always_has_group(entry: Entry) -> bool:
+    """Return whether a program makes its process group, or starts its processes, under no condition at all: not
+    `if args.local_rank != -1: init_process_group("nccl")`."""
+    return entry.program.once(
+        (_always_has_group, entry),
+        lambda: any(
+            _group_call(file, node) and _always_runs(entry, file, node, frozenset())
+            for file, node in entry.running(_groups)
+        ),
+    )
+
+
+def _group_call(file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether a call makes processes or their group, and not an object that may do so: `TrainingArguments()`"""
+    return isinstance(node, ast.Call) and (last_name(node.func) in _GROUPS or file.qualified(node.func) in _SPAWN)
+
+
+def _always_runs(entry: Entry, file: ParsedFile, node: ast.AST, seen: frozenset[ast.AST]) -> bool:
+    """Return whether a program comes to a node under no condition, also in functions that it calls so."""
+    for above in file.above(node):
+        if isinstance(above, _CHOICES) and not is_main_guard(above):
+            return False
+        if isinstance(above, FUNCTIONS):
+            calls = () if above in seen else entry.running(all_calls)
+            return any(
+                last_name(call.func) == above.name and _always_runs(entry, other, call, seen | {above})
+                for other, call in calls
+            )
+    return True
 
 
 def _groups(file: ParsedFile) -> list[ast.AST]:

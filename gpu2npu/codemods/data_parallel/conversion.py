@@ -66,7 +66,7 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
     running = _running(program, wraps)
     obstacles = _obstacles(program, running)
     steps = [
-        reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), found.message, FindingKind.UNSUPPORTED)
+        reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), found.message, found.kind)
         for wrap, found in obstacles.items()
         if not found.one_npu
     ]

@@ -12,6 +12,7 @@ from gpu2npu.codemods.entry import Entries, all_calls, calls_in
 from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
 from gpu2npu.codemods.places import Step, is_skipped, reported
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FORS, WITHS, Function, argument_value, arguments, last_name, string_value
 from gpu2npu.records import FindingKind
@@ -35,7 +36,10 @@ _ROUND = (
     "This calls the model inside the wrapper, so gradients are not averaged over processes: let the model's forward do "
     "it, and call the wrapped model."
 )
-
+_CHUNKS = (
+    "This divides a batch into one part for each card of DataParallel, and a rank has one card, with batches of its "
+    "own: write 1 here, and take out what the model's forward undoes of it."
+)
 
 _SEEDING = frozenset({"manual_seed", "seed_everything", "set_seed"})
 
@@ -58,9 +62,24 @@ def _reviewed(
     """Yield what is to be reported of a call: the place, the name in the report, and the message."""
     if _is_summing_loss(program, file, call):
         yield call, file.code(call.func), _SUM
+    yield from ((count, file.code(count), _CHUNKS) for count in _counts_cards(file, call))
     yield from ((left, file.code(left), _NOT_WRAPPED) for left in _not_wrapped(file, call, wrapped))
     if _goes_round(program, file, call):
         yield call.func, file.code(call.func), _ROUND
+
+
+def _counts_cards(file: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
+    """The numbers of cards in the collate function that a loader is given, in the same file."""
+    for given in (keyword.value for keyword in call.keywords if keyword.arg == "collate_fn"):
+        maker = given.func if isinstance(given, ast.Call) else given
+        name = last_name(given.args[0] if last_name(maker) == "partial" and isinstance(given, ast.Call) else maker)
+        made = [each for each in file.definitions if each.name == name]
+        inside = {*walk(given), *walk(*made)}
+        for node in inside:
+            value = file.scope_of(node).only_value(node.id) if isinstance(node, ast.Name) else node
+            is_new = value is node or value not in inside
+            if is_new and isinstance(value, ast.Call) and last_name(value.func) == "device_count":
+                yield node if isinstance(node, ast.Name) else value
 
 
 def _seeding_calls(file: ParsedFile) -> list[ast.Call]:

@@ -58,6 +58,7 @@ def test_what_a_rewritten_program_leaves_to_a_person(body, line, message, findin
         ("    loss = nn.functional.mse_loss(net(x), y, reduction='sum')\n", 8, "get_world_size()).backward()"),
         ("    loss_of = nn.MSELoss(size_average=False)\n", 8, "get_world_size()).backward()"),
         ("    init_weights(net)\n", 8, "draw them before the model is wrapped"),
+        ("    x = Loader(d, collate_fn=Split(torch.cuda.device_count()))\n", 8, "a rank has one card"),
         ("    net.cpu()\n", 8, "`copy.deepcopy(net.module).cpu()`"),
         ("    net.module.to(torch.device('cpu'))\n", 8, "`copy.deepcopy(net.module).cpu()`"),
         ("    net.module.apply(draw)\n", 8, "draw them before the model is wrapped"),

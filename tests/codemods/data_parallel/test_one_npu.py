@@ -101,11 +101,12 @@ def test_an_import_that_nothing_needs_any_more_goes():
     assert text == "import torch\n\nnet = net.npu()\nprint(net(x))\n"
 
 
-def test_a_program_that_makes_its_processes_itself():
+@pytest.mark.parametrize("start", ["", "if rank is not None: "])
+def test_a_program_that_makes_its_processes_itself(start):
     text, messages = body(
         """
         def work(rank, net):
-            torch.distributed.init_process_group('nccl')
+            START()
             if rank is None:
                 net = nn.DataParallel(net)
             else:
@@ -114,10 +115,14 @@ def test_a_program_that_makes_its_processes_itself():
             return net.state_dict(), net.module.fc
 
         work(None, net)
-        """
+        """.replace("START", f"{start}torch.distributed.init_process_group")
     )
-    assert "        net = nn.Sequential(OrderedDict(module=net.npu()))\n" in text
-    assert "the program makes its processes itself (a.py:14)" in messages[0]
+    if start:  # it may also be one process
+        assert "        net = nn.Sequential(OrderedDict(module=net.npu()))\n" in text
+        assert "the program makes its processes itself (a.py:14)" in messages[0]
+    else:
+        assert "        net = nn.DataParallel(net)\n" in text
+        assert "has one process for each card (a.py:14)" in messages[0]
 
 
 @pytest.mark.parametrize(

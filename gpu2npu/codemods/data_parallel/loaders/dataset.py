@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TypeGuard
 
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
+from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import own_lines, same_line
 from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import CallPlace
-from gpu2npu.python.tree.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, elements, last_name
+from gpu2npu.python.tree.syntax import (
+    COMPREHENSIONS,
+    FORS,
+    FUNCTIONS,
+    WITHS,
+    blocks,
+    dotted_name,
+    elements,
+    last_name,
+    string_value,
+)
 from gpu2npu.records import Code
 
 _ITERABLE = frozenset({"IterDataPipe", "IterableDataset"})
@@ -29,35 +42,52 @@ def is_iterable(flow: Dataflow, call: LoaderCall) -> bool:
     dataset = call.value("dataset")
     if dataset is None:
         return False
-    if _is_tested(flow, call, dataset):
-        return True
+    tested = _is_tested(flow, call, dataset)
+    if tested is not None:
+        return tested
     return any(_makes_iterable(flow, maker) for maker in flow.makers(call.place.beside(dataset)))
 
 
-def _is_tested(flow: Dataflow, call: LoaderCall, dataset: ast.expr) -> bool:
-    """Return whether the call is made only of an iterable dataset: `if isinstance(dataset, IterableDataset):` above it,
-    or `if not isinstance(...): return` before it in a block that it is in."""
+def _is_tested(flow: Dataflow, call: LoaderCall, dataset: ast.expr) -> bool | None:
+    """Return whether code says that the dataset is, or may be, an iterable one where the call is made: it is in
+    `if isinstance(dataset, IterableDataset):` or below `if not isinstance(...): return`, or another place of the
+    function tests it. None if nothing does."""
     file = call.place.file
     below: ast.AST = call.place.node
-    code = file.code(dataset)
     for node in file.above(call.place.node):
-        if isinstance(node, (ast.If, ast.IfExp)):
+        if isinstance(node, (ast.If, ast.IfExp)) and below is not node.test:
             body = [node.body] if isinstance(node, ast.IfExp) else node.body
-            is_body = any(part is below for part in body)
-            if below is not node.test and _says_iterable(flow, call, node.test, code) is is_body:
-                return True
+            holds = any(part is below for part in body)
+            says = _says_iterable(flow, call, node.test, dataset)
+            if says is not None and (holds or _is_about_dataset(file, node.test, dataset)):
+                return says is holds
         if isinstance(below, ast.stmt):
             block = file.block(below)
-            before = block[: next(index for index, part in enumerate(block) if part is below)]
-            for part in before:
-                leaves = isinstance(part, ast.If) and isinstance(part.body[-1], (ast.Return, ast.Raise, ast.Continue))
-                if leaves and isinstance(part, ast.If) and _says_iterable(flow, call, part.test, code) is False:
-                    return True
+            for part in block[: next(index for index, part in enumerate(block) if part is below)]:
+                if isinstance(part, ast.If) and isinstance(part.body[-1], (ast.Return, ast.Raise, ast.Continue)):
+                    says = _says_iterable(flow, call, part.test, dataset)
+                    if says is not None and _is_about_dataset(file, part.test, dataset):
+                        return not says
+        if isinstance(node, FUNCTIONS):
+            answers = (_says_iterable(flow, call, part, dataset) for part in walk(*node.body) if _is_question(part))
+            return True if any(says is not None for says in answers) else None
         below = node
-    return False
+    return None
 
 
-def _says_iterable(flow: Dataflow, call: LoaderCall, test: ast.expr, dataset: str) -> bool | None:
+def _is_question(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and last_name(node.func) in {"hasattr", "isinstance"} and len(node.args) == 2
+
+
+def _is_about_dataset(file: ParsedFile, test: ast.expr, dataset: ast.expr) -> bool:
+    """Return whether a test depends on nothing but the dataset, so that the other branch is known too."""
+    if isinstance(test, ast.BoolOp):
+        return all(_is_about_dataset(file, each, dataset) for each in test.values)
+    tested = test.operand if isinstance(test, ast.UnaryOp) else test
+    return not isinstance(tested, ast.Call) or file.code(tested.args[0]) == file.code(dataset)
+
+
+def _says_iterable(flow: Dataflow, call: LoaderCall, test: ast.expr, dataset: ast.expr | None) -> bool | None:
     """Return whether the dataset is an iterable one where a test is true; None if the test says nothing about that."""
     file = call.place.file
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -67,11 +97,11 @@ def _says_iterable(flow: Dataflow, call: LoaderCall, test: ast.expr, dataset: st
         return next((True for each in test.values if _says_iterable(flow, call, each, dataset)), None)
     if isinstance(test, (ast.Name, ast.Attribute)):
         makers = [maker.node for maker in flow.makers(call.place.beside(test))]
-        return _says_iterable(flow, call, makers[0], "") if len(makers) == 1 else None
-    if not isinstance(test, ast.Call) or last_name(test.func) != "isinstance" or len(test.args) != 2:
+        return _says_iterable(flow, call, makers[0], None) if len(makers) == 1 else None
+    if not _is_question(test) or (dataset is not None and file.code(test.args[0]) != file.code(dataset)):
         return None
-    if dataset and file.code(test.args[0]) != dataset:
-        return None
+    if last_name(test.func) == "hasattr":
+        return False if string_value(test.args[1]) in {"__getitem__", "__len__"} else None
     classes = elements(test.args[1]) or [test.args[1]]
     return True if all(last_name(each) in _ITERABLE for each in classes) else None
 

@@ -38,6 +38,17 @@ LEFT = {
         "    return DataLoader(data, batch_size=64)\ntrain_loader = make(ds)",
         "An iterable dataset has no indices",
     ),
+    "a dataset that is tested for an option": (
+        "def make(data):\n    plain = not isinstance(data, torch.utils.data.IterableDataset)\n"
+        "    return DataLoader(data, 64, shuffle=plain)\n"
+        "train_loader = make(ds)",
+        "An iterable dataset has no indices",
+    ),
+    "a dataset without a length": (
+        "def make(data):\n    if hasattr(data, '__len__'):\n        return None\n    return DataLoader(data, 64)\n"
+        "train_loader = make(ds)",
+        "An iterable dataset has no indices",
+    ),
     "a batch of one": ("train_loader = DataLoader(ds, shuffle=True)", "A batch of one sample cannot be shared"),
     "unknown keywords": (
         "train_loader = DataLoader(ds, **options())",
