@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import builtins
 import posixpath
+import re
+import sys
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.codemods.data_parallel.without_group import in_group
-from gpu2npu.codemods.entry import Entry, main_guard
+from gpu2npu.codemods.entry import Entry, calls_in, main_guard
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import first_code, spelling
 from gpu2npu.python.project.imports import is_taken
-from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, line_start, next_line, start_of
+from gpu2npu.python.text.blocks import (
+    begins_line,
+    indent_step,
+    line_below,
+    line_start,
+    next_line,
+    same_line,
+    start_of,
+)
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes
+from gpu2npu.python.tree.syntax import (
+    COMPREHENSIONS,
+    DEFINITIONS,
+    IMPORTS,
+    TRIES,
+    Definition,
+    argument_value,
+    arguments,
+    last_name,
+    own_nodes,
+    parameters,
+)
 
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."
-# What a program calls to state its options, and to read them.
-_PARSES = frozenset({"parse_args", "parse_known_args"})
-_OF_OPTIONS = _PARSES | {
-    "ArgumentParser",
-    "add_argument",
-    "add_argument_group",
-    "add_mutually_exclusive_group",
-    "set_defaults",
-}
+# What a program calls to read its options.
+_PARSES = frozenset({"parse_args", "parse_args_into_dataclasses", "parse_known_args"})
+# Calls that need neither a card nor the group, beside those of Python's own packages.
+_MADE = _PARSES | {"ArgumentParser", "HfArgumentParser", "add_parser"}
+_METHODS = _MADE.union(*map(dir, (argparse.ArgumentParser, str, list, dict)))
+_PLAIN = frozenset({"torch.cuda.is_available", "torch.device", "torch.manual_seed"})
+_PLAIN_PACKAGES = sys.stdlib_module_names - {"multiprocessing"} | {"numpy", "yaml"}
 # Calls that need the card of the process, or the group.
 _NEEDS_CARD = frozenset({"cuda", "to", "DataLoader", "DataParallel", "device_count", "set_device"})
 
@@ -59,7 +80,7 @@ def set_up(entry: Entry) -> Iterator[Step]:
     at_exit = spelling(file, "atexit")
     yield from ((file, edit) for edit in at_exit.edits)
     lines = [f"{indent_step(file)}{line}" for line in (*begin, f"{at_exit.name}.register({end})")]
-    yield from _in_function(file, command, [f"if not {in_group(dist.name)}:", *lines], _BEGIN)
+    yield from _in_function(entry, command, [f"if not {in_group(dist.name)}:", *lines], _BEGIN)
 
 
 def at_start_and_end(
@@ -72,11 +93,11 @@ def at_start_and_end(
     """
     file, guard, command = entry.file, _guard(entry.file), _command(entry)
     if guard is None:
-        yield from _at_top_level(file, begin, begin_message)
+        yield from _at_top_level(entry, begin, begin_message)
     elif command is None:
-        yield from _in_guard(file, guard, begin, begin_message)
+        yield from _in_guard(entry, guard, begin, begin_message)
     else:
-        yield from _in_function(file, command, begin, begin_message)
+        yield from _in_function(entry, command, begin, begin_message)
     if end and guard is not None:
         yield from _end(file, guard, end, end_message)
     elif end:
@@ -102,15 +123,7 @@ def _command(entry: Entry) -> ast.FunctionDef | None:
     call = last.value if isinstance(last, ast.Expr) else None
     if exit_call is not None:
         call = argument_value(arguments(exit_call)[0]) if arguments(exit_call) else None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or arguments(call):
-        return None
-    name = call.func.id
-    found = [each for each in entry.file.tree.body if isinstance(each, DEFINITIONS) and each.name == name]
-    uses = [node for node in walk(entry.file.tree) if isinstance(node, ast.Name) and node.id == name]
-    function = found[0] if len(found) == 1 and len(uses) == 1 else None
-    if not isinstance(function, ast.FunctionDef) or is_taken(entry.program.project, entry.file.path, name):
-        return None
-    return function if begins_line(entry.file, _first(function)) else None
+    return _own_function(entry, call) if isinstance(call, ast.Call) and not arguments(call) else None
 
 
 def _first(function: ast.FunctionDef) -> ast.stmt:
@@ -119,15 +132,18 @@ def _first(function: ast.FunctionDef) -> ast.stmt:
     return function.body[is_documented]
 
 
-def _in_function(file: ParsedFile, function: ast.FunctionDef, begin: Sequence[str], message: str) -> Iterator[Step]:
-    start = start_of(file, _first(function))
-    indent = indentation(file.text, start)
-    start = line_start(file, start)
-    yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
+def _in_function(entry: Entry, function: ast.FunctionDef, begin: Sequence[str], message: str) -> Iterator[Step]:
+    file, start = entry.file, start_of(entry.file, _first(function))
+    offset, indent = _below_options(entry, function.body, begin) or (
+        line_start(file, start),
+        indentation(file.text, start),
+    )
+    yield inserted(file, offset, _lines(file, begin, indent, offset), message, NPU)
 
 
-def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Iterator[Step]:
+def _at_top_level(entry: Entry, begin: Sequence[str], message: str) -> Iterator[Step]:
     """Below the imports and the options of the program, but above what uses the card."""
+    file = entry.file
     last: ast.stmt | None = None
     below_last = file.tree.body
     for at, statement in enumerate(file.tree.body):
@@ -135,24 +151,22 @@ def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Itera
             break
         if _is_import(statement):
             last, below_last = statement, file.tree.body[at + 1 :]
-    last = _parses_options(below_last) or last
-    offset = first_code(file) if last is None else line_below(file, last)
+    imports_end = first_code(file) if last is None else line_below(file, last)
+    offset, indent = _below_options(entry, below_last, begin) or (imports_end, "")
     follows = file.text[offset : offset + 1]
     below = [""] if follows and follows not in "\r\n" else []
-    yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), message, NPU)
+    lines = begin if indent else ["", *begin, *below]
+    yield inserted(file, offset, _lines(file, lines, indent, offset), message, NPU)
 
 
-def _in_guard(file: ParsedFile, guard: ast.If, begin: Sequence[str], message: str) -> Iterator[Step]:
-    first, indent = guard.body[0], _indent(file, guard)
-    parses = _parses_options(guard.body)
-    if parses is not None and begins_line(file, first):
-        start = line_below(file, parses)
-        yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
-    elif begins_line(file, first):
-        start = next_line(file, file.bounds(guard.test)[1])
+def _in_guard(entry: Entry, guard: ast.If, begin: Sequence[str], message: str) -> Iterator[Step]:
+    file, first = entry.file, guard.body[0]
+    place = _below_options(entry, guard.body, begin)
+    if place is not None or begins_line(file, first):
+        start, indent = place or (next_line(file, file.bounds(guard.test)[1]), _indent(file, guard))
         yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
     else:  # if __name__ == '__main__': main()
-        start, _ = file.bounds(first)
+        start, indent = file.bounds(first)[0], _indent(file, guard)
         text = newline_of(file.text) + _lines(file, begin, indent, start) + indent
         yield inserted(file, start, text, message, NPU)
 
@@ -205,18 +219,90 @@ def _is_import(statement: ast.stmt) -> bool:
     return isinstance(statement, IMPORTS)
 
 
-def _parses_options(statements: Sequence[ast.stmt]) -> ast.stmt | None:
-    """The statement that parses the command line, if nothing but its options is above it: `--help` ends there."""
-    for statement in statements:
+def _below_options(
+    entry: Entry, block: Sequence[ast.stmt], begin: Sequence[str], inside: Sequence[ast.AST] = ()
+) -> tuple[int, str] | None:
+    """The offset and indentation of the first line below the statement that reads the command line, so that `--help`
+    needs no group: in a block, or in a function of the file that only the block calls. None if something that may need
+    the group is above it, or the lines `begin` would have another meaning there."""
+    file = entry.file
+    for statement in block:
         if isinstance(statement, DEFINITIONS):
             continue
-        calls = [node.func for node in own_nodes([statement]) if isinstance(node, ast.Call)]
-        is_plain = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr))
-        if not is_plain or not {last_name(function) for function in calls} <= _OF_OPTIONS:
+        nodes = list(own_nodes([statement]))
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        others = [call for call in calls if not _is_plain(entry, file, call)]
+        if any(isinstance(node, ast.Return) for node in nodes):
             return None
-        if any(isinstance(function, ast.Attribute) and function.attr in _PARSES for function in calls):
-            return statement
+        if others and isinstance(statement, TRIES):
+            return _below_options(entry, statement.body, begin, inside)
+        parses = any(_parses(entry, call) for call in calls if call not in others)
+        if others:
+            function = _own_function(entry, others[0]) if len(others) == 1 else None
+            if function is None or function in inside or not isinstance(statement, (ast.Assign, ast.Expr)):
+                return None
+            if any(isinstance(node, COMPREHENSIONS) for node in nodes):
+                return None
+            words = {word for line in begin for word in re.findall(r"\w+", line.partition("#")[0])}
+            if not words.isdisjoint(file.scopes[function].bindings):
+                return None
+            if parses or (function.decorator_list and parameters(function) and not arguments(others[0])):
+                start = start_of(file, _first(function))  # `main(parse_args())`, or click reads the options
+                return line_start(file, start), indentation(file.text, start)
+            return _below_options(entry, function.body, begin, (*inside, function))
+        if parses:
+            is_line = begins_line(file, same_line(file, statement)[0])
+            return (line_below(file, statement), file.indentation(file.bounds(statement)[0])) if is_line else None
     return None
+
+
+def _own_function(entry: Entry, call: ast.Call) -> ast.FunctionDef | None:
+    """The function of the file that a call calls, if no other code of the project names it."""
+    file, name = entry.file, call.func.id if isinstance(call.func, ast.Name) else ""
+    found = [each for each in file.tree.body if isinstance(each, DEFINITIONS) and each.name == name]
+    uses = [node for node in walk(file.tree) if isinstance(node, ast.Name) and node.id == name]
+    function = found[0] if len(found) == 1 and len(uses) == 1 else None
+    if not isinstance(function, ast.FunctionDef) or is_taken(entry.program.project, file.path, name):
+        return None
+    return function if begins_line(file, _first(function)) else None
+
+
+def _definitions(entry: Entry, call: ast.Call) -> list[tuple[ParsedFile, Definition]]:
+    """The functions of the program that a call may call, and the classes, by their names."""
+    name = last_name(call.func)
+    return [(file, each) for file in entry.files.values() for each in file.definitions if each.name == name]
+
+
+def _run(definition: Definition) -> list[ast.stmt]:
+    """The statements that a call of a function or class runs."""
+    if not isinstance(definition, ast.ClassDef):
+        return definition.body
+    made = [each for each in definition.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+    return made[-1].body if made else []
+
+
+def _is_plain(entry: Entry, file: ParsedFile, call: ast.Call, inside: Sequence[ast.AST] = ()) -> bool:
+    """Return whether a call needs neither the card nor the group: of a method of options, text, lists or dictionaries,
+    of what comes with Python, or of what is in the program and calls only such."""
+    found = _definitions(entry, call)
+    if found:
+        return all(
+            each in inside or all(_is_plain(entry, other, inner, (*inside, each)) for inner in calls_in(*_run(each)))
+            for other, each in found
+        )
+    qualified = file.qualified(call.func)
+    if qualified is not None:
+        return qualified in _PLAIN or qualified.partition(".")[0] in _PLAIN_PACKAGES
+    name = last_name(call.func)
+    return name in _METHODS or (isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id))
+
+
+def _parses(entry: Entry, call: ast.Call, inside: Sequence[ast.AST] = ()) -> bool:
+    """Return whether a call reads the command line, by itself or in a function of the program."""
+    found = [each for _, each in _definitions(entry, call) if each not in inside]
+    if not found:
+        return isinstance(call.func, ast.Attribute) and call.func.attr in _PARSES
+    return any(_parses(entry, inner, (*inside, each)) for each in found for inner in calls_in(*_run(each)))
 
 
 def _needs_card(statement: ast.stmt) -> bool:

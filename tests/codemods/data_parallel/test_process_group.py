@@ -23,10 +23,14 @@ dist.init_process_group('hccl')
 INSIDE = "".join(f"    {line}\n" for line in BEGIN.splitlines())
 
 
+def edited(source):
+    plan = plan_codemods({"a.py": source.encode()}, ProjectContext(files=frozenset({"a.py"})), DEFAULT_CHOICE)
+    return after_edits(source, plan.rewrites["a.py"].edits)
+
+
 def after(source):
     """The rewritten text below the function that wraps."""
-    plan = plan_codemods({"a.py": source.encode()}, ProjectContext(files=frozenset({"a.py"})), DEFAULT_CHOICE)
-    return after_edits(source, plan.rewrites["a.py"].edits).partition(".backward()")[2].lstrip("\r\n")
+    return edited(source).partition(".backward()")[2].lstrip("\r\n")
 
 
 OPTIONS = """    parser = argparse.ArgumentParser()
@@ -57,6 +61,66 @@ OPTIONS = """    parser = argparse.ArgumentParser()
 def test_in_the_main_guard(guarded, result):
     line = "if __name__ == '__main__':\n"
     assert after(f"{HEAD}\n{line}{guarded}") == line + result
+
+
+PARSED = INSIDE + "    nn.parallel.DistributedDataParallel("
+# What reads the command line in main(), and in what main() calls: the group is made below `args = ...`.
+READERS = {
+    "main": OPTIONS,
+    "defaults": OPTIONS.replace("'--lr'", "'--lr', type=float, default=os.environ.get('LR', '1').strip()"),
+    "seed": f"    print('options of', __file__)\n    torch.manual_seed(0)\n{OPTIONS}",
+    "function": "    args = options()\n",
+    "class": "    args = Options().parse()\n",
+}
+FUNCTIONS = (
+    f"def options():\n{OPTIONS.replace('args =', 'return')}\n\n"
+    "class Options:\n    def parse(self):\n        return self.read().parse_args()\n"
+    "    def read(self):\n        return argparse.ArgumentParser()\n\n"
+)
+
+
+@pytest.mark.parametrize("reads", READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    "start", ["main()", "x = main()", "sys.exit(main())", "try:\n        main()\n    finally:\n        end()"]
+)
+def test_below_the_options_that_main_reads(reads, start):
+    head = f"import argparse, sys\n{HEAD}".replace("def main():\n", f"{FUNCTIONS}def main():\n{reads}")
+    text = edited(f"{head}\nif __name__ == '__main__':\n    {start}\n")
+    assert f"def main():\n{reads}{PARSED}" in text and text.count("init_process_group") == 1
+    assert "    dist.destroy_process_group()" in text.partition("__main__")[2]
+
+
+def test_below_the_options_that_a_function_reads_which_main_calls():
+    head = f"import argparse\n{HEAD}".replace("def main():\n", f"def main():\n    work()\n\ndef work():\n{OPTIONS}")
+    assert f"{OPTIONS}{PARSED}" in edited(f"{head}\nmain()\n")
+
+
+@pytest.mark.parametrize("call", ["main(options())", "main(argparse.ArgumentParser().parse_args())"])
+def test_at_the_start_of_the_function_that_takes_the_options(call):
+    head = f"import argparse\n{HEAD}".replace("def main():\n", f"{FUNCTIONS}def main(args):\n")
+    assert f"def main(args):\n{PARSED}" in edited(f"{head}\nif __name__ == '__main__':\n    {call}\n")
+
+
+def test_at_the_start_of_a_function_whose_decorator_reads_the_options():
+    head = f"import click\n{HEAD}".replace("def main():\n", "@click.command()\n@click.option('--lr')\ndef main(lr):\n")
+    assert f"def main(lr):\n{PARSED}" in edited(f"{head}\nif __name__ == '__main__':\n    main()\n")
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest"),
+    [
+        (f"    net = nn.Linear(2, 2).cuda()\n{OPTIONS}", "    main()\n"),
+        (f"    work()\n{OPTIONS}", "    main()\n"),
+        (f"    if x:\n        return\n{OPTIONS}", "    main()\n"),
+        (f"    import os\n{OPTIONS}", "    main()\n"),
+        (OPTIONS, "    main()\n    main()\n"),
+        (OPTIONS, "    for each in range(2):\n        main()\n"),
+        (OPTIONS, "    if x:\n        main()\n    test()\n"),
+    ],
+)
+def test_in_the_guard_if_main_may_need_the_group_before_its_options_or_not_come_to_them(begin, rest):
+    head = f"import argparse\n{HEAD}".replace("def main():\n", f"def main():\n{begin}")
+    assert f"if __name__ == '__main__':\n{INSIDE}" in edited(f"{head}\nif __name__ == '__main__':\n{rest}")
 
 
 def test_in_a_main_guard_of_one_line():
