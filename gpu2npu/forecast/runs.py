@@ -53,7 +53,7 @@ def _explore(found: Document, command: Sequence[str], start: Start, options: Seq
                 "name": each.name,
                 "words": list(each.words),
                 "reserved": None if rank is None else rank["reserved"],
-                "fits": plan["fits"],
+                "fits": bool(plan["fits"]),
             }
         )
     if found["chip"] is not None:

@@ -9,6 +9,7 @@ from gpu2npu.forecast.plan import CATEGORIES, peak
 
 _GIB = 1 << 30
 _MOST = 8  # lines of a list
+_VERDICTS = {True: "fits", False: "does NOT fit", None: "not known whether it fits"}
 
 
 def readable(size: float) -> str:
@@ -23,11 +24,10 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         yield "Forecast: CMD used no NPU."
         return
     chip = plan["chip"]
-    verdict = "fits" if plan["fits"] else "does NOT fit"
     yield (
-        f"Forecast: {verdict} on {chip['name']}: {readable(rank['reserved'])} reserved of {readable(chip['usable'])} "
-        f"usable ({readable(chip['memory'])} less what the driver keeps); {readable(rank['allocated'])} allocated at "
-        f"the peak of rank {rank['rank']}."
+        f"Forecast: {_VERDICTS[plan['fits']]} on {chip['name']}: {readable(rank['reserved'])} reserved of "
+        f"{readable(chip['usable'])} usable ({readable(chip['memory'])} less what the driver keeps); "
+        f"{readable(rank['allocated'])} allocated at the peak of rank {rank['rank']}."
     )
     if plan["exit_code"] and not plan["refusals"]:
         yield f"  CMD ended with exit code {plan['exit_code']}: the forecast is of what it did until then."

@@ -10,6 +10,7 @@ import pytest
 
 from gpu2npu.forecast import variants
 from gpu2npu.forecast.page import page
+from gpu2npu.forecast.plan import make
 from gpu2npu.forecast.text import lines
 
 SCHEMA = json.loads((files("gpu2npu.forecast") / "plan.schema.json").read_text(encoding="utf-8"))
@@ -138,3 +139,19 @@ def test_a_batch_that_costs_nothing_has_no_largest():
     assert variants.largest_batch([(1, 100), (2, 100)], 1000) is None
     assert variants.largest_batch([(1, 100)], 1000) is None
     assert variants.largest_batch([(1, 200), (2, 300), (3, 400)], 1000) == 9
+
+
+@pytest.mark.parametrize(("exit_code", "reserved", "fits"), [(0, 1, True), (0, 3, False), (1, 1, None), (1, 3, False)])
+def test_whether_a_program_fits_that_failed_is_not_known(exit_code, reserved, fits):
+    lists = {key: [] for key in ("guesses", "checkpoints", "waits", "steps", "collectives", "operators")}
+    npu = {"index": 0, "reserved": reserved}
+    process = {
+        "npus": [npu],
+        "chip": {"usable": 2},
+        "rank": 0,
+        "refusal": None,
+        "operators": [],
+        "behaviour": {},
+        **lists,
+    }
+    assert make(["train.py"], [process], exit_code)["fits"] is fits

@@ -2,7 +2,8 @@
 
 Compute is M * N * K * 2 * cores * frequency, as CANN's platform_config has them: [DtypeMKN] 16, 16, 16, `cube_freq`
 1800 MHz for Ascend910B2 and B2C (gitcode.com/cann/runtime, src/platform/platform_config/Ascend910B2C.ini), 1500 for
-Ascend910B4 and B4-1, 1650 for Ascend950PR. Others are assumed to run at the frequency of the nearest.
+Ascend910B4 and B4-1, 1650 for Ascend950PR. Huawei announced the Ascend 910 with 256 TFLOPS of float16 in 32 cores:
+1000 MHz. Others are assumed to run at the frequency of the nearest. What has no published source is named so.
 """
 
 from __future__ import annotations
@@ -47,14 +48,25 @@ _A3 = (
     int(61.27 * GIB),
     '"61.27 GiB total capacity" in torch_npu\'s messages on an Atlas A3 (sgl-project/sglang#29838)',
 )
-_MHZ = {"Ascend910B4": 1500, "Ascend910B4-1": 1500, "Ascend950PR": 1650, "Ascend910A": 1000, "Ascend310P3": 1080}
+_INI = "MHz of CANN's platform_config"
+_ANNOUNCED = "MHz, as 256 TFLOPS in 32 cores are (Huawei's announcement of the Ascend 910, 2019)"
+_UNPUBLISHED = "no published source"
+_MHZ = {
+    "Ascend910B2": (1800, _INI),
+    "Ascend910B2C": (1800, _INI),
+    "Ascend910B4": (1500, _INI),
+    "Ascend910B4-1": (1500, _INI),
+    "Ascend950PR": (1650, _INI),
+    "Ascend910A": (1000, _ANNOUNCED),
+    "Ascend310P3": (1080, f"MHz, {_UNPUBLISHED}"),
+}
 # Bytes a second, where it is not 1.6 TB/s: `cube_core_cnt * ddr_rate * cube_freq` of the ini file for Ascend910B4.
 _BANDWIDTH = {
     "Ascend910B4": (0.96e12, "Ascend910B4.ini: 20 cores * 32 bytes * 1.5 GHz"),
-    "Ascend910A": (1.2e12, "Huawei's data sheet of the Ascend 910: HBM of 1.2 TB/s"),
+    "Ascend910A": (1.2e12, f"HBM of 1.2 TB/s, {_UNPUBLISHED}"),
     "Ascend950PR": (1.5e12, "about 1.5 TB/s, beside Ascend950PR_9579.ini"),
-    "Ascend310P": (0.2048e12, "Huawei's data sheet of the Atlas 300I Pro: LPDDR4X of 204.8 GB/s"),
-    "Ascend310B": (0.0512e12, "assumption: LPDDR4X of the Atlas 200I A2, 51.2 GB/s"),
+    "Ascend310P": (0.2048e12, f"LPDDR4X of 204.8 GB/s, {_UNPUBLISHED}"),
+    "Ascend310B": (0.0512e12, f"LPDDR4X of 51.2 GB/s, {_UNPUBLISHED}"),
 }
 
 
@@ -73,7 +85,7 @@ def figures(soc: Soc) -> Figures:
         ),
         (1.6e12, "HBM of 64 GB Ascend910B cards, 1600 MHz: 1.6 TB/s"),
     )
-    mhz = _MHZ.get(soc.name, 1800)
+    mhz, mhz_source = _MHZ.get(soc.name, (1800, "MHz, assumed as on an Ascend910B2"))
     half = _PER_CYCLE * soc.cube_cores * mhz * 1e6
     return Figures(
         usable=usable,
@@ -85,7 +97,7 @@ def figures(soc: Soc) -> Figures:
         launch=_LAUNCH,
         sources={
             "usable": usable_source,
-            "half": f"{soc.cube_cores} cores * 16*16*16*2 * {mhz} MHz of CANN's platform_config",
+            "half": f"{soc.cube_cores} cores * 16*16*16*2 * {mhz} {mhz_source}",
             "single": "assumption: a quarter of float16's; HF32 is faster",
             "bandwidth": bandwidth_source,
             "link": "assumption: seven HCCS links of 28 GB/s each way between the eight cards of a server",
