@@ -11,6 +11,7 @@ dimensions (int32), then the dtype: its kind in one byte, its bits in the next.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -61,6 +62,13 @@ NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     torch.complex128: np.dtype(np.complex128),
 }
 TORCH_DTYPES = {value: key for key, value in NUMPY_DTYPES.items()}
+
+
+class _Bits(np.ndarray[Any, Any]):
+    """Views that refer to the very array they are of, as its memory is counted while it lives.
+
+    The base of a view of NumPy's own class is the array that this one is a view of itself.
+    """
 
 
 class NoArrayError(TypeError):
@@ -131,21 +139,15 @@ def on_npu(values: Array, index: int) -> torch.Tensor:
     Raises:
         torch.OutOfMemoryError: The NPU has no room for it.
     """
-    try:
-        capsule = values.__dlpack__()
-        is_bfloat16 = False
-    except BufferError:
-        if values.dtype != BFLOAT16:
-            raise
-        capsule = values.view(np.int16).__dlpack__()
-        is_bfloat16 = True
+    is_bfloat16 = values.dtype == BFLOAT16  # which NumPy cannot export
+    capsule = values.view(np.int16, _Bits).__dlpack__() if is_bfloat16 else values.__dlpack__()
     address = _pointer(capsule, b"dltensor")
     _word_at(address + _DEVICE_FIELD).value = _NPU[index]
     if is_bfloat16:
         _byte_at(address + _DTYPE_FIELD).value = _BFLOAT
     tensor: torch.Tensor = _from_dlpack(capsule)
     if not values.size:  # NumPy's strides of nothing are 0
-        set_storage_of(_CPU_KEY, tensor, tensor.untyped_storage(), 0, values.shape, _strides(values.shape))
+        set_storage_of(_CPU_KEY, tensor, tensor.untyped_storage(), 0, values.shape, strides_of(values.shape))
     hold(values, tensor.data_ptr(), tensor.dtype, index)
     return tensor
 
@@ -163,7 +165,7 @@ def on_npu_like(values: Array, like: Block) -> torch.Tensor:
     return tensor
 
 
-def _strides(shape: tuple[int, ...]) -> list[int]:
+def strides_of(shape: Sequence[int]) -> list[int]:
     """The strides of a contiguous tensor, counted in elements; dimensions of 0 count as 1."""
     strides = [1] * len(shape)
     for dimension in range(len(shape) - 2, -1, -1):

@@ -223,3 +223,13 @@ def test_no_update_of_another_thread_is_lost(make):
     assert torch.npu.memory_allocated(device) == before + 2 * 512
     del y, others[:]
     assert torch.npu.memory_allocated(device) == before
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int16], ids=str)
+def test_copies_in_another_dtype_and_from_the_host_are_counted(dtype):
+    x = torch.ones(MIB // 4, device="npu:5")
+    base = torch.npu.memory_allocated(5)
+    made = x.to(dtype), x.cpu().to(dtype).to("npu:5"), x.to(dtype).clone()
+    assert torch.npu.memory_allocated(5) == base + sum(each.nbytes for each in made)
+    del made
+    assert torch.npu.memory_allocated(5) == base
