@@ -69,7 +69,8 @@ def _storage_operators() -> dict[str, Callable[..., Any]]:
         return storage_ops.OWN
     from gpu2npu.emulator.shapes import storage
 
-    return {**storage_ops.OWN, **storage.OWN}
+    composed = {name: function for name, function in storage_ops.OWN.items() if name != "clone"}
+    return {**composed, **storage.OWN}
 
 
 def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:

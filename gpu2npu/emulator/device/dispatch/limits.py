@@ -153,6 +153,16 @@ def refusing(signature: Signature, run: Operator) -> Operator:
     return checked
 
 
+def unlimited(signature: Signature, dtypes: Iterable[torch.dtype]) -> frozenset[torch.dtype]:
+    """The dtypes that no row of an operator could be about."""
+    name = signature.op._schema.name
+    about = _rows(name)
+    if not about:
+        return frozenset(dtypes)
+    guards = _guards(about, signature, tuple(argument.name for argument in signature.op._schema.arguments))
+    return frozenset() if guards is None else frozenset(dtypes).difference(*(suspects for _, suspects in guards))
+
+
 def _rows(name: str) -> tuple[Row, ...]:
     functional = name.removesuffix("_") if not name.endswith("__") else name
     version, chip = _version(), chip_family(current_soc().name)

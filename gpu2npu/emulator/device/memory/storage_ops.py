@@ -19,7 +19,7 @@ from gpu2npu.emulator.device import chip_family, visible_npus
 from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.dispatch.limits import LimitError, note, refused
 from gpu2npu.emulator.device.memory import memory
-from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
+from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, array, host, on_npu, set_storage_of, strides_of
 from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.soc import saturates
 from gpu2npu.support.conditions import CallFacts
@@ -28,6 +28,10 @@ aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
 _META = torch._C.DispatchKey.Meta
 
+_COMPOSITE = torch._C.DispatchKey.CompositeExplicitAutograd
+_AS_IT_IS = (None, torch.preserve_format, torch.contiguous_format)
+
+_clone = aten.clone.default._op_dk
 _as_strided = aten.as_strided.default._op_dk
 _view = aten.view.default._op_dk
 _reshape_alias = aten._reshape_alias.default._op_dk
@@ -72,8 +76,10 @@ def empty(
         raise NotImplementedError(f"the NPU has no tensors of layout {layout}")
     if pin_memory:
         raise RuntimeError("Only dense CPU tensors can be pinned")
-    memory.check_room(math.prod(size) * dtype.itemsize, index)
-    if memory_format in _CHANNELS_LAST.values():
+    length = math.prod(size) * dtype.itemsize
+    if length > memory.SMALL:  # NumPy can allocate less before the account refuses it
+        memory.check_room(length, index)
+    if memory_format is not None and memory_format in _CHANNELS_LAST.values():
         raise RuntimeError("Only c10::MemoryFormat::Contiguous is supported for creating a npu tensor")
     if dtype in NUMPY_DTYPES:
         return on_npu(np.empty(size, NUMPY_DTYPES[dtype]), index)
@@ -89,6 +95,8 @@ def empty_strided(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
+    if list(stride) == strides_of(size):
+        return empty(size, dtype, layout, device, pin_memory)
     index = _target(device)
     dtype = dtype or torch.get_default_dtype()
     if dtype in NUMPY_DTYPES and min(stride, default=1) >= 0:
@@ -100,6 +108,17 @@ def empty_strided(
         return tensor if extent else set_from_storage(tensor, tensor.untyped_storage(), 0, size, stride)
     memory.check_room(math.prod(size) * dtype.itemsize, index)
     return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), index)
+
+
+@_own("clone")
+def clone(tensor: torch.Tensor, memory_format: torch.memory_format | None = None) -> torch.Tensor:
+    """A copy; of a tensor that fills its memory it is one of the array, else PyTorch composes it of others here."""
+    if memory_format in _AS_IT_IS and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+        index = tensor.get_device()
+        if tensor.dtype in NUMPY_DTYPES:
+            memory.check_room(tensor.nbytes, index)
+            return on_npu(array(tensor).copy(), index)
+    return _clone(_COMPOSITE, tensor, memory_format=memory_format)  # type: ignore[no-any-return]
 
 
 @_own("_efficientzerotensor")

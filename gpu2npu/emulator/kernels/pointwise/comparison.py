@@ -23,7 +23,7 @@ from gpu2npu.emulator.kernels.registry import kernel
 
 
 def _compare(ufunc: np.ufunc, name: str) -> None:
-    @kernel(f"aten::{name}.Tensor", f"aten::{name}.Scalar")
+    @kernel(f"aten::{name}.Tensor", f"aten::{name}.Scalar", ufunc=ufunc)
     def run(self: Array, other: Operand) -> Array:
         if self.dtype is F32:
             a, b, _ = operands(self, other)

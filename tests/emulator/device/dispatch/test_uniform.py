@@ -9,6 +9,7 @@ import torch
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, counts
 
 BINARY = [operator.add, operator.sub, operator.mul, operator.truediv, torch.maximum, torch.atan2]
+COMPARISONS = [operator.gt, operator.le, operator.eq, operator.ne]
 NUMBERS = [True, 2, 2.5, 1 + 2j, np.float32(2.5), np.float64(2.5), np.int64(2), np.bool_(True), np.complex64(1j)]
 IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv]
 
@@ -36,7 +37,14 @@ def operands():
         "expanded": (values(1, 4).expand(3, 4), y),
         "expanded over its memory": (values(3)[:1].expand(3), values(3)),
         "reshaped": (x.view(4, 3), values(4, 3)),
+        "broadcast both": (values(3, 1), values(4)),
+        "a column": (values(3, 1), x),
+        "beside no dimensions": (x, values()),
         "float16": (values(3, 4, dtype=torch.float16), y),
+        "float16 of one shape": (x.half(), y.half()),
+        "float16 and a number": (x.half(), 0.1),
+        "float16 broadcast": (x.half(), values(4).half()),
+        "bfloat16 broadcast": (x.bfloat16(), values(3, 1).bfloat16()),
         "bfloat16": (x.bfloat16(), y.bfloat16()),
         "integers": (torch.arange(12).view(3, 4), y),
         "reinterpreted": (torch.arange(12, dtype=torch.int32).view(3, 4).view(torch.float32), y),
@@ -54,7 +62,7 @@ def on_npu(value):
     return whole.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
-@pytest.mark.parametrize("compute", BINARY, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("compute", BINARY + COMPARISONS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("which", operands())
 def test_two_operands(which, compute):
     a, b = operands()[which]
@@ -64,6 +72,7 @@ def test_two_operands(which, compute):
     got = compute(on_npu(a), on_npu(b))
     assert got.device.type == "npu"
     torch.testing.assert_close(got.cpu(), expected, equal_nan=True)
+    assert "transposed" in which or got.stride() == expected.stride()
 
 
 @pytest.mark.parametrize("compute", IN_PLACE, ids=lambda each: each.__name__)
@@ -83,6 +92,11 @@ def test_in_place(which, compute):
     torch.testing.assert_close(npu_a.cpu(), a)
 
 
+def _base(error):
+    """The class of an error; the NotImplementedError of PyTorch 2.14 for a bool is a RuntimeError before."""
+    return RuntimeError if isinstance(error, RuntimeError) else type(error)
+
+
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
 @pytest.mark.parametrize("compute", BINARY[:4] + IN_PLACE, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda each: type(each).__name__)
@@ -94,7 +108,7 @@ def test_numbers_of_every_type(compute, number, is_first):
     try:
         expected = compute(*pairs[0])
     except (RuntimeError, TypeError) as error:
-        with pytest.raises(type(error)) as raised:
+        with pytest.raises(_base(error)) as raised:
             compute(*pairs[1])
         assert str(raised.value) == str(error)
         return
@@ -114,7 +128,7 @@ def test_numbers_in_the_place_of_tensors(name, number):
         try:
             expected = getattr(torch, name)(first, second)
         except (RuntimeError, TypeError) as error:
-            with pytest.raises(type(error)):
+            with pytest.raises(_base(error)):
                 getattr(torch, name)(*given)
             continue
         torch.testing.assert_close(getattr(torch, name)(*given).cpu(), expected)
