@@ -273,8 +273,10 @@ def differential() -> type[Differential]:
 
 @pytest.fixture
 def kernels_of() -> dict[str, Any]:
-    """The table of kernels, all families loaded."""
-    return KERNELS
+    """The table of kernels, all families loaded, without those of operators that this PyTorch has no longer."""
+    return {
+        name: each for name, each in KERNELS.items() if name != "aten::cholesky" or hasattr(torch.ops.aten, "cholesky")
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -48,7 +48,13 @@ def test_groups_without_elements_are_normalised(shape: tuple[int, ...]) -> None:
         assert mean.shape == deviation.shape == (shape[0], 3)
         return result
 
-    expected, actual = (_with_gradients(of, *(each.to(device) for each in given)) for device in ("cpu", "npu"))
+    try:
+        expected = _with_gradients(of, *given)
+    except RuntimeError as error:  # PyTorch 2.14 refuses groups without elements
+        with pytest.raises(RuntimeError, match=str(error).partition(",")[0]):
+            _with_gradients(of, *(each.npu() for each in given))
+        return
+    actual = _with_gradients(of, *(each.npu() for each in given))
     assert [each.shape for each in actual] == [each.shape for each in expected]
     assert not actual[3].any()
 

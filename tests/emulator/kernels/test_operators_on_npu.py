@@ -25,7 +25,7 @@ FAMILIES = (
     "nn_functional_embedding_bag",
     "nn_functional_ctc",
 )
-BORROWED = ("linalg_ldl",)
+BORROWED = ("linalg_ldl", "linalg_polar", "linalg_matrix_sqrth")
 OPERATORS = [
     (name, op)
     for name, op in load("op_db")

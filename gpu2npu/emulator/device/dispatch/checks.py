@@ -192,6 +192,8 @@ def refusal(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -
     try:
         signature.op(*map(copied, args), **options)
     except Exception as error:
-        lacks_dtype = isinstance(error, NotImplementedError) or "not implemented for" in str(error)
-        return error if not lacks_dtype or "not implemented for 'Complex" in str(error) else None
+        words = str(error)  # from PyTorch 2.14 on, a bool that is negated or subtracted is a NotImplementedError too
+        is_refused = "is not supported. If you are trying to invert a mask" in words
+        lacks_dtype = "not implemented for" in words or (isinstance(error, NotImplementedError) and not is_refused)
+        return error if not lacks_dtype or "not implemented for 'Complex" in words else None
     return None
