@@ -53,6 +53,9 @@ _SPACED = re.compile(
 _WITH_PYTHON = (FileKind.JSON, FileKind.YAML)
 _EXPRESSION = re.compile(r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)""")  # MONAI's `$torch.device('cuda')`
 _COMPARED = "Conditions of this workflow compare the entry: change it here and in them, or in neither."
+# The key of an entry, also of one in a list, as the text before it ends.
+_KEY = re.compile(r"(\w+)[\"']?:[ \t]*(?:\[[^\]\n:]*|(?:\r?\n[ \t]*-[^\n:]*)*\r?\n[ \t]*-[ \t]*)?[\"']?$")
+_TESTED = r"matrix\.{0}\s*[!=]=|[!=]=\s*matrix\.{0}\b|(?:contains|endsWith|startsWith)\(\s*matrix\.{0}\b"
 _NO_PLUGIN = (
     "No Python file of this project imports torch_npu or would after the migration, and PyTorch below 2.5 does not "
     "load it by itself: add `import torch_npu` after `import torch` in the program that reads this."
@@ -170,8 +173,8 @@ def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: Projec
 
 def _compared(mark: Mark, text: str) -> Mark:
     """A finding in place of an edit of an entry of a workflow's matrix that conditions compare: `matrix.device ==`."""
-    key = re.search(r"(\w+)[\"']?:[ \t]*[\"']?$", text[: mark.place[0]])
-    if not isinstance(mark, Edit) or key is None or re.search(rf"matrix\.{key[1]}\s*[!=]=", text) is None:
+    key = _KEY.search(text[: mark.place[0]])
+    if not isinstance(mark, Edit) or key is None or re.search(_TESTED.format(key[1]), text) is None:
         return mark
     return Found(mark.place, mark.rule, FindingKind.REVIEW, text[slice(*mark.place)], _COMPARED, Severity.CHANGE)
 

@@ -27,12 +27,18 @@ def test_expressions_of_bundles_are_edited_as_python(path, before, wanted):
     assert after(before, path)[0] == wanted
 
 
-def test_a_matrix_that_conditions_compare_is_only_reported():
-    source = """jobs:
+@pytest.mark.parametrize(
+    "entries", ['{include: [{device: "cuda"}]}', "{device: [cpu, cuda]}", "\n        device:\n        - cuda"]
+)
+@pytest.mark.parametrize(
+    "test", ["matrix.device == 'cuda'", "'cuda' != matrix.device", "startsWith(matrix.device, 'cuda')"]
+)
+def test_a_matrix_that_conditions_compare_is_only_reported(entries, test):
+    source = f"""jobs:
   test:
     strategy:
-      matrix: {include: [{device: "cuda"}]}
-    if: "${{ matrix.device == 'cuda' }}"
+      matrix: {entries}
+    if: "${{{{ {test} }}}}"
 """
     text, messages = after(source, ".github/workflows/a.yml")
     assert text == source

@@ -24,10 +24,14 @@ _CHOICES = (ast.IfExp, ast.BoolOp, ast.Lambda)
 
 def begins_with_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
     """Return whether statements, or those of a `try` that they begin with, first import from a module of the project
-    that builds CUDA sources when it is imported: what follows uses the kernels."""
+    that builds CUDA sources when it is imported, or call a function that does: what follows uses the kernels."""
     first = body[0] if body else None
     if isinstance(first, ast.Try):
         first = first.body[0]
+    if isinstance(first, (ast.Return, ast.Assign, ast.Expr)) and isinstance(first.value, ast.Call):
+        made = names.definition(first.value.func, names.file.scope_of(first))
+        loads = _loads(made.bound.node, made.names) if made is not None else []
+        return any(map(_has_source, loads))
     if not isinstance(first, ast.ImportFrom):
         return False
     package = "." * first.level + (first.module or "")
@@ -54,7 +58,7 @@ def builds_kernels(refusal: ast.If, names: Names) -> bool:
     return not settings.isdisjoint(_SETTINGS) or any(map(_is_source, walk(*after)))
 
 
-def _loads(statement: ast.stmt, names: Names) -> list[ast.Call]:
+def _loads(statement: ast.AST, names: Names) -> list[ast.Call]:
     """The calls of `torch.utils.cpp_extension.load` in a statement."""
     calls = [node for node in walk(statement) if isinstance(node, ast.Call)]
     return [call for call in calls if names.qualified(call.func, names.file.scope_of(call)) in LOADERS]

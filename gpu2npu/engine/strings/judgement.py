@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
-from gpu2npu.engine.strings.keys import is_key, keys_of
+from gpu2npu.engine.strings.keys import is_key, is_read_elsewhere, keys_of
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
@@ -146,7 +146,7 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
         if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
             return LEFT
-        return verdict
+        return UNSURE if is_read_elsewhere(parent, child, place) else verdict
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
     if string_value(key) == string_value(value) and beside(place.siblings.inside(parent), place, role) == YES:
@@ -353,7 +353,9 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
         return LEFT
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
-    return beside(strings_of([*values, *choices]), place, role) or UNSURE
+    is_choice = keyword != "choices" and string_value(place.node) in map(string_value, choices)
+    # A choice that is left, and reported, keeps its default.
+    return beside(strings_of([*values, *choices]), place, role) or (LEFT if is_choice else UNSURE)
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:

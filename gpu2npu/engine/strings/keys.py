@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.engine.strings.places import StringPlace
-from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.python.tree.syntax import last_name, string_value
+
+# Calls that write a table to a file, which other code reads.
+_WRITERS = frozenset({"dump", "dumps", "safe_dump", "save", "save_checkpoint", "save_file"})
 
 
 def keys_of(table: ast.AST, place: StringPlace) -> frozenset[str]:
@@ -26,3 +29,26 @@ def is_key(comparison: ast.Compare, place: StringPlace) -> bool:
         if scope.lookup(table.id) == home
     )
     return any(isinstance(each, ast.Subscript) and string_value(each.slice) == text for each in used)
+
+
+def is_read_elsewhere(table: ast.Dict, key: ast.AST, place: StringPlace) -> bool:
+    """Return whether a dict display is written to a file, or its key is read of what is not known to be it: a change
+    of the key alone would lose the entry."""
+    file = place.names.file
+    above = file.parents[table]
+    names = (
+        above.targets if isinstance(above, ast.Assign) else [above.target] if isinstance(above, ast.AnnAssign) else []
+    )
+    shown = {file.code(name) for name in names}
+    calls: list[ast.Call] = [*file.unordered().get(ast.Call, ())]
+    if any(
+        last_name(call.func) in _WRITERS and any(each is table or file.code(each) in shown for each in call.args)
+        for call in calls
+    ):
+        return True
+    reads: list[ast.Subscript] = [*file.unordered().get(ast.Subscript, ())]
+    return any(
+        string_value(read.slice) == string_value(key) and isinstance(read.ctx, ast.Load)
+        for read in reads
+        if file.code(read.value) not in shown and read.value is not table and not keys_of(read.value, place)
+    )

@@ -176,6 +176,24 @@ def test_what_the_kernels_that_a_module_builds_are_imported_for_stays(project, m
     assert "torch.npu.is_available()" in moved.content.decode()
 
 
+@pytest.mark.parametrize("source", ["op.cu", "op.cpp"])
+def test_a_choice_of_kernels_that_a_function_builds_stays(project, source):
+    code = f"""import argparse
+import torch
+from torch.utils.cpp_extension import load
+def build():
+    return load('op', sources=['{source}'])
+parser = argparse.ArgumentParser()
+parser.add_argument('--impl', default='cuda', choices=['cuda', 'slow'])
+args = parser.parse_args()
+if args.impl == 'cuda' and torch.cuda.is_available():
+    op = build()
+"""
+    migrated = project({"a.py": code})["a.py"]
+    assert (migrated.content is None) is (source == "op.cu")
+    assert any("May mean 'npu'" in found.message for found in migrated.findings)
+
+
 @pytest.mark.parametrize(
     ("built", "stays"),
     [

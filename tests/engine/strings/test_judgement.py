@@ -200,6 +200,8 @@ DOUBTFUL = [
     "fingerprint('cuda')",
     "draw_blueprint('cuda')",
     "results['cuda'] = 1",
+    "torch.save({'cpu': 1, 'cuda': torch.random.initial_seed()}, path)",
+    "info = {'cpu': 1, 'cuda': 2}\njson.dump(info, file)",
     "d = {'cuda': 1}",
     "build(kind='cuda')",
     "if kind == 'cuda': ...",
