@@ -52,6 +52,7 @@ def option_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
             continue
         shown = name if value is None else value
         end = place.start + len(shown)
+        shown = name if shown.isdigit() else shown  # a number is no cause
         if rule.then.rename is not None and match.value is not None:
             return applied(rule, place.start, end, shown)
         if rule.then.rename is None and rule.then.report is None and not rule.then.keep:

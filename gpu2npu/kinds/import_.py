@@ -132,6 +132,7 @@ class ImportMatch(Match, frozen=True):
         return {ast.Import: packages.statement, ast.ImportFrom: packages.statement, ast.Call: packages.call}
 
 
+_FINDERS = frozenset({"find_spec", "find_loader", "distribution", "version"})
 _OPTIONAL = "The import is optional here: the program has another way."
 _INSTALLED = re.compile(
     r"available|installed|enabled|(^|_)(has|have|with)_\w", re.IGNORECASE
@@ -282,8 +283,12 @@ class Packages:
         for above in self.file.above(node):
             if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
                 return True
-            if isinstance(above, ast.If) and below in above.body and _tests_for_package(above.test, package):
-                return True
+            if isinstance(above, ast.If) and below in above.body:
+                value = (
+                    self.file.scope_of(above).only_value(above.test.id) if isinstance(above.test, ast.Name) else None
+                )
+                if any(_tests_for_package(each, package) for each in (above.test, value) if each is not None):
+                    return True
             if isinstance(below, ast.stmt):
                 block = self.file.block(below)
                 if any(_ends_without_package(each, package) for each in block[: block.index(below)]):
@@ -299,8 +304,12 @@ def _tests_for_package(test: ast.expr, package: str) -> bool:
         return isinstance(test.op, ast.And) and any(_tests_for_package(each, package) for each in test.values)
     if isinstance(test, ast.Compare):
         sides = [test.left, *test.comparators]
+        if isinstance(test.ops[0], (ast.IsNot, ast.NotEq)) and isinstance(test.comparators[0], ast.Constant):
+            return _tests_for_package(test.left, package)  # is not None
         return isinstance(test.ops[0], ast.Eq) and any(_names_package(string_value(side), package) for side in sides)
-    name = last_name(test) or ""
+    if isinstance(test, ast.Call) and last_name(test.func) in _FINDERS and test.args:
+        return _names_package((string_value(test.args[0]) or "").partition(".")[0], package)
+    name = last_name(test.func if isinstance(test, ast.Call) else test) or ""
     return _INSTALLED.search(name) is not None or (len(package) > _SHORT and package in _plain(name))
 
 

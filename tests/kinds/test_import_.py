@@ -48,6 +48,8 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
         "if 'fast-lib' == args.backend and x:\n    from fastlib import f\n",
         "if config.use_fast_lib:\n    from fastlib import f\n",
         "if not is_fastlib_available():\n    raise ImportError\nimport fastlib\n",
+        "from importlib.util import find_spec\nif find_spec('fastlib') is not None:\n    import fastlib\n",
+        "HAS = importlib.util.find_spec('fastlib.ops') is not None\nif HAS:\n    import fastlib\n",
         "def f():\n    assert is_fastlib_available(), 'install it'\n    with g():\n        import fastlib\n",
         "def f():\n    if x or not is_fastlib_available():\n        return None\n    import fastlib\n",
     ],

@@ -15,7 +15,7 @@ from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.guards import guarded
 from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.meaning.types import TENSOR
-from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
@@ -112,6 +112,9 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
             yield node, qualified
 
 
+_SHARED = f"{_TENSOR_CLASS}.share_memory_"
+
+
 @cache
 def _is_reported(api: str, version: str, called: bool) -> bool:
     """Return whether there is something to report of a use of `api`. A name that is not called may not be an API."""
@@ -160,5 +163,14 @@ def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> 
     elif owner.startswith("torch.nn."):
         owner = _MODULE
     api = f"{owner}.{function.attr}"
+    if api == _SHARED and _is_of_numpy(function.value, scope, code):
+        return
     if owner in _RECEIVERS and not is_in(api, _OF_RULES) and _is_method_reported(owner, function.attr, version):
         yield function, api
+
+
+def _is_of_numpy(node: ast.expr, scope: Scope, code: Code) -> bool:
+    """Return whether a tensor has the memory of an array, also through a name: `torch.from_numpy(array)`."""
+    bound = [each.whole for each in scope.bound(node) if isinstance(each, Assigned)]
+    made = bound or [node]
+    return all(isinstance(each, ast.Call) and code.qualified(each.func, scope) == "torch.from_numpy" for each in made)
