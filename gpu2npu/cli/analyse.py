@@ -18,6 +18,7 @@ from gpu2npu.cli.file_options import (
     version_option,
 )
 from gpu2npu.cli.language import prefer, say
+from gpu2npu.language import shown
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _show(tables: Mapping[str, Table], notes: list[PathNote], folder: Path, quie
 
     for note in notes:
         if note.failed or not quiet:
-            say(f"{'Error' if note.failed else 'Note'}: {one_line(f'{note.path}: {note.reason}')}", err=True)
+            say(f"{'Error' if note.failed else 'Note'}: {one_line(f'{note.path}: {shown(note.reason)}')}", err=True)
     if quiet:
         return
     print(one_line(f"-> {folder}"))

@@ -10,5 +10,6 @@ from gpu2npu.doctor.python_packages import package_lines
 
 def examine(machine: Machine) -> list[CheckLine]:
     """Return the lines of every check, from the NPUs up to the packages of Python."""
-    kind = "emulated by `gpu2npu run`" if machine.is_emulated else "real"
-    return [ok("machine", f"{machine.architecture}, {kind}"), *ascend_lines(machine), *package_lines(machine)]
+    name = machine.architecture
+    kind = f"{name}, emulated by `gpu2npu run`" if machine.is_emulated else f"{name}, a real machine"
+    return [ok("machine", kind), *ascend_lines(machine), *package_lines(machine)]

@@ -18,6 +18,7 @@ from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files, split_ids
 from gpu2npu.cli.table_report import refuse_missing_package, report_option, write_report
 from gpu2npu.language import message
+from gpu2npu.language import shown as translated
 
 if TYPE_CHECKING:
     from gpu2npu.project.check.choice import CheckChoice
@@ -325,7 +326,7 @@ def _check_one(
             say(f"Note: no version is given; checked for the latest, {result.version} (-v).", err=True)
         for note in result.notes:
             if not note.failed:
-                say(one_line(f"Note: {note.path}: {note.reason}"), err=True)
+                say(one_line(f"Note: {note.path}: {translated(note.reason)}"), err=True)
     if shown.add_skips:
         return _add_skips(result)
     if shown.tables is not None and shown.output is not None:
