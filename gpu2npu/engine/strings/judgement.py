@@ -34,7 +34,7 @@ from gpu2npu.rulebook.rule import Role
 _LOOKED_UP = frozenset(
     {"import_module", "__import__", "Path", "PurePath", "open", "glob", "joinpath", "exists", "find_spec",
      "importorskip", "getenv", "compile", "which", "system", "popen", "run", "check_output", "check_call", "Popen",
-     "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar", *LOOKUPS}
+     "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar"}
 )  # fmt: skip
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 # Assertions of unittest and NumPy that compare their arguments.
@@ -304,7 +304,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     key = given[1 if callee in ("getattr", "setattr") and len(given) > 2 else 0]
     if argument is not key and is_word(string_value(argument_value(key)), role):
         return YES
-    if speaks(callee) or callee in _LOOKED_UP:
+    if speaks(callee) or callee in _LOOKED_UP or (keyword is None and callee in LOOKUPS):
         return NO
     if keyword is None and mentions(callee, role):
         return YES
@@ -337,7 +337,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
             return LEFT
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
         return beside(keys_of(func.value, place), place, role) or UNSURE
-    if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
+    if (func.attr == "join" and string_value(func.value) != ":") or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None
 

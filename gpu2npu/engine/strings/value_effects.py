@@ -7,7 +7,10 @@ from gpu2npu.python.flow.values import Values
 from gpu2npu.python.project.project import Project
 
 _NAMES = {
-    "text": "str lower upper casefold strip lstrip rstrip replace format join removeprefix removesuffix",
+    "text": "str lower upper casefold strip lstrip rstrip format removeprefix removesuffix",
+    "joined": "join",
+    "replaced": "replace _replace",
+    "class": "type",
     "parts": "split rsplit partition rpartition",
     "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args vars asdict",
     "parsed": "parse_known_args",

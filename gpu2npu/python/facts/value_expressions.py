@@ -23,6 +23,7 @@ from gpu2npu.python.facts.values import (
 )
 
 _MOST = 2**53  # a larger number is not followed
+_RESULTS = {ast.Add: TEXT, ast.Mod: TEXT, ast.BitOr: INHERIT}  # of operators that keep what their operands hold
 
 
 class Expressions(Nodes):
@@ -62,15 +63,17 @@ class Expressions(Nodes):
         return self.join([self.value(each) for each in node.values])
 
     def operation(self, node: ast.BinOp) -> int:
-        return self.operated(
-            node, self.value(node.left), self.value(node.right), isinstance(node.op, (ast.Add, ast.Mod))
-        )
+        left, right = self.value(node.left), self.value(node.right)
+        result = self.operated(node, left, right, _RESULTS.get(type(node.op)))
+        if right and isinstance(node.op, ast.Mod):
+            self.edge(self.load(right, "[*]"), TEXT, result)
+        return result
 
-    def operated(self, node: ast.BinOp | ast.AugAssign, left: int, right: int, is_text: bool) -> int:
-        """A node for the result of arithmetic, which may be a text of both operands."""
+    def operated(self, node: ast.BinOp | ast.AugAssign, left: int, right: int, kind: int | None) -> int:
+        """A node for the result of arithmetic, to which edges of a kind lead from both operands."""
         if not left and not right:
             return NOTHING
-        result = self.join([left, right], TEXT) if is_text else self.new()
+        result = self.new() if kind is None else self.join([left, right], kind)
         place = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
         is_in_place = isinstance(node, ast.AugAssign)
         self.operations.append(Arithmetic(result, type(node.op).__name__, (left, right), is_in_place, place))

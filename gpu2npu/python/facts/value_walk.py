@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu2npu.python.facts.value_expressions import Expressions
 from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
-from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, ClassValue, Taken, ValueFacts
+from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import import_module, last_name
 
@@ -202,7 +202,7 @@ class _Walk(Expressions):
         return value
 
     def augment(self, node: ast.AugAssign) -> None:
-        self.target(node.target, self.operated(node, self.value(node.target), self.value(node.value), True))
+        self.target(node.target, self.operated(node, self.value(node.target), self.value(node.value), TEXT))
 
     def delete(self, node: ast.Delete) -> None:
         for each in node.targets:

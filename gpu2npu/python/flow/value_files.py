@@ -141,6 +141,35 @@ def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
             file.add(value, INHERIT, result)
 
 
+def _replaced(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result holds what the first argument or the object holds, but the keywords as its attributes; without them
+    it is a text."""
+    given, result = _arguments(file, call), file.first + call.node
+    named = {key: value for key, value in given.items() if key.isidentifier()}
+    if not named:
+        _text(file, call, effect)
+        return
+    file.add(given.get("0", file.first + call.receiver), INHERIT, result)
+    for key, value in named.items():
+        file.add(value, STORE, result, f".{key}")
+
+
+def _joined(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is a text of the object and of the elements of the first argument."""
+    _text(file, call, effect)
+    given, each = _arguments(file, call), file.new(call.line)
+    if call.receiver and "0" in given:
+        file.add(given["0"], LOAD, each, "[each]")
+        file.add(each, TEXT, file.first + call.node)
+
+
+def _class(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result has the attributes of the first argument."""
+    given = _arguments(file, call)
+    if "0" in given:
+        file.add(given["0"], INHERIT, file.first + call.node)
+
+
 def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the element under the first argument, or the second one."""
     given, result = _arguments(file, call), file.first + call.node
@@ -313,12 +342,14 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "added": _added,
     "attribute": _attribute,
     "begins": _begins,
+    "class": _class,
     "copy": _copy,
     "element": _element,
     "equal": _equal,
     "fields": _fields,
     "item": _item,
     "items": _items,
+    "joined": _joined,
     "keys": _keys,
     "merged": _merged,
     "option": _option,
@@ -327,6 +358,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "partial": _partial,
     "parts": _parts,
     "record": _record,
+    "replaced": _replaced,
     "same": _same,
     "set attribute": _set_attribute,
     "text": _text,

@@ -268,6 +268,8 @@ class Values(ValueProject):
                         yield value, path[1:]
             if what == "instance":
                 yield file.first + one.node, ("()", *path)
+                if path[0][1:] in one.fields:
+                    yield from self._given(place, file.first + one.node, path)
         function = file.parameters.get(place)
         if function is not None:
             yield from self._given(place, function, path)
