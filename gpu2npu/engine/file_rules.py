@@ -67,9 +67,9 @@ class FileRules:
     names: Names
     context: ProjectContext
     table: RuleTable
+    matches: Matches
     may_rename: bool
     spelled: frozenset[bytes]
-    matches: Matches = field(default_factory=Matches)
     settled: set[ast.AST] = field(default_factory=set)
     unsettled: dict[ast.AST, Collection[ast.AST]] = field(default_factory=dict)
     called: set[ast.AST] = field(default_factory=set)

@@ -8,14 +8,28 @@ from functools import partial
 
 from msgspec import Struct
 
-from gpu2npu.engine.matches import ImportSite
 from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import importers, is_taken
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import member_of
+from gpu2npu.python.tree.syntax import Import, member_of
 from gpu2npu.rulebook.rule import Rulebook
+
+
+class ImportSite(Struct, frozen=True):
+    """An import statement that brings torch into the file.
+
+    `names` are the packages and local names it is about, `is_plain` says that it is `import torch`, `is_edited` that it
+    imports from the NPU's module now, `is_for_types` that it stands under `if TYPE_CHECKING`.
+    """
+
+    statement: Import
+    scope: Scope
+    names: frozenset[str]
+    is_plain: bool
+    is_edited: bool
+    is_for_types: bool
 
 
 class Renamed(Struct, frozen=True):

@@ -9,7 +9,8 @@ from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.file_rules import FileRules, Handler, Quoted, RuledString
-from gpu2npu.engine.matches import ImportSite, Matches
+from gpu2npu.engine.imports import ImportSite
+from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.rewriting.name_uses import is_type_checking
 from gpu2npu.engine.rewriting.option_names import report_option_names
 from gpu2npu.engine.skips import Skips
@@ -25,12 +26,13 @@ from gpu2npu.records import Edit, FindingKind, Found
 def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips: Skips) -> Matches:
     """Every edit and finding that the rules of the table have for a file."""
     spelled = words(names.file.text.encode("utf-8", "surrogatepass"))
-    work = FileRules(names, context, table, not skips.lines, spelled)
+    work = FileRules(names, context, table, Matches(names, table, skips), not skips.lines, spelled)
     for kind in table.classes:
         kind.in_python(work)
     _Matcher(work).run()
     work.matches.sites += [_site(work, node, scope) for node, scope in work.imports]
     report_option_names(names.file, work.matches)
+    work.matches.finish()
     return work.matches
 
 
@@ -126,10 +128,10 @@ class _Matcher:
             rule = next(rule for rule in ruled.rules if rule.then.rename is not None)
             if string.can_be(ruled.text):
                 edits = (Edit(place, new, rule.id, rule.why) for place, new in string.replacements(ruled.text))
-                self.matches.edits.extend(edits)
+                self.matches.edit(*edits)
             else:
                 message = f"{rule.why} The replacement does not fit into this string: change it by hand."
-                self.matches.found.append(Found(string.place, rule.id, FindingKind.REVIEW, string.raw, message))
+                self.matches.report(Found(string.place, rule.id, FindingKind.REVIEW, string.raw, message))
         return bool(ruled.rules)
 
 

@@ -128,7 +128,7 @@ class MockedMembers:
         answers = [self._is_renamed(parts, index, member, mock) for index, each in enumerate(found) if each is not None]
         if member.is_shared or None in answers or self._is_own(CONFIGURE, mock):
             message = f"{rule.why} {_OPEN}"
-            self.work.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.CHANGE))
+            self.work.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.CHANGE))
             return
         renamed = iter(answers)
         new = ".".join(
@@ -136,9 +136,7 @@ class MockedMembers:
             for part, each in zip(parts, found, strict=True)
         )
         if new != name:
-            self.work.matches.edits.append(
-                Edit(place, text.quoted(new) if text is not None else new, rule.id, rule.why)
-            )
+            self.work.matches.edit(Edit(place, text.quoted(new) if text is not None else new, rule.id, rule.why))
             self.work.settled.add(member.node)
 
     def _rule(self, parts: list[str], index: int, member: _Member) -> Rule | None:

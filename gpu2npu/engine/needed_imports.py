@@ -6,8 +6,8 @@ import ast
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from gpu2npu.engine.imports import anchor, binds_module, imports_package
-from gpu2npu.engine.matches import ImportSite, Matches
+from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
+from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import statement_end

@@ -154,9 +154,22 @@ def _findings(
         each.at(file.lines.span(*each.place))
         for each in found
         if _stays(each.place, codemods)
+        and not _is_replaced(each, rules)
         and not any(holds(edit.shown or edit.place, each.place) and edit.rule != each.rule for edit in imports)
     ]
     return merged(own, left, lambda finding: (finding.span.start_line, finding.rule) in answered)
+
+
+def _is_replaced(found: Found, edits: Sequence[Edit]) -> bool:
+    """Return whether a finding is of a string inside code whose replacement has it no more.
+
+    One at a string that is edited itself is about the new one: a package is given `"npu"` now."""
+    return found.api[:1] in ("'", '"') and any(
+        edit.place != found.place
+        and holds(edit.place, found.place)
+        and not any(not isinstance(piece, str) and holds(piece, found.place) for piece in edit.pieces)
+        for edit in edits
+    )
 
 
 def _is_import(file: PythonFile, edit: Edit) -> bool:

@@ -266,7 +266,7 @@ class Arguments(Callees):
             self.matches.note(rule, place, name)
         else:
             message = f"{rule.why} This dictionary is unpacked into a call: change it by hand."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _argument_rules(self, node: ast.Call, reached: Constructed, scope: Scope) -> list[Rule]:
         callees = (*self.callees(node, scope), *_leaves(reached), "*")
@@ -301,7 +301,7 @@ class Arguments(Callees):
         if rule.match.of in reached.further and not rule.then.keep:
             message = f"{rule.why} This argument may be handed on to {rule.match.of}: change it by hand."
             place, shown = self._bounds(node, index), str(rule.match.argument)
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
 
     def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
         """Apply a rule to an argument of a call; gives whether no further rule is for its value."""
@@ -314,7 +314,7 @@ class Arguments(Callees):
         text = StringText.of(self.file, value) if then.rename is not None else None
         if text is not None:
             new = text.quoted(then.rename or "")
-            self.matches.edits.append(Edit(text.place, new, rule.id, rule.why, shown=place))
+            self.matches.edit(Edit(text.place, new, rule.id, rule.why, shown=place))
             return True
         return False
 
@@ -336,7 +336,7 @@ class Arguments(Callees):
         if isinstance(argument, ast.keyword) and not _has_keyword(template):
             start = self.file.value_start(argument)
         edit = Edit((start, place[1]), code, rule.id, rule.why, shown=place, needs=needs)
-        self.matches.edits.append(edit)
+        self.matches.edit(edit)
         return all(isinstance(piece, str) for piece in code)
 
     def _bounds(self, node: ast.Call, index: int) -> Bounds:
@@ -358,7 +358,7 @@ class Arguments(Callees):
         between = text[within[0] : place[0]] + text[place[1] : within[1]]
         if last - first + 1 == len(given) and text[within[0] - 1] == "(" and _LINE_ENDS.fullmatch(between):
             place = within
-        self.matches.edits.append(Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE))
+        self.matches.edit(Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE))
 
 
 def _argument_index(given: Sequence[Argument], match: ArgumentMatch) -> int | None:

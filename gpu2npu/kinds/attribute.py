@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.code_matching import FLAG_HOLDERS
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.engine.mocked import MockedMembers
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import SET_UP, makes_mock
@@ -144,11 +143,11 @@ class Attributes:
                 return
             if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
                 edit = Edit(place, rule.then.rename, rule.id, rule.why)
-                self.matches.questions.append(ReceiverQuestion(holder, member, edit))
+                self.matches.edit_member(holder, member, edit)
                 return
         self.matches.note(rule, place, member)
         if rule.then.rename is not None:
-            self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
+            self.matches.edit(Edit(place, rule.then.rename, rule.id, rule.why))
 
     def called_member(self, node: ast.expr, scope: Scope) -> None:
         """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""
@@ -169,7 +168,7 @@ class Attributes:
         text = StringText.of(self.file, name)
         if text is None or last_name(holder) in FLAG_HOLDERS or self.work.kinds.of(holder, scope, text.raw) == {OWN}:
             return False
-        self.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
+        self.matches.edit(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
         return True
 
     def _is_of(self, node: ast.Attribute, rule: Rule, scope: Scope) -> bool:

@@ -155,7 +155,7 @@ class Calls(Callees):
         if fitting is None:
             self.misfit(rule, place, api)
             return False
-        self.matches.edits.append(Edit(place, fitting, rule.id, rule.why, needs=needs))
+        self.matches.edit(Edit(place, fitting, rule.id, rule.why, needs=needs))
         return True
 
     def _transform(self, rule: Rule, function: str, node: ast.Call, api: str, scope: Scope) -> bool:
@@ -164,7 +164,7 @@ class Calls(Callees):
             code = transformed(function, node, self.names, scope, self.work.context.version)
         except TransformError as error:
             message = f"{rule.why} {error}. Change it by hand."
-            self.matches.found.append(Found(self.file.bounds(node), rule.id, FindingKind.REVIEW, api, message))
+            self.matches.report(Found(self.file.bounds(node), rule.id, FindingKind.REVIEW, api, message))
             return False
         return code is not None and self._put(rule, code, node, api, scope)
 
@@ -175,9 +175,9 @@ class Calls(Callees):
         place = name_bounds(self.file, node.func)
         if isinstance(node.func, ast.Name) and scope.lookup(node.func.id) is not None:
             message = f"{rule.why} This name is bound in the file: rename it there and here, to {name}."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, api, message))
             return False
-        self.matches.edits.append(Edit(place, name, rule.id, rule.why))
+        self.matches.edit(Edit(place, name, rule.id, rule.why))
         return True
 
 

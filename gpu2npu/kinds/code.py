@@ -12,7 +12,6 @@ from msgspec.structs import asdict
 from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem, with_article
 from gpu2npu.engine.code_words import rules_by_word
 from gpu2npu.engine.elsewhere.choices import chooses
-from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.possible_code import handed_on, possible_message
 from gpu2npu.engine.rewriting.added import added, beside
@@ -219,11 +218,7 @@ class CodeRules:
 
     def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:
         """The matches but for those in code that runs on no NPU; `met` has them by what they match."""
-        if not met:
-            return []
-        places = {root: self.file.bounds(root) for root in met}
-        stays = elsewhere(self.names, self.table, places.values())
-        return [found for root, found in met.items() if not stays.has(places[root])]
+        return [found for root, found in met.items() if not self.matches.stays.has(self.file.bounds(root))]
 
     # Matching
 
@@ -303,7 +298,7 @@ class CodeRules:
             message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
             self._report(rule, matched, message)
         elif edit.text and edit not in self.matches.edits:
-            self.matches.edits.append(edit)
+            self.matches.edit(edit)
 
     def _edit(self, removed: Sequence[Removed], replaced: Sequence[CodeReplacement]) -> None:
         """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
@@ -324,7 +319,7 @@ class CodeRules:
         for rule, matched, _ in removed:
             imports.drop(matched.names, rule)
         taken = [edit for _, _, each in removed for edit in each]
-        self.matches.edits += [*(edit for edit in edits if isinstance(edit, Edit)), *taken, *imports.edits()]
+        self.matches.edit(*(edit for edit in edits if isinstance(edit, Edit)), *taken, *imports.edits())
 
     def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | str:
         """The edit for a match; where it does not fit, the reason."""
@@ -372,7 +367,7 @@ class CodeRules:
 
     def _report(self, rule: Rule, matched: Matched, message: str) -> None:
         place = self.file.bounds(matched.node)
-        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self._shown(matched), message))
+        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self._shown(matched), message))
 
 
 def _new_keywords(rule: Rule) -> frozenset[str]:

@@ -124,7 +124,7 @@ class CommandMatch(Match, frozen=True):
         message = report.message if report else f"{rule.why} Use {rule.then.rename}, and check what reads its output."
         kind = report.kind if report else FindingKind.REVIEW
         severity = report.severity if report else Severity.CHANGE
-        work.matches.found.append(Found(string.place, rule.id, kind, matched["name"], message, severity))
+        work.matches.report(Found(string.place, rule.id, kind, matched["name"], message, severity))
         ruled.rules.append(rule)
 
     @classmethod

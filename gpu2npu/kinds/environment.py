@@ -152,9 +152,7 @@ class _Variables:
         for statement, scope in self.file.imports:
             if scope.kind == "module" and before & _packages(statement) and (is_in_function or statement.lineno < line):
                 message = "It is set behind an import of what reads it, and may have no effect: set it before that."
-                self.matches.found.append(
-                    Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE)
-                )
+                self.matches.report(Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
                 return
 
     def _is_set(self, node: ast.expr) -> bool:
@@ -178,7 +176,7 @@ class _Variables:
         """Report a variable in a text that the program looks for, such as a message of PyTorch."""
         named = f"speaks of {rule.then.rename} or of neither" if rule.then.rename else "does not speak of it"
         message = f"Looked for in another text, which on an NPU {named}: left as it is, check what is searched."
-        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _given(self, node: ast.expr) -> StringText | None:
         """The string that the variable of this name is set to: `os.environ["NAME"] = "..."`, `{"NAME": "..."}`."""
@@ -205,10 +203,10 @@ class _Variables:
             return False
         if renamed in self.work.code_identifiers:
             message = f"This file knows {renamed} already; left as it is."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
             return False
         if value is not None and given is not None and value != given.raw:
-            self.matches.edits.append(Edit(given.place, given.quoted(value), rule.id, rule.why))
+            self.matches.edit(Edit(given.place, given.quoted(value), rule.id, rule.why))
         return True
 
     def keyword(self, keyword: ast.keyword, scope: Scope) -> None:
@@ -220,7 +218,7 @@ class _Variables:
             return
         place = keyword_name(self.file, keyword)
         if self._variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
-            self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
+            self.matches.edit(Edit(place, rule.then.rename or "", rule.id, rule.why))
 
 
 def _packages(statement: ast.Import | ast.ImportFrom) -> frozenset[str]:

@@ -165,12 +165,12 @@ class Packages:
             if not rule.then.remove or self.is_optional(node, named[0]):
                 continue
             if len(named) == len(matched):
-                self.matches.edits.append(removal(self.file, node, rule.id, rule.why))
+                self.matches.edit(removal(self.file, node, rule.id, rule.why))
                 return True
             if rule.then.report is None:
                 message = f"{rule.why} The statement imports something else as well: take this out by hand."
                 place = self.file.bounds(node)
-                self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
+                self.matches.report(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
         return False
 
     def add(self, rule: Rule, add: Addition, node: Import) -> None:
@@ -188,11 +188,11 @@ class Packages:
             lines = [*(f"import {module}" for module in missing), written[0]]
             edit = added(self.file, node, rule, add, separator.join(lines), ())
         if edit is not None:
-            self.matches.edits.append(replace(edit, imports=missing))
+            self.matches.edit(replace(edit, imports=missing))
         else:
             message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
             place = self.file.bounds(node)
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(node), message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self.file.code(node), message))
 
     def _is_imported(self, module: str, node: Import) -> bool:
         """Return whether a module is spelled out by an import at the top of the file up to this statement."""
@@ -265,7 +265,7 @@ class Packages:
         if key not in self.reported:  # once a file says it
             self.reported.add(key)
             place = self.file.bounds(node)
-            self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
+            self.matches.report(Found(place, rule.id, kind, module, message, severity, advice))
 
     def _is_for_types(self, node: ast.AST) -> bool:
         """Return whether an import is done for type checkers alone."""

@@ -145,7 +145,7 @@ class Members:
             f"{rule.why} This may be {_match(rule).member}, whose new name is {rule.then.rename}: check what it is "
             f"read from."
         )
-        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _is_of(self, owner: ast.expr, scope: Scope, match: MemberMatch) -> bool | None:
         """Return whether an expression is an object of a class, or a class that is or derives from it; None where
@@ -177,7 +177,7 @@ class Members:
             if is_one and text is not None and rule.then.rename is not None:
                 self.matches.note(rule, text.place, match.member)
                 new = f"{owner}.{rule.then.rename}".lstrip(".")
-                self.matches.edits.append(Edit(text.place, text.quoted(new), rule.id, rule.why))
+                self.matches.edit(Edit(text.place, text.quoted(new), rule.id, rule.why))
                 return
             if is_one or (not is_patch and self.work.may_use(match.owner, name)):
                 self._report(rule, self.file.bounds(given), name)
@@ -207,7 +207,7 @@ class Members:
         place = name_bounds(self.file, node)
         self.matches.note(rule, place, _match(rule).member)
         if rule.then.rename is not None:
-            self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
+            self.matches.edit(Edit(place, rule.then.rename, rule.id, rule.why))
 
 
 def _takes_name(call: ast.Call) -> bool:

@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.python.meaning.mocks import MOCK_MEMBERS
 from gpu2npu.python.meaning.object_kinds import ANY_KIND, MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
@@ -116,13 +115,13 @@ class Methods:
             return
         kinds = self.work.kinds.of(node.value, scope, node.attr)
         if (kinds & {MODULE, TENSOR} or self._is_mocked(node)) and OWN not in kinds:
-            self.matches.edits.append(Edit(name_bounds(self.file, node), rule.then.rename, rule.id, rule.why))
+            self.matches.edit(Edit(name_bounds(self.file, node), rule.then.rename, rule.id, rule.why))
         elif UNKNOWN in kinds and (name := self._called_name(node)) is not None:
             message = (
                 f"{rule.why} It is called as {name}(): if this is a tensor or a module, write .{rule.then.rename} here."
             )
             place = name_bounds(self.file, node)
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, node.attr, message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, node.attr, message))
 
     def _called_name(self, node: ast.Attribute) -> str | None:
         """The name that a method is assigned to, `move = batch.cuda`, where code calls that name."""
@@ -158,11 +157,11 @@ class Methods:
             if kinds == {OWN} or not kinds & accepted:
                 return
             if own and not kinds & {MODULE, TENSOR} and rule.then.rename is not None:
-                self.matches.questions.append(ReceiverQuestion(node.value, node.attr, edit))
+                self.matches.edit_member(node.value, node.attr, edit)
                 return
         self.matches.note(rule, place, node.attr)
         if rule.then.rename is not None:
-            self.matches.edits.append(edit)
+            self.matches.edit(edit)
 
     def _is_import(self, node: ast.AST, scope: Scope, statement: type[Import]) -> bool:
         """Return whether the expression is a name that such a statement binds: `import` binds modules, whose members
@@ -188,14 +187,14 @@ class Methods:
         kinds = self.work.kinds.of_class(scope, node.name)
         place = name_bounds(self.file, node)
         if kinds & rule.match.receiver - {UNKNOWN}:
-            self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
+            self.matches.edit(Edit(place, rule.then.rename or "", rule.id, rule.why))
         elif isinstance(scope.node, ast.ClassDef) and any(self._is_foreign(base, scope) for base in scope.node.bases):
             message = (
                 f"This class defines {node.name}() and its base is not part of the project: if it is a Module, "
                 f"rename the method to {rule.then.rename}."
             )
             name = f"{scope.node.name}.{node.name}"
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _is_foreign(self, base: ast.expr, scope: Scope) -> bool:
         outer = scope.parent or scope

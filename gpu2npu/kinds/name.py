@@ -159,7 +159,7 @@ class _References:
         ):
             module = rule.then.imports or parent(target) or target
             message = f"{root.id} comes from a star import, where the NPU's is not: import {module}, write {target}."
-            self.matches.found.append(Found(whole, rule.id, FindingKind.REVIEW, qualified, message))
+            self.matches.report(Found(whole, rule.id, FindingKind.REVIEW, qualified, message))
 
     def _rename_member(
         self, rule: Rule, prefix: str, target: str, parts: Sequence[ast.expr], index: int, scope: Scope
@@ -191,9 +191,7 @@ class _References:
             needs = (parent(name),)
         elif not known and not self.names.binds(package := name.partition(".")[0], scope):
             needs = (import_of(package, rule.then.imports),)
-        self.matches.edits.append(
-            Edit(self.file.bounds(node), text, rule.id, self.targets.why(rule, name), needs=needs)
-        )
+        self.matches.edit(Edit(self.file.bounds(node), text, rule.id, self.targets.why(rule, name), needs=needs))
         self.matches.anchors.add(dotted_name(owners[0]) or "")
         return known
 
@@ -228,12 +226,10 @@ class _References:
                 self.targets.report_missing(rule, text.place, qualified, target)
         elif parent(target) in (owner, self.targets.of(owner)):  # a rule of its own may rename the owner
             if leaf(target) != attribute:
-                self.matches.edits.append(
-                    Edit(text.place, text.quoted(leaf(target)), rule.id, self.targets.why(rule, target))
-                )
+                self.matches.edit(Edit(text.place, text.quoted(leaf(target)), rule.id, self.targets.why(rule, target)))
         else:
             message = f"{rule.why} Write {target}, whose owner is another: change it by hand."
-            self.matches.found.append(Found(text.place, rule.id, FindingKind.REVIEW, qualified, message))
+            self.matches.report(Found(text.place, rule.id, FindingKind.REVIEW, qualified, message))
         return True
 
     def _is_tested(self, node: ast.AST) -> bool:
@@ -320,7 +316,7 @@ class _References:
                 statements.import_(node)
             else:
                 statements.import_from(node, inner)
-        reported = [f"{api}." for api in (*(found.api for found in self.matches.found), *self.tested)]
+        reported = [f"{api}." for api in (*(found.api for found in self.matches.asked), *self.tested)]
         for rule, alias, qualified in statements.reported:
             if not any(api.startswith(f"{qualified}.") for api in reported):
                 self.matches.note(rule, self.file.bounds(alias), qualified)

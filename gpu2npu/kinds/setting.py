@@ -137,7 +137,7 @@ def _in_python(work: FileRules, node: ast.Constant, scope: Scope) -> bool:
         if not rule.then.keep:
             work.matches.note(rule, work.file.bounds(node) if text is None else text.place, keys[-1])
         if rule.then.rename is not None and text is not None:
-            work.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
+            work.matches.edit(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
         return True
     _report_other_place(work, node, scope, keys)
     return False
@@ -155,7 +155,7 @@ def _report_other_place(work: FileRules, node: ast.Constant, scope: Scope, withi
         if rule.then.rename is None or not any(rule.match.fits(keys[at:], value if equals else text) for at in begins):
             continue
         message = f"{rule.why} This may be the setting, which becomes {rule.then.rename} in configurations: check it."
-        work.matches.found.append(Found(work.file.bounds(node), rule.id, FindingKind.REVIEW, text, message))
+        work.matches.report(Found(work.file.bounds(node), rule.id, FindingKind.REVIEW, text, message))
         return
 
 

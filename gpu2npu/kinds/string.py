@@ -166,7 +166,7 @@ class _Strings:
                 if judge(place, candidate.role) != NO:
                     message = f"Written in parts: if it means '{candidate.rule.then.rename}' on the NPU, change it."
                     bounds = self.file.bounds(node)
-                    self.matches.found.append(Found(bounds, candidate.rule.id, FindingKind.REVIEW, whole, message))
+                    self.matches.report(Found(bounds, candidate.rule.id, FindingKind.REVIEW, whole, message))
                 return
 
     def place(self, node: ast.expr, scope: Scope, new: str) -> StringPlace:
@@ -196,12 +196,12 @@ class _Strings:
             return
         written_text = text.quoted(text.raw)
         if flow.verdict != YES:
-            if any(found.place in self._argument_places(text) for found in self.matches.found[-3:]):
+            if any(found.place in self._argument_places(text) for found in self.matches.asked[-3:]):
                 return  # a rule for the argument has reported it
             message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
             cause = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
             found = Found(text.place, rule.id, FindingKind.REVIEW, written_text, message, advice=cause)
-            self.matches.found.append(found)
+            self.matches.report(found)
             return
         self.matches.note(rule, text.place, written_text)
         if rule.then.rename is not None:
@@ -209,7 +209,7 @@ class _Strings:
             shown = self.file.bounds(text.node) if text.is_formatted else None
             why = self.targets.why(rule, new + suffix) + flow.why_edited()
             edit = Edit(text.place, text.quoted(prefix + new + rest), rule.id, why, shown)
-            self.matches.edits.append(edit)
+            self.matches.edit(edit)
 
     def is_foreign(self, qualified: str) -> bool:
         """Return whether a name is of a package that computes without PyTorch and knows no NPU."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 
-from gpu2npu.engine.elsewhere.devices import STAYS, stays_finding
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.imports import imported_modules, imported_packages
-from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.strings.words import holds as is_named_so
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable
@@ -29,29 +28,32 @@ _Region = ast.Module | ast.ClassDef
 _BETWEEN = (ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.BoolOp, ast.List, ast.Tuple, ast.Dict, ast.keyword)
 
 
-def leave_devices_alone(names: Names, table: RuleTable, matches: Matches) -> None:
-    """Drop the edits of devices in files and classes that compute with such a package alone, and report the places."""
-    role = next((each.role for each in table.strings if each.text == _CUDA), None)
-    if role is None or not matches.edits or table.foreign_packages.isdisjoint(imported_packages(names.file)):
-        return
-    code = _Code(names, table, role)
-    ruled = {each.rule.id for each in table.strings if each.role is role}
-    for region in code.regions():
-        bounds = (0, len(names.file.text)) if isinstance(region, ast.Module) else names.file.bounds(region)
-        inside = [edit for edit in matches.edits if edit.rule in ruled and holds(bounds, edit.place)]
-        rule = code.package_of(region) if inside else None
-        if rule is None:
-            continue
-        left = [edit for edit in inside if not code.is_given_away(edit, region)]
-        matches.edits = [edit for edit in matches.edits if edit not in left]
-        matches.found += [stays_finding(rule, edit.shown or edit.place, names, STAYS) for edit in left]
+class Alone:
+    """The files and classes that compute with such a package alone."""
 
+    def __init__(self, names: Names, table: RuleTable) -> None:
+        self.names, self.table = names, table
+        role = next((each.role for each in table.strings if each.text == _CUDA), None)
+        is_used = role is not None and not table.foreign_packages.isdisjoint(imported_packages(names.file))
+        self.role = role or Role()
+        self._ruled = {each.rule.id for each in table.strings if is_used and each.role is role}
+        self._packages: dict[_Region, Rule | None] = {}
 
-class _Code:
-    """Asks of the regions of one file which package they compute with."""
+    def rule_for(self, edit: Edit) -> Rule | None:
+        """The rule for the package whose device an edit would change; None where it is none of such code."""
+        if edit.rule not in self._ruled:
+            return None
+        for region in self._regions:
+            if not isinstance(region, ast.Module) and not holds(self.names.file.bounds(region), edit.place):
+                continue
+            if region not in self._packages:
+                self._packages[region] = self.package_of(region)
+            return None if self.is_given_away(edit, region) else self._packages[region]
+        return None
 
-    def __init__(self, names: Names, table: RuleTable, role: Role) -> None:
-        self.names, self.table, self.role = names, table, role
+    @cached_property
+    def _regions(self) -> list[_Region]:
+        return list(self.regions())
 
     def regions(self) -> Iterator[_Region]:
         """The file, or its innermost classes with imports of their own, where nothing is of PyTorch."""

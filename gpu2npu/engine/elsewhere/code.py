@@ -38,15 +38,15 @@ def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
     return any(holds(outer, place) and place[0] < outer[1] for outer in places)
 
 
-def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsewhere:
-    """Find such code; of conditions for CUDA only those that hold some of `places`."""
+def elsewhere(names: Names, table: RuleTable) -> Elsewhere:
+    """Find such code."""
     file = names.file
     for_npu, for_cuda = _mentions_npu(file.text), tests_for_cuda(file.text)
     if not for_npu and not for_cuda:
         return Elsewhere((), CudaBranches())
     kinds = file.unordered()
     branches = _branches(file, kinds) if for_npu else ()
-    return Elsewhere(branches, cuda_branches(names, table, places, kinds) if for_cuda else CudaBranches())
+    return Elsewhere(branches, cuda_branches(names, table, kinds) if for_cuda else CudaBranches())
 
 
 def branches_elsewhere(file: PythonFile) -> list[Bounds]:

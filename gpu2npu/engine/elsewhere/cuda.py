@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -20,7 +19,6 @@ from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
-from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import Assigned, Scope
@@ -60,10 +58,9 @@ def tests_for_cuda(text: str) -> bool:
     return any(word in text for word in _QUESTION_WORDS)
 
 
-def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kinds: ByKind) -> CudaBranches:
-    """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own: of those that hold some of
-    `places`."""
-    file, in_order = names.file, sorted(places)
+def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches:
+    """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own."""
+    file = names.file
     found: list[Bounds] = []
     bodies: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
@@ -71,7 +68,7 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
         flag = own.flag(_without_not(node.test))
         place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
-        if not _holds_some(place, in_order) or not own.is_for_cuda(node):
+        if not own.is_for_cuda(node):
             continue
         if flag is None:
             found.append(place)
@@ -79,11 +76,11 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
-    found += [place for node, place in tests if _holds_some(place, in_order) and own.tests_for_vendor(node)]
+    found += [place for node, place in tests if own.tests_for_vendor(node)]
     flags = [(place, flag) for node, place in tests if (flag := own.flag_of_capability(node)) is not None]
     found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
-    found += [place for node, place in asserted if _holds_some(place, in_order) and own.is_asserted(node)]
+    found += [place for node, place in asserted if own.is_asserted(node)]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -111,13 +108,6 @@ def _value(home: Scope, name: str) -> ast.expr:
     (binding,) = home.bindings[name]
     assert isinstance(binding, Assigned) and binding.whole is not None
     return binding.whole
-
-
-def _holds_some(condition: Bounds, places: Sequence[Bounds]) -> bool:
-    """Return whether one of some places, in their order, lies within a condition; what is inserted at its end does
-    not."""
-    first, last = (bisect_left(places, (offset, 0)) for offset in condition)
-    return any(holds(condition, place) for place in places[first:last])
 
 
 def tests_device(place: Bounds, file: PythonFile) -> bool:

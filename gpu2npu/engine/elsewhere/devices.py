@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -11,7 +11,6 @@ from gpu2npu.engine.elsewhere.foreign_calls import ForeignCalls, is_read, values
 from gpu2npu.engine.elsewhere.own_functions import called_function
 from gpu2npu.engine.elsewhere.reach import leads_to_package
 from gpu2npu.engine.imports import imported_packages
-from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
@@ -26,7 +25,7 @@ from gpu2npu.python.tree.syntax import (
     last_name,
     parameters,
 )
-from gpu2npu.records import Bounds, FindingKind, Found, Severity
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
 STAYS = "Its device stays as it is: on an NPU give it the CPU, or what the package has for Ascend."
@@ -59,25 +58,27 @@ class _Value(Struct, frozen=True):
 _ParameterRules = Mapping[int, Mapping[str, tuple[Rule, bool]]]
 
 
-def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
-    """Drop the edits of devices that foreign packages are given, and report these places."""
-    if not (matches.edits or matches.questions) or not leads_to_package(names, table.foreign_packages):
-        return
-    devices = _ForeignDevices(names, table)
-    devices.collect()
-    for place, rule in devices.places:
-        inside = [edit for edit in matches.edits if holds(place, edit.place)]
-        matches.questions = [each for each in matches.questions if not holds(place, each.edit.place)]
-        if not inside:
-            continue
-        matches.edits = [edit for edit in matches.edits if not holds(place, edit.place)]
-        matches.found = [found for found in matches.found if not holds(place, found.place)]
-        matches.found.append(stays_finding(rule, place, names, STAYS))
-    for given in devices.shared:
-        edited = [each for each in given.values if any(holds(each.place, edit.place) for edit in matches.edits)]
-        if edited:
-            advice = _SHARED if any(each.is_device for each in edited) else _MOVED
-            matches.found.append(stays_finding(given.rule, given.place, names, advice))
+class ForeignDevices:
+    """The devices in one file that such packages are given."""
+
+    def __init__(self, names: Names, table: RuleTable) -> None:
+        self._names = names
+        self._devices = _ForeignDevices(names, table) if leads_to_package(names, table.foreign_packages) else None
+        if self._devices is not None:
+            self._devices.collect()
+
+    def given(self, place: Bounds) -> tuple[Bounds, Rule] | None:
+        """The device that a place is in, with the rule for the package that is given it."""
+        places = self._devices.places if self._devices is not None else ()
+        return next((each for each in places if holds(each[0], place)), None)
+
+    def shared_findings(self, edits: Sequence[Edit]) -> Iterator[Found]:
+        """The findings of what a package is given while other code uses it as well, where some of `edits` change it."""
+        for given in self._devices.shared if self._devices is not None else ():
+            edited = [each for each in given.values if any(holds(each.place, edit.place) for edit in edits)]
+            if edited:
+                advice = _SHARED if any(each.is_device for each in edited) else _MOVED
+                yield stays_finding(given.rule, given.place, self._names, advice)
 
 
 def stays_finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:

@@ -72,4 +72,4 @@ class Callees:
 
     def misfit(self, rule: Rule, place: Bounds, api: str) -> None:
         message = f"{rule.why} The arguments of this call do not fit the rule's replacement: change it by hand."
-        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
+        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, api, message))

@@ -43,7 +43,7 @@ class Definitions:
         self.imports.plan([], [matched for _, matched in removed])
         for rule, matched in removed:
             self.imports.drop(matched.names, rule)
-        self.matches.edits += self.imports.edits()
+        self.matches.edit(*self.imports.edits())
 
     def _rule(self, node: ast.expr, scope: Scope) -> Rule | None:
         """The rule for a base or a decorator, by what it means."""
@@ -68,9 +68,9 @@ class Definitions:
             edit = self.edited(rule, node, part, *written)
         if isinstance(edit, str):
             message = f"{rule.why} The definition is not edited here: {edit}. Change it by hand."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(part), message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self.file.code(part), message))
         else:
-            self.matches.edits.append(edit)
+            self.matches.edit(edit)
             self._added |= {(node, add.code)} if add is not None else set()
         return isinstance(edit, Edit)
 

@@ -35,7 +35,7 @@ def report_option_names(file: PythonFile, matches: Matches) -> None:
                 else (f"reads this option as `.{name}`", f"dest={name!r}")
             )
             message = f"The program {reads}: give the call {given}, or rename what reads it."
-            matches.found.append(Found(edit.place, edit.rule, FindingKind.REVIEW, string_value(option) or "", message))
+            matches.report(Found(edit.place, edit.rule, FindingKind.REVIEW, string_value(option) or "", message))
 
 
 def _attribute(option: str) -> str:

@@ -94,7 +94,7 @@ class RenamedImports:
         if len(homes) > 1 or "" in homes:  # import lib_npu
             if "#" in self.file.code(node):
                 message = "Some of these names move to another module; split the statement by hand."
-                self.matches.found.append(Found(whole, rule.id, FindingKind.REVIEW, module, message))
+                self.matches.report(Found(whole, rule.id, FindingKind.REVIEW, module, message))
                 return
             text = split_from_import(module, followed, keep)
             self.targets.edit(whole, text.replace("\n", self._separator(node)), rule, None, *targets)

@@ -50,8 +50,8 @@ class Targets(Struct, frozen=True):
         else:
             kind, severity = FindingKind.UNKNOWN, Severity.NOTE
             message = f"Neither PyTorch's documented API nor torch_npu {release} has this name; left as it is."
-        self.matches.found.append(Found(place, rule.id, kind, qualified, message, severity))
+        self.matches.report(Found(place, rule.id, kind, qualified, message, severity))
 
     def edit(self, place: Bounds, text: str, rule: Rule, shown: Bounds | None = None, *targets: str) -> None:
         """Replace the text at a place, which then means the `targets`."""
-        self.matches.edits.append(Edit(place, text, rule.id, self.why(rule, *targets), shown))
+        self.matches.edit(Edit(place, text, rule.id, self.why(rule, *targets), shown))

@@ -35,7 +35,7 @@ class TypedArguments:
         if is_one is None and named:
             shown = self.file.code(value)
             message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
         return is_one is True
 
 
