@@ -37,6 +37,7 @@ QUICK = frozenset(
     | {"llm_foundry", "torchserve"}
     | {"skrl", "surya_ocr"}
     | {"auto_gptq", "mmrotate"}
+    | {"cellbender", "torchkge"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"

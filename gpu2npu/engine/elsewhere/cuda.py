@@ -81,6 +81,9 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
     found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
     found += [place for node, place in asserted if own.is_asserted(node)]
+    for display in kinds.get(ast.Dict, ()):
+        entries = [(key, value) for key, value in zip(display.keys, display.values, strict=True) if key is not None]
+        bodies += [file.bounds(key) for key, value in entries if string_value(key) == "cuda" and own.is_source(value)]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -164,9 +167,14 @@ class _CudaCode:
             self._is_own(body)
             or begins_with_kernels(body, self.names)
             or finds_capability(body, self.names, self.table)
+            or self._is_of_source(node.body)
         ):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+
+    def is_source(self, value: ast.expr) -> bool:
+        """Return whether a value names what is built for CUDA."""
+        return is_source(value, self.names, self.table)
 
     def _refuses(self, node: ast.If) -> bool:
         """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it"""
@@ -276,6 +284,16 @@ class _CudaCode:
         marked = [self._is_marked(statement) for statement in body]
         beside = [_is_beside(each) or imports_foreign(each, self.names, self.table) for each in body]
         return any(marked) and all(one or other for one, other in zip(marked, beside, strict=True))
+
+    def _is_of_source(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements name what is built for CUDA, and call nothing of PyTorch:
+        `if choice == "cuda": return find("CUDAExecutionProvider")`, `if not is_available(): version += "+cpu"`."""
+        nodes = [node for node in walk(*body) if isinstance(node, ast.expr)]
+        if chooses_cuda(body) or not any(map(self.is_source, nodes)):
+            return False
+        called = (node.func for node in nodes if isinstance(node, ast.Call))
+        qualified = (self.names.qualified(node, self.names.file.scope_of(node)) or "" for node in called)
+        return not any(name.startswith("torch.") for name in qualified)
 
     def _is_marked(self, statement: ast.stmt) -> bool:
         if isinstance(statement, IMPORTS):
