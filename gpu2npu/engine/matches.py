@@ -41,7 +41,7 @@ KERNELS = (
 @dataclass
 class Matches:
     """The matches of the rules in one file. `anchors` are names beside whose import a further one belongs,
-    `edited_imports` the statements that import something under its new name, `asked` all findings that rules would
+    `edited_imports` the statements that import something under its new name, `proposed` all findings that rules would
     make, wherever."""
 
     names: Names
@@ -49,7 +49,7 @@ class Matches:
     skips: Skips
     edits: list[Edit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
-    asked: list[Found] = field(default_factory=list)
+    proposed: list[Found] = field(default_factory=list)
     sites: list[ImportSite] = field(default_factory=list)
     edited_imports: set[Import] = field(default_factory=set)
     anchors: set[str] = field(default_factory=lambda: {"torch"})
@@ -79,8 +79,8 @@ class Matches:
 
     def report(self, found: Found) -> None:
         """Add a finding, but for one of code that runs on no NPU."""
-        self.asked.append(found)
-        if self._devices.given(found.place) is not None:
+        self.proposed.append(found)
+        if self._devices.given_at(found.place) is not None:
             self._waiting.append(found)
         else:
             self._take(found)
@@ -88,7 +88,7 @@ class Matches:
     def edit_member(self, receiver: ast.expr, member: str, edit: Edit) -> None:
         """Add the edit of a member, where its object, by inference across files, is not of a class of the project's
         own; report where that is not certain."""
-        if self._is_off(edit) or self._devices.given(edit.place) is not None:
+        if self._is_off(edit) or self._devices.given_at(edit.place) is not None:
             return
         self._would_ask.append(edit)
         if self.stays.has(edit.place):
@@ -109,11 +109,10 @@ class Matches:
         for found in self._waiting:  # a device that is not edited is reported as it is
             if not any(holds(place, found.place) for place in self._left):
                 self._take(found)
-        if self._would_edit or self._would_ask:
-            for found in self._devices.shared_findings(self._would_edit):
-                self._take(found)
         if not (self._would_edit or self._would_ask or self._would_report):
             return
+        for found in self._devices.shared_findings(self._would_edit):
+            self._take(found)
         for test, value in self.stays.cuda.named:
             rules = [edit.rule for edit in self._would_edit if holds(value, edit.place)]
             text = self.names.file.text[slice(*test)]
@@ -135,7 +134,9 @@ class Matches:
 
     @cached_property
     def _devices(self) -> ForeignDevices:
-        return ForeignDevices(self.names, self.table)
+        devices = ForeignDevices(self.names, self.table)
+        devices.collect()
+        return devices
 
     def _is_off(self, item: Edit | Found) -> bool:
         """Return whether the file's own comments switch a match off."""
@@ -150,7 +151,7 @@ class Matches:
         if rule is not None:
             self._take(stays_finding(rule, edit.shown or edit.place, self.names, STAYS))
             return False
-        given = self._devices.given(edit.place)
+        given = self._devices.given_at(edit.place)
         if given is not None and given[0] not in self._left:
             self._left.add(given[0])
             self._take(stays_finding(given[1], given[0], self.names, STAYS))

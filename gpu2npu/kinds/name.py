@@ -316,7 +316,7 @@ class _References:
                 statements.import_(node)
             else:
                 statements.import_from(node, inner)
-        reported = [f"{api}." for api in (*(found.api for found in self.matches.asked), *self.tested)]
+        reported = [f"{api}." for api in (*(found.api for found in self.matches.proposed), *self.tested)]
         for rule, alias, qualified in statements.reported:
             if not any(api.startswith(f"{qualified}.") for api in reported):
                 self.matches.note(rule, self.file.bounds(alias), qualified)

@@ -196,7 +196,7 @@ class _Strings:
             return
         written_text = text.quoted(text.raw)
         if flow.verdict != YES:
-            if any(found.place in self._argument_places(text) for found in self.matches.asked[-3:]):
+            if any(found.place in self._argument_places(text) for found in self.matches.proposed[-3:]):
                 return  # a rule for the argument has reported it
             message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
             cause = f"May mean '{new}' on the NPU; left as it is because its use does not say so."

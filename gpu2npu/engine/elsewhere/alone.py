@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from functools import cached_property
 
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.imports import imported_modules, imported_packages
@@ -37,6 +36,7 @@ class Alone:
         is_used = role is not None and not table.foreign_packages.isdisjoint(imported_packages(names.file))
         self.role = role or Role()
         self._ruled = {each.rule.id for each in table.strings if is_used and each.role is role}
+        self._regions = list(self.regions()) if is_used else []
         self._packages: dict[_Region, Rule | None] = {}
 
     def rule_for(self, edit: Edit) -> Rule | None:
@@ -50,10 +50,6 @@ class Alone:
                 self._packages[region] = self.package_of(region)
             return None if self.is_given_away(edit, region) else self._packages[region]
         return None
-
-    @cached_property
-    def _regions(self) -> list[_Region]:
-        return list(self.regions())
 
     def regions(self) -> Iterator[_Region]:
         """The file, or its innermost classes with imports of their own, where nothing is of PyTorch."""

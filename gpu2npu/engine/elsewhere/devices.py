@@ -58,35 +58,12 @@ class _Value(Struct, frozen=True):
 _ParameterRules = Mapping[int, Mapping[str, tuple[Rule, bool]]]
 
 
-class ForeignDevices:
-    """The devices in one file that such packages are given."""
-
-    def __init__(self, names: Names, table: RuleTable) -> None:
-        self._names = names
-        self._devices = _ForeignDevices(names, table) if leads_to_package(names, table.foreign_packages) else None
-        if self._devices is not None:
-            self._devices.collect()
-
-    def given(self, place: Bounds) -> tuple[Bounds, Rule] | None:
-        """The device that a place is in, with the rule for the package that is given it."""
-        places = self._devices.places if self._devices is not None else ()
-        return next((each for each in places if holds(each[0], place)), None)
-
-    def shared_findings(self, edits: Sequence[Edit]) -> Iterator[Found]:
-        """The findings of what a package is given while other code uses it as well, where some of `edits` change it."""
-        for given in self._devices.shared if self._devices is not None else ():
-            edited = [each for each in given.values if any(holds(each.place, edit.place) for edit in edits)]
-            if edited:
-                advice = _SHARED if any(each.is_device for each in edited) else _MOVED
-                yield stays_finding(given.rule, given.place, self._names, advice)
-
-
 def stays_finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:
     message = f"{rule.why} {advice}"
     return Found(place, rule.id, FindingKind.REVIEW, names.file.text[slice(*place)], message, Severity.CHANGE)
 
 
-class _ForeignDevices:
+class ForeignDevices:
     """Finds the places in one file that choose devices for foreign packages."""
 
     def __init__(self, names: Names, table: RuleTable) -> None:
@@ -101,12 +78,27 @@ class _ForeignDevices:
         self.passed: dict[ast.expr, tuple[Scope, Rule]] = {}  # names whose values come to what other code reads as well
         self.mixed: dict[ast.expr, _Given] = {}  # what is given to parameters that other code reads as well
         self.read: dict[str, list[ast.Name | ast.Attribute]] = {}  # all that are read, by their last names
+
+    def given_at(self, place: Bounds) -> tuple[Bounds, Rule] | None:
+        """The device that a place is in, with the rule for the package that is given it."""
+        return next((each for each in self.places if holds(each[0], place)), None)
+
+    def shared_findings(self, edits: Sequence[Edit]) -> Iterator[Found]:
+        """The findings of what a package is given while other code uses it as well, where some of `edits` change it."""
+        for given in self.shared:
+            edited = [each for each in given.values if any(holds(each.place, edit.place) for edit in edits)]
+            if edited:
+                advice = _SHARED if any(each.is_device for each in edited) else _MOVED
+                yield stays_finding(given.rule, given.place, self.names, advice)
+
+    def collect(self) -> None:
+        """Find the places, and among what they name the devices that nothing else uses; none where no import leads to
+        such a package."""
+        if not leads_to_package(self.names, self.table.foreign_packages):
+            return
         for node in self.file.parents:
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
                 self.read.setdefault(last_name(node) or "", []).append(node)
-
-    def collect(self) -> None:
-        """Find the places, and among what they name the devices that nothing else uses."""
         others: list[tuple[ast.Call, Scope]] = []
         for node, scope in self.file.uses:
             rule = self.calls.rule_of(node, scope) if isinstance(node, ast.Call) else None
@@ -179,7 +171,7 @@ class _ForeignDevices:
             return {}
 
         def ask() -> _ParameterRules:
-            other = _ForeignDevices(names, self.table)
+            other = ForeignDevices(names, self.table)
             other.collect()
             return other._parameters_given()
 

@@ -121,11 +121,11 @@ def _parts(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _same(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is an argument: one of some keywords, or the first one."""
+    """The result is an argument, one of some keywords or the first one; or its class, which has its attributes."""
     given = _arguments(file, call)
     for key in effect.keywords or ("0",):
         if key in given:
-            file.add(given[key], ASSIGN, file.first + call.node)
+            file.add(given[key], INHERIT if effect.kind == "class" else ASSIGN, file.first + call.node)
 
 
 def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -161,13 +161,6 @@ def _joined(file: ValueFile, call: Called, effect: CallEffect) -> None:
     if call.receiver and "0" in given:
         file.add(given["0"], LOAD, each, "[each]")
         file.add(each, TEXT, file.first + call.node)
-
-
-def _class(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result has the attributes of the first argument."""
-    given = _arguments(file, call)
-    if "0" in given:
-        file.add(given["0"], INHERIT, file.first + call.node)
 
 
 def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -216,15 +209,6 @@ def _merged(file: ValueFile, call: Called, effect: CallEffect) -> None:
             file.add(value, STORE, file.first + call.receiver, f"['{key}']")
 
 
-def _values(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result holds the values of the object."""
-    _view(file, call, "[*]", "[*]")
-
-
-def _keys(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    _view(file, call, "[key]", "[*]")
-
-
 def _items(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds pairs of a key and a value of the object."""
     _view(file, call, "[key]", "[*]", "[0]")
@@ -232,6 +216,7 @@ def _items(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _view(file: ValueFile, call: Called, read: str, *stored: str) -> None:
+    """The result holds what is read of the object, each in these fields."""
     if not call.receiver:
         return
     node = file.new(call.line)
@@ -243,20 +228,13 @@ def _view(file: ValueFile, call: Called, read: str, *stored: str) -> None:
     file.add(node, STORE, file.first + call.node, stored[0])
 
 
-def _begins(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The object is compared with the first argument."""
-    given = _arguments(file, call)
-    if call.receiver and "0" in given:
-        file.add(given["0"], COMPARE, file.first + call.receiver)
-        file.add(file.first + call.receiver, COMPARE, given["0"])
-
-
-def _equal(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The first two arguments are compared."""
-    given = _arguments(file, call)
-    if {"0", "1"} <= given.keys():
-        file.add(given["0"], COMPARE, given["1"])
-        file.add(given["1"], COMPARE, given["0"])
+def _compared(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is compared with the object, or, where two are equal, with the second one."""
+    given, receiver = _arguments(file, call), call.receiver and file.first + call.receiver
+    one, other = given.get("0", 0), given.get("1", 0) if effect.kind == "equal" else receiver
+    if one and other:
+        file.add(one, COMPARE, other)
+        file.add(other, COMPARE, one)
 
 
 def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -302,17 +280,8 @@ def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
 
 
-def _numbered(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result holds pairs of a number and an element of the first argument."""
-    _rows(file, call, 1)
-
-
-def _zipped(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result holds tuples of an element of each argument."""
-    _rows(file, call, 0)
-
-
 def _rows(file: ValueFile, call: Called, first: int) -> None:
+    """The result holds tuples of an element of each argument, behind `first` numbers."""
     row = file.new(call.line)
     file.kinds[row] = "container", None
     for key, value in _arguments(file, call).items():
@@ -341,19 +310,19 @@ def _parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None
 _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "added": _added,
     "attribute": _attribute,
-    "begins": _begins,
-    "class": _class,
+    "begins": _compared,
+    "class": _same,
     "copy": _copy,
     "element": _element,
-    "equal": _equal,
+    "equal": _compared,
     "fields": _fields,
     "item": _item,
     "items": _items,
     "joined": _joined,
-    "keys": _keys,
+    "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
     "option": _option,
-    "numbered": _numbered,
+    "numbered": lambda file, call, _: _rows(file, call, 1),
     "parsed": _parsed_with_rest,
     "partial": _partial,
     "parts": _parts,
@@ -362,8 +331,8 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "same": _same,
     "set attribute": _set_attribute,
     "text": _text,
-    "values": _values,
-    "zipped": _zipped,
+    "values": lambda file, call, _: _view(file, call, "[*]", "[*]"),
+    "zipped": lambda file, call, _: _rows(file, call, 0),
 }
 
 
