@@ -14,8 +14,6 @@ UNCHANGED = [
     "kernel = 'nms.cu' if torch.cuda.is_available() else 'nms.cpp'\n",
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
     "if not (torch.cuda.is_available() and a):\n    if 'cpu' not in v:\n        v = v + '+cpu'\n",
-    "if f(device) == 'cuda':\n    if 'CUDAExecutionProvider' in a:\n        return_ = ['CUDAExecutionProvider']\n    log(a)\n",
-    "device = {'cuda': 'CUDAExecutionProvider', 'cpu': 'CPUExecutionProvider'}\n",
     "IS_NVIDIA = torch.cuda.is_available() and torch.version.hip is None\n",
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
     "try:\n    import cupy\n    OK = True\nexcept ImportError:\n    OK = 0\nrun = OK and torch.cuda.is_available()\n",
@@ -151,6 +149,18 @@ def test_a_provider_of_onnx_runtime_for_cuda_is_not_requested(project, code):
     assert migrated.content is None
     assert any("this condition" in found.message for found in migrated.findings)
     assert any("CANNExecutionProvider" in found.message for found in migrated.findings)
+
+
+def test_a_choice_of_a_provider_stays_by_its_text_and_in_a_table(project):
+    code = (
+        "import onnxruntime\nTABLE = {'cpu': 'CPUExecutionProvider', 'cuda': 'CUDAExecutionProvider'}\n"
+        "def f(device):\n    if device == 'cpu':\n        return []\n    if device == 'cuda':\n"
+        "        a = onnxruntime.get_available_providers()\n        if 'CUDAExecutionProvider' in a:\n"
+        "            return ['CUDAExecutionProvider']\n        log('no')\n    return []\n"
+    )
+    assert project({"a.py": code})["a.py"].content is None
+    calls = code.replace("log('no')", "return torch.zeros(2)").replace("import ", "import torch, ", 1)
+    assert b"device == 'npu'" in project({"a.py": calls})["a.py"].content
 
 
 @pytest.mark.parametrize(
