@@ -151,18 +151,6 @@ def test_a_provider_of_onnx_runtime_for_cuda_is_not_requested(project, code):
     assert any("CANNExecutionProvider" in found.message for found in migrated.findings)
 
 
-def test_a_choice_of_a_provider_stays_by_its_text_and_in_a_table(project):
-    code = (
-        "import onnxruntime\nTABLE = {'cpu': 'CPUExecutionProvider', 'cuda': 'CUDAExecutionProvider'}\n"
-        "def f(device):\n    if device == 'cpu':\n        return []\n    if device == 'cuda':\n"
-        "        a = onnxruntime.get_available_providers()\n        if 'CUDAExecutionProvider' in a:\n"
-        "            return ['CUDAExecutionProvider']\n        log('no')\n    return []\n"
-    )
-    assert project({"a.py": code})["a.py"].content is None
-    calls = code.replace("log('no')", "return torch.zeros(2)").replace("import ", "import torch, ", 1)
-    assert b"device == 'npu'" in project({"a.py": calls})["a.py"].content
-
-
 @pytest.mark.parametrize(
     ("module", "stays"),
     [

@@ -47,3 +47,15 @@ def test_each_example_is_left_alone_because_of_its_rule(rule):
     for example in rule.examples:
         changed = migrate_file(example.before.encode(), "a.py", others, ProjectContext(version="2.1.0"))
         assert b"npu" in (changed.content or b""), example.before
+
+
+def test_a_choice_of_a_provider_stays_by_its_text_and_in_a_table(project):
+    code = (
+        "import onnxruntime\nTABLE = {'cpu': 'CPUExecutionProvider', 'cuda': 'CUDAExecutionProvider'}\n"
+        "def f(device):\n    if device == 'cpu':\n        return []\n    if device == 'cuda':\n"
+        "        a = onnxruntime.get_available_providers()\n        if 'CUDAExecutionProvider' in a:\n"
+        "            return ['CUDAExecutionProvider']\n        log('no')\n    return []\n"
+    )
+    assert project({"a.py": code})["a.py"].content is None
+    calls = code.replace("log('no')", "return torch.zeros(2)").replace("import ", "import torch, ", 1)
+    assert b"device == 'npu'" in project({"a.py": calls})["a.py"].content
