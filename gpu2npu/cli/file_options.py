@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -46,13 +48,19 @@ force_option = click.option("--force", is_flag=True, help="Replace the result of
 
 
 class FilledPath(click.Path):
-    """A path that is not "", as an unset variable of a shell leaves it, for the current folder; and no address."""
+    """A path that is not "", as an unset variable of a shell leaves it, for the current folder; no address, and no
+    longer than the system allows."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("it is empty; for the current folder write '.'.", param, ctx)
         if re.match(r"\w+://|git@", str(value)):
             self.fail(f"{value} is an address; clone it first, and name the folder.", param, ctx)
+        try:
+            os.lstat(value)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                self.fail("it is longer than the name of a file may be.", param, ctx)
         return super().convert(value, param, ctx)
 
 
