@@ -16,10 +16,11 @@ except ImportError:  # Windows
 
 # The signals by which a user or a system asks a process to end.
 ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-_TIMER = getattr(signal, "SIGALRM", None)
+_TIMER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGPROF", "SIGALRM") if hasattr(signal, name))
 _TIMER_EXIT = 124  # as `timeout` of coreutils has it
-# The exit code of a process that `ends_after` ended, as `multiprocessing` gives it.
-ENDED_BY_TIMER = _TIMER_EXIT if _TIMER is None else -_TIMER
+# The exit codes of a process that `ends_after` ended, as `multiprocessing` gives them.
+ENDED_BY_TIMER = tuple(-number for number in _TIMER_SIGNALS) or (_TIMER_EXIT,)
+_CLOCK_FACTOR = 10
 
 
 @contextlib.contextmanager
@@ -48,8 +49,8 @@ def can_lock() -> bool:
 def take_ending_signals_as_usual() -> None:
     """Have the signals that end a process end this one, but for Ctrl-C, which is for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (*ENDING_SIGNALS, _TIMER):
-        if number is not None and number is not signal.SIGINT:
+    for number in (*ENDING_SIGNALS, *_TIMER_SIGNALS):
+        if number is not signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):  # a process begins with the mask of the one that started it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
@@ -70,18 +71,21 @@ def ending_signals_wait() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ends_after(seconds: float | None) -> Iterator[None]:
-    """End this process with ENDED_BY_TIMER if the block takes longer; None for no limit.
+    """End this process with one of ENDED_BY_TIMER if the block takes longer; None for no limit.
 
-    A timer of the kernel ends it in a loop of C code too. Where there is none, a thread does, which has to wait for
-    such a loop.
+    What counts are seconds of the processor, so that a busy machine ends nothing that an idle one would finish; a block
+    that waits has ten times as many by the clock. Timers of the kernel end it in a loop of C code too. Where there are
+    none, a thread does, by the clock, which has to wait for such a loop.
     """
     if seconds is None:
         yield
-    elif _TIMER is not None:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    elif _TIMER_SIGNALS:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, _CLOCK_FACTOR * seconds)
         try:
             yield
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
     else:
         timer = threading.Timer(seconds, os._exit, (_TIMER_EXIT,))

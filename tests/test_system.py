@@ -16,7 +16,7 @@ import asyncio, concurrent.futures.process, multiprocessing.popen_spawn_posix, o
 import sys, tempfile, click, jedi, libcst, rich.console, rich.progress, rich.table
 for name in ("fcntl", "resource", "pwd", "grp"):
     sys.modules[name] = None
-for name in ("SIGHUP", "SIGALRM", "setitimer", "getitimer"):
+for name in ("SIGHUP", "SIGALRM", "SIGPROF", "setitimer", "getitimer"):
     delattr(signal, name)
 for name in ("O_DIRECTORY", "O_NOFOLLOW", "fork", "register_at_fork", "sched_getaffinity", "geteuid", "getuid"):
     delattr(os, name)
@@ -56,4 +56,4 @@ def test_a_process_ends_after_its_time(prelude: str) -> None:
         f"{prelude}\nimport threading\nfrom gpu2npu.system import ends_after\n"
         "with ends_after(100):\n    pass\nwith ends_after(0.01):\n    threading.Event().wait()\n"
     )
-    assert done.returncode == (124 if prelude else ENDED_BY_TIMER), done.stderr
+    assert done.returncode in ((124,) if prelude else ENDED_BY_TIMER), done.stderr

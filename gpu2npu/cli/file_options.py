@@ -41,7 +41,8 @@ file_timeout_option = click.option(
     default=_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the work on one file may take. A file that takes longer is left unchanged, and listed as failed.",
+    help="How much time of the processor the work on one file may take. A file that takes longer is left unchanged, "
+    "and listed as failed.",
 )
 
 force_option = click.option("--force", is_flag=True, help="Replace the result of an earlier run, if it is there.")

@@ -80,9 +80,9 @@ class Workers:
     ) -> Generator[tuple[_Task, _Answer | Exception], None, None]:
         """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
 
-        `seconds` says how long a task may take by the clock, None for as long as it likes, `files` for which files it
-        does something, and `jobs` how many workers are worth their start, by default all. Where the iteration is left
-        early, by an exception too, the workers are killed.
+        `seconds` says how many seconds of the processor a task may take, None for as long as it likes, `files` for
+        which files it does something, and `jobs` how many workers are worth their start, by default all. Where
+        the iteration is left early, by an exception too, the workers are killed.
         """
         work = _Work(ask, self._shared)
         queue = _Queue(tasks, lambda task: next((home for at in files(task) if (home := self._homes.get(at))), None))
@@ -228,7 +228,7 @@ class _Worker:
 
 
 def _reason(code: int | None, seconds: float | None) -> TaskEndedError:
-    if code == ENDED_BY_TIMER and seconds is not None:
+    if code in ENDED_BY_TIMER and seconds is not None:
         return TimeLimitError(seconds)
     return TaskEndedError("the process ended unexpectedly")
 

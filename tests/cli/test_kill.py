@@ -133,7 +133,7 @@ def looping(migrator, source, path):
     if path == "slow.py":
         Path({mark!r}).touch()
         if "--file-timeout" in sys.argv:  # a thousandth of it from now: the other file has time on every machine
-            signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / 1000)
+            signal.setitimer(signal.ITIMER_PROF, signal.getitimer(signal.ITIMER_PROF)[0] / 1000)
         re.match("(a+)+b", "a" * 60)  # a loop in C, which no signal handler interrupts
     return migrate(migrator, source, path)
 

@@ -33,7 +33,7 @@ def migrate(source, path):
     if path.startswith("bug"):
         raise KeyError("x")
     if path.startswith("late"):  # a thousandth of its limit from now: that is the same on every machine
-        signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / 1000)
+        signal.setitimer(signal.ITIMER_PROF, signal.getitimer(signal.ITIMER_PROF)[0] / 1000)
     if path.startswith(("late", "long")):
         re.match("(a+)+b", "a" * 60)  # a loop in C that no signal handler interrupts
     return MigratedFile(path, source[:1] + str(os.getpid() != parent).encode())
