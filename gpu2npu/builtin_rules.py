@@ -9,7 +9,7 @@ SCHEMA_NAME = "rule.schema.json"
 
 def builtin_rules_dir() -> Path:
     """The folder of the built-in rules: inside an installed wheel, or `rules/` of the checkout."""
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).resolve().parent
     installed = package / "rules"
     return installed if installed.is_dir() else package.parent / "rules"
 

@@ -22,11 +22,12 @@ from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
+from gpu2npu.project.settings import RuleChoice
 from gpu2npu.project.tree.reader import ProjectReader
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_LIMIT, PLUGIN, TORCH_API
-from gpu2npu.rulebook.select import RuleChoice, select_rules
+from gpu2npu.rulebook.select import select_rules
 from gpu2npu.support.chips import DEFAULT_CHIP
 
 _HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, which is for GPUs."

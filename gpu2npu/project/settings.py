@@ -12,8 +12,15 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice
 from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.project.errors import UsageError
-from gpu2npu.rulebook.select import RuleChoice
 from gpu2npu.support.releases import known_torch_npu, known_version, release_of, unknown_torch_npu, unknown_version
+
+
+class RuleChoice(Struct, frozen=True):
+    """A choice of rules: `files` of own rules; the ids of the `only` rules to apply (none: all), and of `skip`."""
+
+    files: tuple[Path, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
 
 
 class Settings(Struct, frozen=True):

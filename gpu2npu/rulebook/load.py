@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpu2npu.rulebook.builtin import builtin_files
+from gpu2npu.builtin_rules import builtin_files
 from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.decode import decode_role, decode_rule, merge_roles
 from gpu2npu.rulebook.document import read_document

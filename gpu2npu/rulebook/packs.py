@@ -14,14 +14,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.rule import Rule
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "gpu2npu.rules"
 PREFIX = "pack:"
@@ -58,6 +61,8 @@ def check_codemods(path: Path, rules: Iterable[Rule]) -> None:
 
 def installed_packs() -> tuple[Pack, ...]:
     """The packs that installed packages offer, by name."""
+    from importlib.metadata import entry_points  # slow to import, and most runs ask for no pack
+
     found = {point.name: point for point in entry_points(group=GROUP)}
     return tuple(_pack(point) for _, point in sorted(found.items()))
 

@@ -7,7 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
-from gpu2npu.rulebook.builtin import SCHEMA_NAME, schema_path
+from gpu2npu.builtin_rules import SCHEMA_NAME, schema_path
 from gpu2npu.rulebook.match import kinds
 
 _COMMENT = [

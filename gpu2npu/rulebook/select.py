@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-
-from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.rule import Rulebook
-
-
-class RuleChoice(Struct, frozen=True):
-    """A choice of rules: `files` of own rules; the ids of the `only` rules to apply (none: all), and of `skip`."""
-
-    files: tuple[Path, ...] = ()
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
 
 
 def select_rules(rulebook: Rulebook, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Rulebook:

@@ -6,7 +6,19 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("libcst", "jedi", "parso", "numpy", "pandas", "jinja2", "nbformat", "jsonschema", "rich", "torch")
+HEAVY = (
+    "importlib.metadata",
+    "libcst",
+    "jedi",
+    "parso",
+    "numpy",
+    "pandas",
+    "jinja2",
+    "nbformat",
+    "jsonschema",
+    "rich",
+    "torch",
+)
 # Without these a check of what was checked before does all that it has to.
 NOT_FOR_STORED_RESULTS = (
     "gpu2npu.analysis.file_analysis",
@@ -14,6 +26,7 @@ NOT_FOR_STORED_RESULTS = (
     "gpu2npu.engine",
     "gpu2npu.kinds",
     "gpu2npu.project.migrator",
+    "gpu2npu.rulebook.load",
 )
 SMALL = "import torch\nx = torch.randn(3).cuda()\ntorch.cuda.synchronize()\n"
 

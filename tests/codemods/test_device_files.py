@@ -6,7 +6,7 @@ import pytest
 
 from gpu2npu.codemods.device_files import device_readers
 from gpu2npu.project.migrator import Migrator
-from gpu2npu.rulebook.select import RuleChoice
+from gpu2npu.project.settings import RuleChoice
 
 READ = "import torch\nimport yaml\n\nwith open({}) as file:\n    device = yaml.safe_load(file)['device']\n"
 NAMED = READ.format("'conf/run.yaml'")

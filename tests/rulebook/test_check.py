@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gpu2npu.builtin_rules import builtin_files
 from gpu2npu.rulebook import RuleError
-from gpu2npu.rulebook.builtin import builtin_files
 from gpu2npu.rulebook.check import check_document
 
 KEEP = {"keep": "x = 1\n"}

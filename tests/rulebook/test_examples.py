@@ -9,10 +9,10 @@ from itertools import combinations
 import jsonschema
 import pytest
 
+from gpu2npu.builtin_rules import builtin_files, schema_path
 from gpu2npu.engine.table import rule_table
 from gpu2npu.project.rule_examples import run_example
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.builtin import builtin_files, schema_path
 from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.conflicts import find_conflicts, share_a_file
 from gpu2npu.rulebook.decode import decode_rule

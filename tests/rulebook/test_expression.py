@@ -16,9 +16,9 @@ from gpu2npu.cli.main import cli
 from gpu2npu.engine.knowledge import knowledge_for
 from gpu2npu.engine.table import rule_table
 from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.settings import RuleChoice
 from gpu2npu.rulebook import expression, load_rulebook
 from gpu2npu.rulebook.expression import Expression, ExpressionTimeError, compile_problem, template_problem
-from gpu2npu.rulebook.select import RuleChoice
 from gpu2npu.support.releases import VERSIONS
 
 RULEBOOK = load_rulebook()

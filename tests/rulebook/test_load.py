@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu.builtin_rules import builtin_rules_dir
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import RuleError, load_rulebook
-from gpu2npu.rulebook.builtin import builtin_rules_dir
 
 RULE = {
     "id": "fuse",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.builtin_rules import SCHEMA_NAME, schema_path
 from gpu2npu.cli.language import say
-from gpu2npu.rulebook.builtin import SCHEMA_NAME, schema_path
 from gpu2npu.rulebook.match import kinds
 from gpu2npu.rulebook.schema import schema_text, starter
 

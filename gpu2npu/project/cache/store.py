@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from gpu2npu import __version__
-from gpu2npu.rulebook.builtin import builtin_rules_dir
+from gpu2npu.builtin_rules import builtin_rules_dir
 
 if TYPE_CHECKING:
     import sqlite3
@@ -164,9 +164,12 @@ def _decoded(rows: Iterable[tuple[str, float, bytes]], kind: type[_Record]) -> I
             yield name, decoder.decode(content)
 
 
+_RUNNING = ("emulator", "verify", "forecast")  # the folders of what runs programs, which no stored answer is of
+
+
 @cache
 def program_facts() -> list[object]:
-    """This program with its data, Python, and the parsers: any of them may change an answer."""
+    """This program with its data (not the parts that run programs), Python, and the parsers."""
     package = Path(__file__).resolve().parents[2]
     stamps = sorted((*_stamps(package, (".py", ".json")), *_stamps(builtin_rules_dir(), (".json",))))
     return [__version__, list(sys.version_info[:3]), _installed("libcst"), _installed("jedi"), stamps]
@@ -178,6 +181,8 @@ def _stamps(folder: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, int, 
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
+                if entry.name in _RUNNING:
+                    continue
                 if entry.is_dir():
                     pending.append(entry.path)
                 elif entry.name.endswith(endings):

@@ -12,8 +12,6 @@ from gpu2npu.distributions import normalised
 from gpu2npu.project.cache.store import Store, file_digests, name_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.report.check.result import RuleNote
-from gpu2npu.rulebook.errors import RuleError
-from gpu2npu.rulebook.in_code import WHY
 
 if TYPE_CHECKING:
     from gpu2npu.rulebook.rule import Rule
@@ -46,6 +44,8 @@ def rule_notes(rules: tuple[Path, ...], store: Store | None = None) -> RuleNotes
 
 
 def _loaded(files: tuple[Path, ...]) -> RuleNotes:
+    from gpu2npu.rulebook.errors import RuleError
+    from gpu2npu.rulebook.in_code import WHY
     from gpu2npu.rulebook.load import load_rulebook
     from gpu2npu.rulebook.reference import page_of, section_of
 

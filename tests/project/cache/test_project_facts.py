@@ -9,7 +9,7 @@ from gpu2npu.project.cache.plans import StoredPlans
 from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.planning import PartPlanning
-from gpu2npu.rulebook.select import RuleChoice
+from gpu2npu.project.settings import RuleChoice
 
 FILES = {
     "train.py": b"import torch\nfrom net import Net\n\n\ndef main():\n    model = torch.nn.DataParallel(Net().cuda())\n"
