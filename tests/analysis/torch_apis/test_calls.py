@@ -18,6 +18,7 @@ KINDS = {
     "torch.supa.strange": VerdictKind.UNKNOWN,
     "torch.ops.aten.slow": VerdictKind.FALLBACK,
     "torch.Tensor.index": VerdictKind.UNSUPPORTED,
+    "torch.Tensor.share_memory_": VerdictKind.UNSUPPORTED,
     "torch.compile": VerdictKind.UNKNOWN,
 }
 
@@ -88,6 +89,12 @@ def found(code) -> list[tuple[int, str, str]]:
 )
 def test_what_is_reported(parse, text: str, expected: list[tuple[int, str, str]]) -> None:
     assert found(parse(text)) == expected
+
+
+@pytest.mark.parametrize(("made", "count"), [("torch.from_numpy(a)", 0), ("torch.zeros(2)", 1)])
+@pytest.mark.parametrize("code", ["x = {}\nx.share_memory_()\n", "{}.share_memory_()\n"])
+def test_the_memory_of_an_array_may_be_shared(parse, made: str, count: int, code: str) -> None:
+    assert len(found(parse(f"import torch\n{code.format(made)}"))) == count
 
 
 def test_each_kind_of_finding_has_a_verdict() -> None:
