@@ -50,6 +50,7 @@ faults, rank_faults, clean = table("faults"), table("rank_faults"), table("clean
 training_faults = table("training_faults")
 SUBJECTS = {**faults.SUBJECTS, **rank_faults.SUBJECTS, **training_faults.SUBJECTS, **clean.SUBJECTS}
 FAULTS = (*faults.FAULTS, *rank_faults.FAULTS, *training_faults.FAULTS)
+ON_ONE_NPU = rank_faults.ON_ONE_NPU
 
 pytestmark = pytest.mark.skipif(os.environ.get("GPU2NPU_TEST_VERIFY") != "all", reason="make test-verify runs these")
 
@@ -137,7 +138,7 @@ def outcomes(name: str, folder: Path) -> Outcomes:
         jobs(folder / place, original, subject, subject.original_ranks, rounding=seed, **played)
         for place, seed in seeded.items()
     ]
-    put = [None, *(fault for fault in FAULTS if fault.subject == name)]
+    put = [None, *(fault for fault in (*FAULTS, *ON_ONE_NPU) if fault.subject == name)]
     here = [
         jobs(folder / (fault.name if fault else "clean"), copy, subject, subject.ranks, fault, shared=shared)
         for fault in put
@@ -206,3 +207,9 @@ def test_a_fault_is_found(fault: Any, made: Made) -> None:
     module = faults.ANY if fault.module == faults.ANY and explanation.module else explanation.module
     found = (comparison.first.event.step + 1, module, explanation.cause.value)
     assert found == (fault.step, fault.module, fault.cause), comparison.first
+
+
+@pytest.mark.parametrize("fault", [together(fault, fault.subject, fault.name) for fault in ON_ONE_NPU])
+def test_two_ranks_on_one_npu_are_named(fault: Any, made: Made) -> None:
+    written = (made[fault.subject].folder / fault.name).glob("stderr-*")
+    assert "ranks 0 and 1 are on the same NPU" in "".join(file.read_text() for file in written)
