@@ -201,6 +201,15 @@ def test_the_rank_that_failed_first_is_reported(launcher: Path) -> None:
     assert "Rank 1 failed with exit code 7" in done.stderr and "out of memory" in done.stderr
 
 
+@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $PPID $$", 137)])
+def test_a_rank_that_lost_another_one_waits_for_its_end(launcher: Path, end: str, code: int) -> None:
+    """Its connections are closed some time before a process that failed has ended."""
+    lost = '((RANK == 0)) && { echo "Connection closed by peer [::1]:29500" >&2; touch lost; exit 1; }'
+    done = start(launcher, "bash", "-c", f"{lost}; until [ -e lost ]; do sleep 0.01; done; sleep 0.5; {end}", NPUS="2")
+    assert done.returncode == code
+    assert "Rank 1 " in done.stderr and "Rank 0 " not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     "death",
     [

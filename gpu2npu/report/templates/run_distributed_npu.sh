@@ -150,6 +150,7 @@ mkdir -p -- "$LOG_DIR"
 
 CHILDREN=() # what this script has started, by rank; torchrun alone on several machines
 LEADERS=()  # the ranks that torchrun has started: each, like each child, leads a process group
+FAILED=()   # the ranks that ended with another exit code than 0, in the order in which they did
 declare -A STATUS=()
 
 # Runs in a process of its own with RANK and LOCAL_RANK set.
@@ -182,6 +183,7 @@ hear() {
         ((NNODES == 1)) || LEADERS+=("$number")
     else
         STATUS[$rank]=$number
+        ((number == 0)) || FAILED+=("$rank")
     fi
 }
 
@@ -262,22 +264,50 @@ fail_silent() {
     fail "Rank $child" "$((status > 0 ? status : 1))" "$LOG_DIR/rank_$child.log"
 }
 
-while ((${#STATUS[@]} < NPUS)); do
-    sleep 0.2 &
-    wait "$!" || true # bash may lose a signal that comes while it runs a command
-    ended=$(ended_children) # before the messages are read: what these have said is among them
-    while hear; do
-        for rank in "${!STATUS[@]}"; do
-            ((STATUS[$rank] == 0)) || fail "Rank $rank" "${STATUS[$rank]}" "$LOG_DIR/rank_$rank.log"
-        done
-    done
-    for child in $ended; do
+take_in() {
+    ENDED=$(ended_children) # before the messages are read: what these have said is among them
+    while hear; do :; done
+}
+
+fail_killed() {
+    local child
+    for child in $ENDED; do
         if ((NNODES > 1)); then
             ((${#STATUS[@]} == NPUS)) || fail_silent "$child"
         else
             [[ -n "${STATUS[$child]:-}" ]] || fail_silent "$child"
         fi
     done
+}
+
+# The first rank that failed on its own account, as far as the end of its log says, and not because it lost another.
+first_failed() {
+    local rank
+    for rank in "${FAILED[@]}"; do
+        tail -n 40 -- "$LOG_DIR/rank_$rank.log" | grep -q -e "closed its connections" -e "losed by peer" \
+            -e "reset by peer" || { echo "$rank" && return; }
+    done
+}
+
+# A rank that lost another one may end before that one has: its connections are closed first.
+fail_first() {
+    local first deadline=$((SECONDS + STOP_SECONDS))
+    first=$(first_failed)
+    while [[ -z "$first" ]] && ((SECONDS <= deadline && ${#STATUS[@]} < NPUS)); do
+        sleep 0.2
+        take_in
+        first=$(first_failed)
+        [[ -n "$first" ]] || fail_killed
+    done
+    fail "Rank ${first:=${FAILED[0]}}" "${STATUS[$first]}" "$LOG_DIR/rank_$first.log"
+}
+
+while ((${#STATUS[@]} < NPUS)); do
+    sleep 0.2 &
+    wait "$!" || true # bash may lose a signal that comes while it runs a command
+    take_in
+    ((${#FAILED[@]} == 0)) || fail_first
+    fail_killed
 done
 if ((NNODES > 1)); then # it waits for the other machines
     status=0
