@@ -1,8 +1,10 @@
-"""`python -m tools.documented_apis TABLE.csv [VERSION]`: what `check` says against torch_npu's own documentation.
+"""`python -m tools.documented_apis LIST [VERSION]`: what `check` says against torch_npu's own documentation.
 
-TABLE.csv has a row for each name of PyTorch that torch_npu's documentation lists: `name`, `supported` (yes or no),
-`may_fall_back`, `limits` in the documentation's words, and `chips_supported`. `--encode` in place of VERSION makes
-gpu2npu/support/data/documented.json of it.
+LIST is a folder of that documentation's pages for one release of PyTorch, as Ascend/pytorch has them
+(docs/zh/api/native_api/pytorch_2-13-0), or a table made of them: TABLE.csv has a row for each name of PyTorch that is
+listed: `name`, `supported` (yes or no), `may_fall_back`, `limits` in the documentation's words, and
+`chips_supported`. `--encode` in place of VERSION makes gpu2npu/support/data/documented.json of a table; `--add VERSION`
+adds what pages say otherwise for a later release.
 
 Without, each name is written as a use of it, a line each, and the file is checked as a user's would be. Printed are
 the two counts that matter, and the names: documented as unsupported and silent, documented as supported and reported
@@ -24,6 +26,7 @@ from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.records import FindingKind
 from gpu2npu.support.documented import DOCUMENTED
+from gpu2npu.support.documented import documented as known_of
 
 VERSION = "2.7.1"
 _HEAD = ("import torch", "import torch.distributed.fsdp", "tensor = torch.ones(2)", "module = torch.nn.Linear(1, 1)")
@@ -53,7 +56,8 @@ def encode(table: Path) -> dict[str, Any]:
             owner, _, member = row["name"].rpartition(".")
             key = (row["supported"] == "yes", chips, dtypes, row["may_fall_back"] == "yes")
             groups.setdefault(key, {}).setdefault(owner, []).append(member)
-    return {"source": SOURCE, "release": "2.7.0", "groups": [_group(key, groups[key]) for key in sorted(groups)]}
+    encoded = [_group(key, groups[key]) for key in sorted(groups)]
+    return {"source": SOURCE, "release": "2.7.0", "groups": encoded, "later": {}}
 
 
 def _group(key: tuple[Any, ...], owners: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -61,6 +65,17 @@ def _group(key: tuple[Any, ...], owners: Mapping[str, list[str]]) -> dict[str, A
     names = {owner: " ".join(sorted(owners[owner])) for owner in sorted(owners)}
     limits = {"chips": list(chips), "dtypes": list(dtypes), "falls_back": falls_back}
     return {"supported": supported, **{name: value for name, value in limits.items() if value}, "names": names}
+
+
+def added(pages: Path, release: str) -> list[dict[str, Any]]:
+    """The names of which pages for a later release say something else than documented.json."""
+    groups: dict[bool, dict[str, list[str]]] = {}
+    for name, supported in of_pages(pages).items():
+        known = known_of(name, release)
+        owner, _, member = name.rpartition(".")
+        if not member.startswith("_") and (known is None or known.supported is not supported):
+            groups.setdefault(supported, {}).setdefault(owner, []).append(member)
+    return [_group((supported, (), (), False), groups[supported]) for supported in sorted(groups)]
 
 
 def use_of(name: str) -> str:
@@ -73,8 +88,29 @@ def use_of(name: str) -> str:
     return f"{name}()"
 
 
+_HEADING = re.compile(r"(#+) (?:<code>.*</code> )?([\w.]+)(?:\(.*)?|> <font size=\"3\">(\w+).*")
+_MARKED = re.compile(r"\| *<term>.*</term> *\| *(\S+)")
+_YES = ("\u2714", "&#10004;")
+
+
+def of_pages(pages: Path) -> dict[str, bool]:
+    """Each name that the pages list, and whether one family of chips is marked as having it."""
+    found: dict[str, bool] = {}
+    for page in sorted(pages.glob("*.md")):
+        owner = name = ""
+        for line in page.read_text(encoding="utf-8").replace("\\_", "_").splitlines():
+            if heading := _HEADING.match(line):
+                owner = heading[2] if heading[1] else owner
+                name = owner if heading[1] else f"{owner}.{heading[3]}"
+            elif (mark := _MARKED.match(line)) and name.startswith("torch."):
+                found[name] = found.get(name, False) or mark[1] in _YES
+    return found
+
+
 def documented(table: Path) -> dict[str, bool]:
-    """Each name of the table, and whether it is documented as supported."""
+    """Each name of the table or the pages, and whether it is documented as supported."""
+    if table.is_dir():
+        return of_pages(table)
     with table.open(encoding="utf-8", newline="") as stream:
         return {row["name"]: row["supported"] == "yes" for row in csv.DictReader(stream)}
 
@@ -105,12 +141,17 @@ def disagreements(
 
 
 def main(arguments: list[str]) -> int:
-    if not 1 <= len(arguments) <= 2:
+    if not 1 <= len(arguments) <= 2 + ("--add" in arguments):
         print(__doc__, file=sys.stderr)
         return 2
+    content = {}
     if arguments[1:] == ["--encode"]:
-        text = json.dumps(encode(Path(arguments[0])), indent=1, ensure_ascii=False)
-        DOCUMENTED.write_text(f"{text}\n", encoding="utf-8")
+        content = encode(Path(arguments[0]))
+    elif arguments[1:2] == ["--add"]:
+        content = json.loads(DOCUMENTED.read_text(encoding="utf-8"))
+        content["later"][arguments[2]] = added(Path(arguments[0]), arguments[2])
+    if content:
+        DOCUMENTED.write_text(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
         return 0
     supported = documented(Path(arguments[0]))
     version = arguments[1] if len(arguments) > 1 else VERSION

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from gpu2npu.support import facts
 from gpu2npu.support.api_variants import Variant, api_variants
-from gpu2npu.support.documented import documented, documented_names, documented_release
+from gpu2npu.support.documented import Documented, documented, documented_names
 from gpu2npu.support.operators import (
     IMPLICIT,
     Missing,
@@ -113,7 +113,7 @@ def verdict(api: str, version: str) -> ApiVerdict:
 @cache
 def _public_verdict(api: str, version: str) -> ApiVerdict:
     judged = _verdict(api, version)
-    if judged.kind is not VerdictKind.UNKNOWN or documented(api) is not None:
+    if judged.kind is not VerdictKind.UNKNOWN or documented(api, table_for(version).release) is not None:
         return judged
     public = (_verdict(name, version) for name in public_spellings(api))
     return next((each for each in public if each.kind is not VerdictKind.UNKNOWN), judged)
@@ -130,7 +130,7 @@ def _verdict(api: str, version: str) -> ApiVerdict:
     is_named = known is not None and not set(names).isdisjoint(known.apis)
     is_absent = first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api) is not None
     is_later = is_absent and first is not None and RELEASES.index(first) > RELEASES.index(torch.release)
-    if known is not None and known.verdict and is_named and not is_later:
+    if known is not None and known.verdict and (is_named or not is_torch_api(api)) and not is_later:
         return _of_fact(api, known)
     if api in _OUT_OF_MEMORY and not is_later:
         return _of_out_of_memory(api, table)
@@ -144,10 +144,10 @@ def _verdict(api: str, version: str) -> ApiVerdict:
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
             found = found if known is None or known.verdict else _with_note(found, known)
-            return _against_documentation(found)
+            return _against_documentation(found, table)
     if is_in(api, _CUDA):
         return _of_cuda(api, table)
-    stated, is_api = _stated(api, table), exists(api) or documented(api) is not None
+    stated, is_api = _stated(api, table), exists(api) or documented(api, table.release) is not None
     refused = known is not None and known.verdict == VerdictKind.UNSUPPORTED.value
     if stated is not None and not (refused and stated.kind is VerdictKind.UNKNOWN):
         return stated
@@ -160,7 +160,7 @@ def _verdict(api: str, version: str) -> ApiVerdict:
 def judged_leaves() -> frozenset[str]:
     """The last names of all that has verdicts by itself: other members of a class have the verdict of the class."""
     stated = (api for fact in facts.known_facts() for api in fact.apis)
-    named = chain(all_names(), documented_names(), api_variants(), stated)
+    named = chain(all_names(), documented_names(), documented_names(is_later=True), api_variants(), stated)
     return frozenset(name.rpartition(".")[2] for name in named)
 
 
@@ -204,7 +204,7 @@ def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> ApiV
         advice = "see whether that library has it for the NPU, or compute it on the CPU"
         return ApiVerdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
     is_member = any(part[:1].isupper() for part in api.split(".")[1:-1])  # attributes of classes are in no table
-    named = exists(api) or documented(api) is not None or api.startswith("torch.ops.") or is_member
+    named = exists(api) or documented(api, table.release) is not None or api.startswith("torch.ops.") or is_member
     evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"
     advice = "try it on an NPU" if named else "check its spelling, and try it on an NPU"
     return ApiVerdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)
@@ -215,30 +215,30 @@ def _stated(api: str, table: SupportTable) -> ApiVerdict | None:
 
     What it lists as supported is so from its release on; what it does not list as supported is not verified.
     """
-    entry = documented(api)
+    entry = documented(api, table.release)
     if entry is None:
         return None
     if entry.supported:
-        if RELEASES.index(table.release) < RELEASES.index(documented_release()):
+        if RELEASES.index(table.release) < RELEASES.index(entry.release):
             return None
         kind = VerdictKind.FALLBACK if entry.falls_back else VerdictKind.NATIVE
-        return ApiVerdict(api, kind, f"torch_npu's documentation lists it as supported ({_edition()})")
-    evidence = f"torch_npu's documentation lists it as not supported ({_edition()})"
+        return ApiVerdict(api, kind, f"torch_npu's documentation lists it as supported ({_edition(entry)})")
+    evidence = f"torch_npu's documentation lists it as not supported ({_edition(entry)})"
     return ApiVerdict(api, VerdictKind.UNKNOWN, evidence, "try it on an NPU, or do without it")
 
 
-def _against_documentation(found: ApiVerdict) -> ApiVerdict:
+def _against_documentation(found: ApiVerdict, table: SupportTable) -> ApiVerdict:
     """A verdict by operators, with what the documentation says against it: the operators of a wheel show more."""
-    entry = documented(found.api)
+    entry = documented(found.api, table.release)
     if entry is None or entry.supported or found.kind not in (VerdictKind.NATIVE, VerdictKind.COMPOSITE):
         return found
     kind = VerdictKind.FALLBACK if "falls back to the CPU" in found.advice else found.kind
-    note = f"torch_npu's documentation lists it as not supported ({_edition()})"
+    note = f"torch_npu's documentation lists it as not supported ({_edition(entry)})"
     return replace(found, kind=kind, evidence=f"{found.evidence}; {note}", unverified=kind is found.kind)
 
 
-def _edition() -> str:
-    return f"for PyTorch {documented_release().removesuffix('.0')}"
+def _edition(entry: Documented) -> str:
+    return f"for PyTorch {entry.release.removesuffix('.0')}"
 
 
 def _of_fact(api: str, known: facts.Fact) -> ApiVerdict:

@@ -37,6 +37,8 @@ _OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch
              "torch.distributed.Backend.HCCL")  # fmt: skip
 # A member of a dtype: what has it is something else, which may be a dtype as well.
 _OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*|torch\.(?:bool|half|double|long)\..*")
+# Private functions that only builds for CUDA have: a known fact is about them.
+_OF_CUDA_BUILDS = re.compile(r"torch\._C\._(?:cuda|nccl)_\w+$")
 # torch_npu has more than it lists, and nobody calls it without having one.
 _OF_TORCH_NPU = ("torch_npu", "torch.npu")
 _GUARDED = "The program tests for it first, or goes on without it: check whether its other way is good enough."
@@ -118,7 +120,9 @@ _SHARED = f"{_TENSOR_CLASS}.share_memory_"
 @cache
 def _is_reported(api: str, version: str, called: bool) -> bool:
     """Return whether there is something to report of a use of `api`. A name that is not called may not be an API."""
-    if _OF_DTYPE.fullmatch(api) or is_in(api, _OF_RULES) or is_for_other_device(api) or not is_torch_api(api):
+    if _OF_DTYPE.fullmatch(api) or is_in(api, _OF_RULES) or is_for_other_device(api):
+        return False
+    if not is_torch_api(api) and not _OF_CUDA_BUILDS.match(api):
         return False
     if not called and api.startswith("torch.ops."):
         return False  # an operator as a key of a table, or for a function that registers something for it
