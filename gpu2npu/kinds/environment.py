@@ -23,6 +23,7 @@ from gpu2npu.rulebook.rule import Rule
 _REST = re.compile(r"\$[A-Z]\w*$")  # a metavariable at the end of a name
 # Functions that set the variable their first argument names.
 _SETTERS = frozenset({"setdefault", "putenv", "setenv"})
+_OWN = frozenset({"os", "environ"})  # which set those of this process
 # In a command line: NAME=value, $NAME and ${NAME}.
 _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[A-Za-z_]\w*)")
 
@@ -156,11 +157,15 @@ class _Variables:
                 return
 
     def _is_set(self, node: ast.expr) -> bool:
-        """Return whether a variable of this name is set: `os.environ[name] = ...`, `putenv(name, ...)`."""
+        """Return whether this process's variable of this name is set: `os.environ[name] = ...`, `putenv(name, ...)`; a
+        copy of its variables is for another process, and a test's own setenv for what the test looks at."""
         parent = self.file.parents[node]
         if isinstance(parent, ast.Call):
-            return last_name(parent.func) in _SETTERS and parent.args[:1] == [node]
-        return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+            owner = last_name(parent.func.value) if isinstance(parent.func, ast.Attribute) else "os"
+            return owner in _OWN and last_name(parent.func) in _SETTERS and parent.args[:1] == [node]
+        return (
+            isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store) and last_name(parent.value) in _OWN
+        )
 
     def _rule_of_beginning(self, string: StringText) -> Rule | None:
         """Return the rule that gives names another beginning, with which an f-string begins: `f"FASTLIB_GPU_{key}"`."""
