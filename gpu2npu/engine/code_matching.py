@@ -85,6 +85,11 @@ class Matched:
         roots = {chain(value)[0] for value in self.values.values()}
         return [name for name in self.names if chain(name)[0] not in roots]
 
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether the code is read, not assigned or deleted."""
+        return isinstance(getattr(self.node, "ctx", ast.Load()), ast.Load)
+
 
 class CodeMatcher:
     """Matches the expressions of one file."""

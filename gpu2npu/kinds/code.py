@@ -242,7 +242,8 @@ class CodeRules:
             if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
                 continue
             if matched.unknown:
-                possible = possible if self._is_called(matched) or _is_reported_as_read(rule, matched) else matched
+                is_other = self._is_called(matched) or (rule.then.report is not None and not matched.is_loaded)
+                possible = possible if is_other else matched
             elif self._is_read(rule, matched):
                 return matched
         return possible
@@ -261,7 +262,7 @@ class CodeRules:
 
     def _is_read(self, rule: Rule, matched: Matched) -> bool:
         """Return whether the place is read, and a member no method that is called; reports one that is assigned."""
-        if not isinstance(getattr(matched.node, "ctx", ast.Load()), ast.Load):
+        if not matched.is_loaded:
             message = f"{rule.why} It is assigned or deleted here: change it by hand."
             self._report(rule, matched, message)
             return False
@@ -368,11 +369,6 @@ class CodeRules:
     def _report(self, rule: Rule, matched: Matched, message: str) -> None:
         place = self.file.bounds(matched.node)
         self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self._shown(matched), message))
-
-
-def _is_reported_as_read(rule: Rule, matched: Matched) -> bool:
-    """Return whether a rule only reports, and the place is assigned: what it says is of what is read."""
-    return rule.then.report is not None and not isinstance(getattr(matched.node, "ctx", ast.Load()), ast.Load)
 
 
 def _new_keywords(rule: Rule) -> frozenset[str]:

@@ -130,7 +130,7 @@ def _verdict(api: str, version: str) -> ApiVerdict:
     is_named = known is not None and not set(names).isdisjoint(known.apis)
     is_absent = first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api) is not None
     is_later = is_absent and first is not None and RELEASES.index(first) > RELEASES.index(torch.release)
-    if known is not None and known.verdict and (is_named or not is_torch_api(api)) and not is_later:
+    if known is not None and known.verdict and (is_named or is_in(api, ("torch._C",))) and not is_later:
         return _of_fact(api, known)
     if api in _OUT_OF_MEMORY and not is_later:
         return _of_out_of_memory(api, table)

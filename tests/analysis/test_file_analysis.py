@@ -193,6 +193,10 @@ dist.all_reduce(x, {op})
         ("X = torch.ones(2, 2, dtype=torch.float64, device='cuda')\ndef f(y):\n    return y @ X.T", True),
         ("X = torch.ones(2, 2, dtype=torch.float64).cuda()\ndef f(y):\n    return y @ X.T", True),
         ("def f(y):\n    X = torch.ones(2, 2, dtype=torch.float64)\n    return y @ X.T", True),
+        ("torch.mm(y.double(), y)", True),  # on the NPU it is float32, which the cast is reported for
+        ("torch.sum(y.double())", False),
+        ("x = y.double().cuda()\nx @ x", True),
+        ("x = y.double()\nx @ x", False),  # on the NPU it is float32
         ("torch.nn.Linear(2, 2).to('cpu', torch.float64)", False),
         ("torch.nn.Linear(2, 2).to('cuda', torch.float64)", True),
     ],
@@ -200,6 +204,23 @@ dist.all_reduce(x, {op})
 def test_dtypes_that_the_text_implies(text: str, is_limited: bool) -> None:
     found = rules(f"import numpy as np\nimport torch\n{text}\n".encode())
     assert [rule for rule, *_ in found] == ["npu-limit"] * is_limited
+
+
+@pytest.mark.parametrize(
+    ("text", "is_reported"),
+    [
+        ("dist.init_process_group('nccl')\ny.cuda()", True),
+        ("dist.init_process_group(backend='nccl')\ny.to('cuda')", True),
+        ("dist.init_process_group('gloo')\ny.cuda()", False),
+        ("dist.init_process_group('nccl')", False),
+        ("torch.cuda.set_device(r)\ndist.init_process_group('nccl')\ny.cuda()", False),
+        ("dist.init_process_group('nccl')\ny.to(f'cuda:{r}')", False),
+        ("dist.init_process_group('nccl')\ny.cuda(args.local_rank)", False),
+    ],
+)
+def test_ranks_that_choose_no_device_are_reported(text: str, is_reported: bool) -> None:
+    found = rules(f"import torch\nimport torch.distributed as dist\n{text}\n".encode())
+    assert ("npu-limit" in [rule for rule, *_ in found]) == is_reported
 
 
 FLOWS = {

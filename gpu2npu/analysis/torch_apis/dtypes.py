@@ -118,10 +118,14 @@ class Tensors:
 
     def is_computed_with(self, place: int) -> bool:
         """Return whether a value is an argument of one of torch's functions, which take tensors."""
+        names = (each.rpartition(".") for each in self.functions(place))
+        return any(owner in COMPUTED_BY and name.islower() for owner, _, name in names)
+
+    def functions(self, place: int) -> list[str]:
+        """The functions outside the project that a value is an argument of."""
         with self._values.near(self._asker):
             uses = self._values.uses(place, self._asker) if place else []
-        names = (use.text.rpartition(".") for use in uses if use.kind == "argument")
-        return any(owner in COMPUTED_BY and name.islower() for owner, _, name in names)
+        return [use.text for use in uses if use.kind == "argument"]
 
     def stated(self, given: dict[str, int]) -> str | None:
         """The dtype that is an argument of `to` or `type`."""

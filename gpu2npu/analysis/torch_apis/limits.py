@@ -35,6 +35,7 @@ from gpu2npu.support.behaviour import (
     lifted,
     names,
     parameters,
+    rows,
     rows_of,
 )
 from gpu2npu.support.chips import DEFAULT_CHIP
@@ -67,10 +68,18 @@ _OF_DTYPES = re.compile(
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
 )
+# What a program has that chooses a device for each of its ranks, or has a library do it.
+_CHOOSES_DEVICE = re.compile(
+    r"set_device|device_ids?\b|(?i:local_?rank)|VISIBLE_DEVICES|(?:cuda|npu):\W*\{|(?:cuda|to|device)\([^)\n]*rank|"
+    r"device_mesh|deepspeed|accelerate|lightning|ignite|ray\b"
+)
+_USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
+_OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
 _WORDS = {
     "float64": r"float64|[dD]ouble|numpy",
-    **dict.fromkeys(("complexes", "complex32", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
+    **dict.fromkeys(("complexes", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
+    "complex32": "complex32|chalf|ComplexHalf",
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
     **{name: name for name in ("uint16", "uint32", "uint64")},
     "bool": r"\bbool\b",
@@ -95,13 +104,18 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
 def _words(api: str) -> re.Pattern[str]:
     """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
     conditions = [each.when for each in rows_of(api) if each.when]
-    is_of_named = all(re.fullmatch(r"\w+\.dtype (?:==|in) [\w(), ]+", each) for each in conditions)
     if any(re.search(r"\.(?:shape|rank|numel)", each) for each in conditions):  # no word is needed for these
         return _ANY
-    dtypes = {word for each in conditions for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
-    if not dtypes or not is_of_named or not dtypes <= _WORDS.keys():
-        return _OF_DTYPES
-    return re.compile("|".join(sorted({_WORDS[each] for each in dtypes})))
+    words: set[str] = set()
+    for each in conditions:
+        dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
+        if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
+            words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
+        elif re.fullmatch(r"\w+\.dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
+            words.update(_WORDS[dtype] for dtype in dtypes)
+        else:
+            return _OF_DTYPES
+    return re.compile("|".join(sorted(words))) if words else _OF_DTYPES
 
 
 @lru_cache(maxsize=64)
@@ -171,6 +185,12 @@ def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterato
             if api not in names():
                 continue
             given = _given(api, call, scope, code, tensors)
+            if (
+                api in _CASTS
+                and "self" not in given.arguments
+                and not _without_float64().isdisjoint(tensors.functions(tensors.call(call)))
+            ):  # its device is not shown: on the host it would not be computed with there
+                given = CallFacts({**given.arguments, "self": TensorFacts(_DEFAULT, device="npu")}, given.others)
             if any(each.applies_to(given) for each in rows_of(api)) and (
                 _is_of(api, owner, scope, code, given)
                 or (api in _CASTS and tensors.is_computed_with(tensors.call(call)))
@@ -186,6 +206,12 @@ def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code, given: CallFacts
         return (isinstance(facts, TensorFacts) and facts.dtype is not None) or code.types.is_tensor(owner, scope)
     owners = code.types.owners(code.types.of(owner, scope), api.rpartition(".")[2])
     return bool(owners) and all(each.startswith("torch.nn.") for each in owners)
+
+
+@cache
+def _without_float64() -> frozenset[str]:
+    """The functions that have a row about float64."""
+    return frozenset(api for each in rows() if "float64" in each.when for api in each.apis)
 
 
 @cache
@@ -243,12 +269,31 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
         given["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
+    if "names_device" in needed:
+        given["names_device"] = _names_device(code)
     if any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
         others_known += on  # a device that the text does not say is taken for the NPU
     if (made := given.get("dtype")) is not None and api.startswith("torch.nn."):
         others_known.append(TensorFacts(made))  # the parameters of a layer
     return CallFacts(given, tuple(others_known))
+
+
+def _names_device(code: Code) -> bool:
+    """Return whether a file, or one that it imports or that imports it, may choose the device of a rank."""
+    project, path = code.names.project, code.names.path
+    if _CHOOSES_DEVICE.search(code.text) or not _USES_DEVICE.search(code.text):
+        return True
+    seen, paths = {path}, [path]
+    while paths:
+        one = paths.pop()
+        facts = project.facts(one, path)
+        if facts is not None and (one != path and _CHOOSES_DEVICE.search(" ".join(facts.names | facts.texts))):
+            return True
+        near = project.importing(one) | (project.imported_paths(facts, one) if facts is not None else frozenset())
+        paths += near - seen
+        seen |= near
+    return False
 
 
 @cache

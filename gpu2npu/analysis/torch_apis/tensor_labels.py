@@ -119,9 +119,13 @@ def field_of(label: Label, field: str) -> Label:
 
 
 def cast(label: Label, dtype: str) -> Label:
-    """A tensor of another dtype on the same device: on an NPU, a cast to float64 gives float32 (row float64-cast)."""
-    is_narrowed = dtype == "float64" and label.device == "npu" and label.dtype != "float64"
-    return label._replace(dtype="float32" if is_narrowed else dtype, is_stated=True)
+    """A tensor of another dtype on the same device: on an NPU, a cast to float64 gives float32 (row float64-cast).
+
+    Where the device is not known it is float64 only if it is moved to the NPU afterwards.
+    """
+    is_wide = dtype == "float64" and label.dtype != "float64"
+    is_narrowed = is_wide and label.device == "npu"
+    return label._replace(dtype="float32" if is_narrowed else dtype, is_stated=not is_wide or is_narrowed)
 
 
 def spectrum(name: str, last: str, given: dict[str, int], label: Label) -> Label:

@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
+from gpu2npu.support.behaviour import row
+
 _WHAT, _SHAPES, _DEVICE = 64, 96, 16  # bytes of a header's texts
 _TEXTS = _WHAT + _SHAPES + _DEVICE
 _SHOWN = 8  # ranks that an error names
@@ -57,23 +59,22 @@ def disagreement(headers: bytes, ranks: tuple[int, ...]) -> str:
     """
     rows = np.frombuffer(headers, np.uint8).reshape(len(ranks), -1)
     devices: dict[bytes, list[int]] = {}
-    for rank, row in zip(ranks, rows, strict=True):
-        devices.setdefault(row[_WHAT + _SHAPES : _TEXTS].tobytes().rstrip(b"\0"), []).append(rank)
+    for rank, sent_by in zip(ranks, rows, strict=True):
+        devices.setdefault(sent_by[_WHAT + _SHAPES : _TEXTS].tobytes().rstrip(b"\0"), []).append(rank)
     shared = next((both for device, both in devices.items() if device and len(both) > 1), None)
     if shared is not None:
-        return (
-            f"ranks {shared[0]} and {shared[1]} are on the same NPU, and HCCL has one rank of a group on an NPU "
-            "(EJ0003; NCCL: Duplicate GPU detected): call torch.npu.set_device(int(os.environ['LOCAL_RANK'])) before "
-            "the first collective"
-        )
+        limit = row("ranks-on-one-npu")
+        text = f"{limit.evidence} ({limit.words}): {limit.advice} [{limit.id}]" if limit is not None else ""
+        return f"ranks {shared[0]} and {shared[1]} are on the same NPU: {text}"
     counts = np.frombuffer(rows[:, _TEXTS:].tobytes(), np.int64).reshape(len(ranks), 2, len(ranks))
     sent, received = counts[:, 0], counts[:, 1]
     if (rows[:, :_WHAT] == rows[0, :_WHAT]).all() and (sent == received.T).all():
         return ""
     texts_of_ranks = []
-    for rank, row, out, back in zip(ranks[:_SHOWN], rows, sent, received, strict=False):
+    for rank, sent_by, out, back in zip(ranks[:_SHOWN], rows, sent, received, strict=False):
         texts = [
-            part.tobytes().rstrip(b"\0").decode(errors="ignore") for part in np.split(row[: _WHAT + _SHAPES], [_WHAT])
+            part.tobytes().rstrip(b"\0").decode(errors="ignore")
+            for part in np.split(sent_by[: _WHAT + _SHAPES], [_WHAT])
         ]
         plain = len({*out.tolist(), *back.tolist()}) == 1
         texts_of_ranks.append(f"rank {rank}: {' '.join(texts)}" + ("" if plain else f", {out} bytes out and {back} in"))
