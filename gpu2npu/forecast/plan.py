@@ -7,8 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.language import message
+
 VERSION = 1
-CATEGORIES = ("parameters", "gradients", "optimizer", "activations", "communication", "temporaries")
+CATEGORIES = (
+    message("parameters"),
+    message("gradients"),
+    message("optimizer"),
+    message("activations"),
+    message("communication"),
+    message("temporaries"),
+)
 
 Document = dict[str, Any]
 

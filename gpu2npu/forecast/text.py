@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu2npu.forecast.plan import CATEGORIES, peak
+from gpu2npu.language import shown
 
 _GIB = 1 << 30
 _MOST = 8  # lines of a list
@@ -37,11 +38,13 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
             f"{readable(refusal['allocated'])}."
         )
     yield f"  Peak at {rank['line']} (step {rank['step'] + 1})"
-    yield "  " + ", ".join(f"{name} {readable(rank['parts'][name])}" for name in CATEGORIES if rank["parts"][name])
+    parts = [(shown(name), rank["parts"][name]) for name in CATEGORIES if rank["parts"][name]]
+    yield "  " + ", ".join(f"{name} {readable(size)}" for name, size in parts)
     yield "  Largest tensors at the peak:"
     for tensor in rank["largest"]:
         shape = "x".join(map(str, tensor["shape"])) or "?"
-        yield f"    {readable(tensor['size'])}  {tensor['dtype']}[{shape}]  {tensor['category']}, {tensor['line']}"
+        kind = f"{tensor['dtype']}[{shape}]"
+        yield f"    {readable(tensor['size'])}  {kind}  {shown(tensor['category'])}, {tensor['line']}"
     yield from _ranks(plan)
     yield from _step(plan)
     yield from _variants(plan)
