@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gpu2npu.builtin_rules import builtin_files
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
 from gpu2npu.kinds.class_ import ClassMatch
 from gpu2npu.kinds.code import CodeMatch
@@ -25,7 +26,6 @@ from gpu2npu.kinds.name import NameMatch
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.builtin import builtin_files
 from gpu2npu.rulebook.decode import decode_rule
 from gpu2npu.rulebook.match import Match
 
