@@ -83,7 +83,7 @@ class FileAnalyser(Struct, frozen=True):
         if FileQuestion.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version) + settings_advice(code)
         skips = find_skips(code.text)
-        elsewhere = [names.file.lines.span(*place) for place in branches_elsewhere(names.file)] if findings else []
+        elsewhere = [names.file.lines.span(*place) for place in branches_elsewhere(names)] if findings else []
         findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, elsewhere)]
         advice = [each for each in advice if not _is_skipped(each, skips)]
         return MigratedFile(names.path, findings=tuple(findings), advice=tuple(advice))

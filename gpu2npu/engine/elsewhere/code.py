@@ -12,7 +12,6 @@ from gpu2npu.engine.elsewhere.npu import mentions_npu, other_branches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
-from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.records import Bounds
 
@@ -45,18 +44,18 @@ def elsewhere(names: Names, table: RuleTable) -> Elsewhere:
     if not for_npu and not for_cuda:
         return Elsewhere((), CudaBranches())
     kinds = file.unordered()
-    branches = _branches(file, kinds) if for_npu else ()
+    branches = _branches(names, kinds) if for_npu else ()
     return Elsewhere(branches, cuda_branches(names, table, kinds) if for_cuda else CudaBranches())
 
 
-def branches_elsewhere(file: PythonFile) -> list[Bounds]:
+def branches_elsewhere(names: Names) -> list[Bounds]:
     """The code of a file that runs on no NPU, since what stands beside it is for it."""
-    return list(_branches(file, file.unordered())) if _mentions_npu(file.text) else []
+    return list(_branches(names, names.file.unordered())) if _mentions_npu(names.file.text) else []
 
 
 def _mentions_npu(text: str) -> bool:
     return mentions_npu(text) or registers_twice(text)
 
 
-def _branches(file: PythonFile, kinds: ByKind) -> tuple[Bounds, ...]:
-    return (*other_branches(file, kinds), *counterparts(file, kinds))
+def _branches(names: Names, kinds: ByKind) -> tuple[Bounds, ...]:
+    return (*other_branches(names.file, kinds), *counterparts(names, kinds))

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.engine.elsewhere.npu import mentions_npu, tests_for_npu
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
@@ -28,17 +30,19 @@ _KEYS = {
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 
-def counterparts(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+def counterparts(names: Names, kinds: ByKind) -> Iterator[Bounds]:
     """The functions and values of a file that are CUDA's, and the conditions for CUDA with what runs under them, where
     the NPU's stand beside them."""
-    yield from _definitions(file, kinds)
+    file = names.file
+    yield from _definitions(names, kinds)
     yield from _registrations(kinds, file)
     for node in kinds.get(ast.If, ()):
         if _holds_on_npu(node.test):
             yield from _conditions(node, file)
 
 
-def _definitions(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+def _definitions(names: Names, kinds: ByKind) -> Iterator[Bounds]:
+    file = names.file
     bound: dict[tuple[Scope, str], list[ast.AST]] = {}
     for function in (*kinds.get(ast.FunctionDef, ()), *kinds.get(ast.AsyncFunctionDef, ())):
         bound.setdefault((file.scope_of(function), function.name), []).append(function)
@@ -50,9 +54,16 @@ def _definitions(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
     for (scope, name), values in bound.items():
         other = _WORD.sub(_of_npu, name)
         beside = bound.get((scope, other), []) if other != name else []
-        is_alone = name in used and other not in used  # no code takes the NPU's
-        if not is_alone and any(mentions_npu(file.code(each)) for each in beside):
+        if any(mentions_npu(file.code(each)) for each in beside) and (
+            name not in used or other in used or _is_exported(other, scope, names)
+        ):
             yield from map(file.bounds, values)
+
+
+def _is_exported(name: str, scope: Scope, names: Names) -> bool:
+    """Return whether another file of the project has the name of what a module binds."""
+    names.project.consult(names.path, EVERY_FILE)
+    return scope.parent is None and not names.project.spelling(name) <= {names.path}
 
 
 def registers_twice(text: str) -> bool:

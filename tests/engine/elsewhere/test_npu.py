@@ -172,3 +172,13 @@ def test_a_file_for_gpus_may_have_one_for_npus_beside_it(path, beside, expected)
 def test_names_that_are_imported_under_another_name_stay_bound(migrate):
     code = "from torch import cuda\nif is_npu:\n    pass\nelse:\n    cuda.empty_cache()\ncuda.synchronize()\n"
     assert "cuda" not in migrate(code)
+
+
+def test_a_function_of_cudas_stays_beside_the_npus_that_other_files_take(project):
+    """The file that defines both asks CUDA's alone."""
+    has = "import torch\n{}def has_cuda():\n    return torch.cuda.is_available()\ndef has_tf32():\n    has_cuda()\n"
+    npu = "def has_npu():\n    return torch.npu.is_available()\n"
+    both = {"has.py": has.format(npu), "a.py": "from has import has_npu\nprint(has_npu())\n"}
+    assert project(both)["has.py"].content is None
+    assert b"torch.npu.is_available" in project({"has.py": has.format("")})["has.py"].content
+    assert project({"has.py": has.format(npu)})["has.py"].content.count(b"torch.npu.is_available") == 2
