@@ -13,7 +13,7 @@ from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
-_NPU, _CUDA = "npu", "cuda"
+_NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
@@ -57,10 +57,12 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
         if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
             yield from (file.bounds(each) for each in node.elts)
-    elif isinstance(node, ast.Dict):  # {"cuda": torch.cuda, "npu": torch.npu}
-        values = {string_value(key): value for key, value in zip(node.keys, node.values, strict=True)}
-        if _NPU in values and _CUDA in values:
-            yield file.bounds(values[_CUDA])
+    elif isinstance(node, ast.Dict):  # {"cuda": torch.cuda, "npu": torch.npu}, {"GPU": 1, "NPU": 2}
+        values = {(string_value(key) or "").lower(): value for key, value in zip(node.keys, node.values, strict=True)}
+        if _NPU in values:
+            yield from (file.bounds(values[each]) for each in _OF_GPUS if each in values)
+    elif isinstance(node, ast.Try) and _looks_up_device(node.body):
+        yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
     elif isinstance(node, ast.Try) and _imports_plugin(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
         if any(isinstance(each, ast.Return) for each in node.body + node.orelse):
@@ -95,6 +97,14 @@ def _is_for_npu(case: ast.match_case) -> bool:
     patterns = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
     values = (each.value for each in patterns if isinstance(each, ast.MatchValue))
     return case.guard is None and any(string_value(value) == _NPU for value in values)
+
+
+def _looks_up_device(body: Sequence[ast.stmt]) -> bool:
+    """`return getattr(torch, name)`, which finds torch.npu."""
+    last = body[-1].value if isinstance(body[-1], (ast.Return, ast.Assign)) else None
+    if not isinstance(last, ast.Call) or dotted_name(last.func) != "getattr" or len(last.args) < 2:
+        return False
+    return dotted_name(last.args[0]) == "torch" and string_value(last.args[1]) is None
 
 
 def _imports_plugin(body: Sequence[ast.stmt]) -> bool:

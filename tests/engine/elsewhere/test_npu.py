@@ -61,6 +61,9 @@ UNCHANGED = [
     "if kind is not Kind.NPU:\n    torch.cuda.empty_cache()\n",
     "if kind is Kind.NPU:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
     "HAS_CUDA = torch.cuda.is_available()\nHAS_NPU = torch.npu.is_available()\n",
+    "import os\nvisible = {'GPU': 'CUDA_VISIBLE_DEVICES', 'NPU': 'ASCEND_RT_VISIBLE_DEVICES'}\n",
+    "def f(name):  # or npu\n    try:\n        return getattr(torch, name)\n    except AttributeError:\n"
+    "        return torch.cuda\n",
     "try:\n    HAS_CUDA = torch.cuda.is_available()\nexcept Exception:\n    HAS_CUDA = False\n"
     "try:\n    HAS_NPU = torch.npu.is_available()\nexcept Exception:\n    HAS_NPU = False\n",
     "CUDA_0 = torch.device('cuda:0')\nNPU_0 = torch.device('npu:0')\n",
@@ -83,6 +86,8 @@ CHANGED = {
     "match kind:\n    case 'npu' if wide: f()\n    case _: torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
     "match key:\n    case ('npu', 1): f()\n    case (_, n): torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
     "modules = {'npu': torch.npu, 'xpu': torch.xpu}\nx.cuda()\n": "x.npu()",
+    "def f(name):  # or npu\n    try:\n        return getattr(os, name)\n    except AttributeError:\n"
+    "        return torch.cuda\n": "        return torch.npu\n",
     "modules = {'cuda': torch.cuda, 'xpu': torch.xpu}  # no npu\n": "'npu': torch.npu, 'xpu'",
     "def f():\n    try:\n        import torch_npu\n    except ImportError:\n        pass\n"
     "    return torch.device('cuda')\n": "torch.device('npu')",
