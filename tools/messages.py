@@ -17,6 +17,7 @@ from typing import Any
 
 from gpu2npu.language import DOMAIN, LOCALE, PLACEHOLDER
 from gpu2npu.report.webpage import MESSAGE
+from gpu2npu.verify.comparing.diagnosis import FaultKind
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "gpu2npu"
@@ -258,6 +259,14 @@ def messages_of_table(document: Any) -> Iterator[str]:
             yield from messages_of_table(each)
 
 
+def _messages_of_schema(document: Any) -> Iterator[str]:
+    """Collect what the schema says of texts that have to match a pattern."""
+    if isinstance(document, dict) and isinstance(document.get("pattern"), str) and "description" in document:
+        yield document["description"].rstrip(".")
+    for each in document.values() if isinstance(document, dict) else document if isinstance(document, list) else ():
+        yield from _messages_of_schema(each)
+
+
 def messages_of_row(text: str) -> Iterator[str]:
     """Collect what a row of the table of behaviour says: hundreds of rows say the same of other operators."""
     text = _OPERATOR.sub("", text)
@@ -294,10 +303,10 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
             for text in MESSAGE.findall(path.read_text(encoding="utf-8")):
                 found.setdefault(numbered(text), []).append((path.name, 1))
     for path in sorted((ROOT / "rules").glob("*.json")):
-        if path.name != "rule.schema.json":
-            for text in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
-                found.setdefault(text, []).append((f"rules/{path.name}", 1))
-    for text in (*OF_CLICK, *KINDS):
+        collected = _messages_of_schema if path.name == "rule.schema.json" else messages_of_table
+        for text in collected(json.loads(path.read_text(encoding="utf-8"))):
+            found.setdefault(text, []).append((f"rules/{path.name}", 1))
+    for text in (*OF_CLICK, *KINDS, *(kind.value for kind in FaultKind)):
         found.setdefault(text, []).append(("tools/messages.py", 1))
     return found
 

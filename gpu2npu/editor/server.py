@@ -149,6 +149,6 @@ def _answer_questions(server: LanguageServer, session: EditorSession) -> None:
 def _checked(session: EditorSession, uri: str, text: str) -> Checked | None:
     """Check the text of a file; None for one that is not a file of this machine."""
     name = to_fs_path(uri)
-    if uri.startswith(_UNSAVED):  # by its own name, or as a module of the first folder that is open
-        name = str((session.folders or (Path.cwd(),))[0] / f"{Path(name or 'untitled').stem}.py")
+    if uri.startswith(_UNSAVED):  # a module of the first folder that is open, or of an empty one
+        name = str((session.folders or (session.nowhere,))[0] / f"{Path(name or 'untitled').stem}.py")
     return session.check(name, text) if name is not None else None

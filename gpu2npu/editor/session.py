@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from msgspec import Struct
@@ -54,6 +57,13 @@ class EditorSession:
     projects: dict[Path, OpenProject] = field(default_factory=dict)
     worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
 
+    @cached_property
+    def nowhere(self) -> Path:
+        """An empty folder, for texts that were never saved while no folder is open; it is removed at the end."""
+        folder = TemporaryDirectory(prefix="gpu2npu-")
+        atexit.register(folder.cleanup)
+        return resolved(folder.name)
+
     async def work(self, work: Callable[[], _Answer]) -> _Answer:
         """The result of `work`, after all that was asked for before."""
         return await asyncio.get_running_loop().run_in_executor(self.worker, work)
@@ -65,7 +75,7 @@ class EditorSession:
         Raises UsageError where the settings of its project cannot be used.
         """
         file = resolved(name)
-        root = source_of(file, self.folders)
+        root = source_of(file, self.folders or (self.nowhere,))
         if not root.exists():
             return None
         if root not in self.projects:

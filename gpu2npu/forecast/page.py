@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu2npu.forecast.plan import CATEGORIES, peak
+from gpu2npu.forecast.plan import CATEGORIES, GUESSES, WAITS, peak
 from gpu2npu.forecast.text import lines, readable
 from gpu2npu.report.webpage import embedded_json, render
 
@@ -21,5 +21,7 @@ def page(plan: Any) -> str:
         parts=parts,
         first=next(lines(plan)),
         readable=readable,
+        waits=WAITS,
+        guesses=GUESSES,
         data=embedded_json(plan),
     )

@@ -18,6 +18,13 @@ CATEGORIES = (
     message("communication"),
     message("temporaries"),
 )
+WAITS = {  # what the host does with the NPU while it waits
+    "value": "reads a value",
+    "copy": "copies to the host",
+    "shape": "needs a shape",
+    "synchronize": "waits for all of its work",
+}
+GUESSES = {"value": "a value", "copy": "a copy to the host", "shape": "a shape"}
 
 Document = dict[str, Any]
 

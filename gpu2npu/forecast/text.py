@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu2npu.forecast.plan import CATEGORIES, peak
-from gpu2npu.language import shown
+from gpu2npu.forecast.plan import CATEGORIES, GUESSES, WAITS, peak
+from gpu2npu.language import sentence, shown
 
 _GIB = 1 << 30
 _MOST = 8  # lines of a list
@@ -89,7 +89,8 @@ def _guesses(plan: Mapping[str, Any]) -> Iterator[str]:
         return
     yield "  Guessed, since no values are computed (zeros, and upper bounds of shapes):"
     for guess in plan["guesses"][:_MOST]:
-        yield f"    {guess['line']}: {guess['kind']} of {guess['what']}, {guess['count']} times"
+        kind = GUESSES[guess["kind"]]
+        yield sentence("    {}: {} of {}, {} times", guess["line"], kind, guess["what"], guess["count"])
     if len(plan["guesses"]) > _MOST:
         yield f"    and {len(plan['guesses']) - _MOST} more places (see --plan)"
 
@@ -100,4 +101,4 @@ def _waits(plan: Mapping[str, Any]) -> Iterator[str]:
     count = sum(each["count"] for each in plan["waits"])
     yield f"  The host waits for the NPU {count} times, which then has nothing to do; most often at"
     for wait in plan["waits"][:_MOST]:
-        yield f"    {wait['line']}: {wait['for']}, {wait['count']} times"
+        yield sentence("    {}: {}, {} times", wait["line"], WAITS[wait["for"]], wait["count"])

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from gpu2npu.language import language, sentence, shown
+from gpu2npu.language import exactly, language, sentence, shown
 
 # A message in a template or script: _("..."), and sentence("...") with its values.
 MESSAGE = re.compile(r'\b(?:_|sentence)\("([^"\\]+)"')
@@ -36,9 +36,9 @@ def _hours(low: float, high: float) -> str:
     return f"{low:.1f} to {high:.1f}" if high < 10 else f"{low:.0f} to {high:.0f}"
 
 
-def _words_of(script: str) -> Markup:
-    """The messages of a script in the language in use, for its function `_`."""
-    return embedded_json({text: shown(text) for text in MESSAGE.findall(_template(script))})
+def _words_of(script: str, *more: str) -> Markup:
+    """The messages of a script, and more that it shows, in the language in use, for its function `_`."""
+    return embedded_json({text: exactly(text) or text for text in (*MESSAGE.findall(_template(script)), *more)})
 
 
 def embedded_json(value: Any) -> Markup:

@@ -13,6 +13,7 @@ import click
 
 from gpu2npu.cli.language import say
 from gpu2npu.language import message, sentence, shown
+from gpu2npu.report.verify_page import COMPUTED
 from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
@@ -23,11 +24,6 @@ from gpu2npu.verify.recording.records import RecordedEvent, Stack
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_COMPUTED = {
-    "numpy": message("NumPy kernel"),
-    "borrowed": message("PyTorch's CPU code"),
-    "fallback": "not on the NPU: the CPU computes it",
-}
 _ROWS = 5
 _SILENCE = 30  # seconds after which a pipe is told how far the phase is
 
@@ -52,7 +48,7 @@ class Losses:
             from rich.progress import Progress
 
             self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._bar.add_task("Verifying", total=self._steps)
+            self._bar.add_task(shown(message("Verifying")), total=self._steps)
             self._bar.start()
         return self
 
@@ -119,14 +115,17 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
     say("; ".join(filter(None, places)) or "No line of the project is being executed there.")
     operators = comparison.migrated.operators.get(explanation.module or "", ())
     if operators:
-        listed = ", ".join(f"{name} ({shown(_COMPUTED[kind])})" for name, kind in operators)
+        listed = ", ".join(f"{name} ({shown(COMPUTED[kind])})" for name, kind in operators)
         say(f"Operators of {explanation.module} on the NPU: {listed}.")
     rows = touching(read_changes(copy), event.stack)
     if rows:
         nearest = rows[0]
         numbers = ", ".join(str(row.number) for row in rows[:_ROWS])
-        row = "row" if len(rows) == 1 else "rows"
-        say(f"{CHANGE_LIST}, {row} {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
+        values = (numbers, nearest.path, nearest.start, nearest.message)
+        if len(rows) == 1:
+            say(sentence("change_list.csv, row {}: {}, line {}: {}", *values))
+        else:
+            say(sentence("change_list.csv, rows {}: {}, line {}: {}", *values))
     if {*comparison.migrated.reduced} != {*comparison.coarse}:
         _show_hf32(comparison)
     _show_releases(comparison)
@@ -168,8 +167,9 @@ def _show_same(comparison: Comparison) -> None:
     worst = max(comparison.measured, key=lambda each: each.units, default=None)
     say(f"The same: {comparison.steps} steps, {len(comparison.measured)} places compared.")
     if worst is not None:
-        place = f"{worst.original.kind} of {worst.original.name}, step {worst.original.step + 1}"
-        say(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
+        event = worst.original
+        values = (f"{worst.units:.2f}", event.kind, event.name, event.step + 1)
+        say(sentence("The largest difference is {} of what rounding explains: {} of {}, step {}.", *values))
     _show_hf32(comparison)
     _show_releases(comparison)
     _show_compile(comparison)

@@ -65,7 +65,7 @@
     return box;
   };
   const show = (place, cell) => {
-    const heading = _("{0} of {1}, step {2}: error {3} of the norm, tolerance {4}", place.kind, place.name, cell.step, cell.error, cell.tolerance);
+    const heading = _("{0} of {1}, step {2}: error {3} of the norm, tolerance {4}", _(place.kind), place.name, cell.step, cell.error, cell.tolerance);
     chosen.replaceChildren(make("h3", heading));
     for (const side of ["original", "migrated"]) {
       const tensor = cell[side];
@@ -81,7 +81,7 @@
   const body = document.querySelector("#heat tbody");
   for (const place of data.places) {
     const row = make("tr");
-    row.append(make("th", `${place.kind} ${place.name}`));
+    row.append(make("th", `${_(place.kind)} ${place.name}`));
     const cells = new Map(place.steps.map((cell) => [cell.step, cell]));
     for (let step = 1; step <= data.steps; step += 1) {
       const box = make("td");
@@ -91,7 +91,7 @@
         button.type = "button";
         button.style.background = colour(cell.units);
         button.title = _("step {0}: {1}", step, cell.units);
-        button.setAttribute("aria-label", `${place.kind} ${place.name}, ${_("step {0}: {1}", step, cell.units)}`);
+        button.setAttribute("aria-label", `${_(place.kind)} ${place.name}, ${_("step {0}: {1}", step, cell.units)}`);
         button.addEventListener("click", () => show(place, cell));
         box.append(button);
       }
