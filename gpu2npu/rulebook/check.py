@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.language import message
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.code_pattern import code_problem
 from gpu2npu.rulebook.document import JSON_TYPES, type_name
@@ -124,8 +123,7 @@ def _reason(error: Any) -> str:
             f"{key!r} is not a key here, {_hint([key], known)}" for key in error.instance if key not in known
         )
     if error.validator == "required":
-        lacking = ", ".join(repr(key) for key in value if key not in error.instance)
-        return message(f"lacks {lacking}")
+        return f"these keys are missing: {', '.join(repr(key) for key in value if key not in error.instance)}"
     if error.validator in ("minItems", "minProperties", "minLength"):
         return "is empty"
     if error.validator == "type":
@@ -138,8 +136,8 @@ def _reason(error: Any) -> str:
     if error.validator == "oneOf" and _is_of_no_kind(error):
         keys = _keys_of_kinds(schema["oneOf"])
         return f"{shown} has none of the keys that say what it is, {_hint(error.instance, keys)}"
-    stated = str(error.message).replace(repr(error.instance), shown)
-    return f"{stated}; see the schema" if error.validator == "oneOf" else stated
+    message = str(error.message).replace(repr(error.instance), shown)
+    return f"{message}; see the schema" if error.validator == "oneOf" else message
 
 
 def _hint(words: Iterable[str], known: Sequence[str]) -> str:

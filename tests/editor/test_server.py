@@ -125,6 +125,16 @@ def test_a_session(edit: Callable[..., None], tmp_path: Path) -> None:
         assert (left.code, left.severity) == ("cuda-jiterator", types.DiagnosticSeverity.Error)
         assert "torch.bmm`: native with torch_npu 2.7.1" in await editor.hover("train.py", 2, 7)
 
+        # A text that was never saved, where no folder is open.
+        project = types.WorkspaceFolder(editor.opened.as_uri(), "project")
+        event = types.WorkspaceFoldersChangeEvent(added=[], removed=[project])
+        editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+        item = types.TextDocumentItem("untitled:Untitled-1", "python", 1, TEXT)
+        editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        while (got := await editor.published.get()).uri != item.uri:
+            pass
+        assert [each.code for each in got.diagnostics] == ["torch-cuda", "device-string"]
+
     edit(session, "-v", "2.7.1")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpu2npu.forecast import variants
 from gpu2npu.forecast.page import page
-from gpu2npu.forecast.plan import make
+from gpu2npu.forecast.plan import GUESSES, WAITS, make
 from gpu2npu.forecast.text import lines
 
 SCHEMA = json.loads((files("gpu2npu.forecast") / "plan.schema.json").read_text(encoding="utf-8"))
@@ -155,3 +155,9 @@ def test_whether_a_program_fits_that_failed_is_not_known(exit_code, reserved, fi
         **lists,
     }
     assert make(["train.py"], [process], exit_code)["fits"] is fits
+
+
+def test_each_wait_and_guess_of_a_plan_has_its_words() -> None:
+    properties = SCHEMA["properties"]
+    assert WAITS.keys() == {*properties["waits"]["items"]["properties"]["for"]["enum"]}
+    assert GUESSES.keys() == {*properties["guesses"]["items"]["properties"]["kind"]["enum"]}

@@ -140,7 +140,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"examples": [{"befor": "x"}]}, "examples[0] (rule 'mine'): {'befor': 'x'} has none of the keys"),
         ({"then": {"rename": "lib.class"}}, "'lib.class' is not a name in Python, where 'class' is a keyword"),
         ({"match": {"name": "a", "method": "b"}}, "$.rules[0].match"),
-        ({"examples": [{"before": "x"}]}, "examples[0] (rule 'mine'): lacks 'after'."),
+        ({"examples": [{"before": "x"}]}, "examples[0] (rule 'mine'): these keys are missing: 'after'."),
         ({"where": {}}, "$.rules[0].where"),
         ({"why": 3}, "why (rule 'mine'): must be a text or an object, not an integer."),
     ],

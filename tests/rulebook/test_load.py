@@ -128,7 +128,7 @@ def test_errors_name_the_file_the_path_and_the_reason(tmp_path: Path, change: di
 
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, {key: value for key, value in RULE.items() if key != "why"})
-    with pytest.raises(RuleError, match=re.escape("$.rules[0]: lacks 'why'.")):
+    with pytest.raises(RuleError, match=re.escape("$.rules[0]: these keys are missing: 'why'.")):
         load_rulebook([path])
 
 
