@@ -225,9 +225,10 @@ def _float64_constants(training: Training) -> Places:
         tensors = Tensors(code.names)
         for product, scope in code.products:
             sides = (product.left, product.right)
-            operation = tensors.operation(product)
-            wide = [tensors.facts(each).dtype == "float64" for each in tensors.operands(operation)]
-            if wide.count(True) == 1 and code.types.is_tensor(sides[wide.index(False)], scope):
+            operands = tensors.operands(tensors.operation(product))
+            wide = [tensors.facts(each).dtype == "float64" for each in operands]
+            may_be_wide = sum(tensors.may_be(each, "float64") for each in operands)
+            if wide.count(True) == may_be_wide == 1 and code.types.is_tensor(sides[wide.index(False)], scope):
                 yield product
 
 

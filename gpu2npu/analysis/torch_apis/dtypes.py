@@ -96,6 +96,11 @@ class Tensors:
         is_known = one.dtype is not None and (one.is_stated or one.is_moved)
         return TensorFacts(one.dtype if is_known else None, one.shape, device=one.device)
 
+    def may_be(self, place: int, dtype: str) -> bool:
+        """Return whether a value may be a tensor of a dtype, also by a cast on a device that is not known."""
+        with self._values.near(self._asker):
+            return any(each.dtype == dtype for each in self._of(place))
+
     def elements(self, place: int) -> tuple[TensorFacts, ...]:
         """The facts of the elements of a list or tuple that is written out."""
         with self._values.near(self._asker):

@@ -2,6 +2,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+pytestmark = pytest.mark.usefixtures("beyond_the_table")  # which refuses samples without labels
+
 
 @pytest.mark.parametrize("zero_infinity", [True, False])
 def test_an_impossible_alignment_among_possible_ones(zero_infinity: bool) -> None:

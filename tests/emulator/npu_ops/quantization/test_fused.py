@@ -70,8 +70,8 @@ def test_swiglu():
 
 
 def test_swiglu_of_sums():
-    sums = torch.randint(-2000, 2000, (6, 32)).int()
-    weight, rows, quant = torch.rand(1, 32) * 1e-2, torch.rand(6), torch.rand(1, 16) + 0.5
+    sums = torch.randint(-2000, 2000, (6, 128)).int()
+    weight, rows, quant = torch.rand(1, 128) * 1e-2, torch.rand(6), torch.rand(1, 64) + 0.5
     y, scale = torch_npu.npu_dequant_swiglu_quant(
         sums.npu(), weight_scale=weight.npu(), activation_scale=rows.npu(), quant_scale=quant.npu(),
         group_index=torch.tensor([6]).npu(), activate_left=True, quant_mode=1,
