@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
-from gpu2npu.engine.strings.keys import is_key, is_read_elsewhere, keys_of
+from gpu2npu.engine.strings.keys import is_key, is_read_elsewhere, keys_of, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
@@ -182,7 +182,8 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     if place.enables_feature(parent, role) or any(map(is_cut, sides)):
         return LEFT
     if is_key(parent, place):  # judged as the place where it is looked up
-        return beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
+        table = parent.comparators[0]
+        return LEFT if stays(table, place) else beside(keys_of(table, place), place, role) or UNSURE
     owner = next((found for part in others if (found := enum_of(part, place)) is not None), None)
     if owner is not None:
         return judge_member(owner.names, owner.cls.node, place, role, _has_role) or UNSURE

@@ -246,6 +246,12 @@ def test_what_is_doubtful_stays_and_is_reported(rulebook, text: str) -> None:
     assert [finding.kind.value for finding in result.findings] == ["review"]
 
 
+@pytest.mark.parametrize("other", ["torch.save(table, path)", "def f(saved): return saved['cuda']"])
+def test_reads_of_a_key_stay_as_the_key_does(rulebook, other: str) -> None:
+    text = f"table = {{'cuda': 1, 'cpu': 2}}\nif 'cuda' in table: print(table['cuda'], table.get('cuda'))\n{other}\n"
+    assert migrate_source(text.encode(), "a.py", rulebook, ProjectContext()).content is None
+
+
 BACKENDS = [
     "import pytest\n@pytest.mark.parametrize('kind', ['gloo', pytest.param('nccl', marks=slow)])\ndef test(kind): ...",
     "dist.init_process_group(backend='nccl')",
