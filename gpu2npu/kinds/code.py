@@ -214,7 +214,7 @@ class CodeRules:
         for _, matched in found:  # what `$X.cuda()` is called on is the file's own code
             self.work.unsettled.update(dict.fromkeys(matched.values.values(), matched.names))
         self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
-        self.matches.edits += unpacked(self.file, [each for each in found if not each[1].names])
+        self.matches.edit(*unpacked(self.file, [each for each in found if not each[1].names]))
 
     def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:
         """The matches but for those in code that runs on no NPU; `met` has them by what they match."""

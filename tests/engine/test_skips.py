@@ -74,3 +74,9 @@ def test_a_rule_can_be_limited_to_projects_that_import_a_module(rulebook: Rulebo
         result = migrate_source(source, "train.py", rulebook, context)
         assert [finding.rule for finding in result.findings] == found
     assert migrate_source(source, "train.py", rulebook, ProjectContext()).findings  # nothing is known of its project
+
+
+def test_a_capability_that_is_unpacked_on_a_skipped_line_stays(migrate) -> None:
+    code = "import torch\na, _ = torch.cuda.get_device_capability(){}\nif a >= 8:\n    dtype = torch.bfloat16\n"
+    assert "a, _ = torch.npu.get_device_capability() or (0, 0)\n" in migrate(code.format(""))
+    assert "a, _ = torch.cuda.get_device_capability()  # gpu2npu: skip\n" in migrate(code.format("  # gpu2npu: skip"))

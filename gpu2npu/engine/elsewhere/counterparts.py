@@ -62,8 +62,10 @@ def _definitions(names: Names, kinds: ByKind) -> Iterator[Bounds]:
 
 def _is_exported(name: str, scope: Scope, names: Names) -> bool:
     """Return whether another file of the project has the name of what a module binds."""
+    if scope.parent is not None:
+        return False
     names.project.consult(names.path, EVERY_FILE)
-    return scope.parent is None and not names.project.spelling(name) <= {names.path}
+    return not names.project.spelling(name) <= {names.path}
 
 
 def registers_twice(text: str) -> bool:
