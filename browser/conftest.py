@@ -74,6 +74,7 @@ def diverged():
         "steps": STEPS,
         "compared": 24,
         "hf32": ["conv"],
+        "behaviour": {"sort-float32": 3},
         "compile_switched_off": False,
         "unplayed": [],
         "rank": 0,

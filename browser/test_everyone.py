@@ -14,7 +14,8 @@ from gpu2npu.report.verify_page import verify_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
-# Cards do not scroll sideways but in boxes that say so, which on a wide screen hold all of their tables.
+# Cards do not scroll sideways but in boxes that say so. Tables fold on a phone, and fit on a wide screen; verify's table
+# has a column for each step.
 OVERFLOW = """() => ({
   page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   tables: [...document.querySelectorAll(".scroll")].map((box) => box.scrollWidth - box.clientWidth),
@@ -53,7 +54,7 @@ def test_a_page_is_for_everyone(pages, visit, language, name, width, scheme):
         page.locator("#files button, #heat button").first.click()
     measured = page.evaluate(OVERFLOW)
     assert measured["page"] <= 0
-    if width >= 1280:
+    if width >= 1280 or name != "verify":
         assert all(over <= 0 for over in measured["tables"]), measured
     page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
     found = page.evaluate(

@@ -34,7 +34,10 @@ def test_a_cell_shows_numbers_and_code_of_both_sides(file, visit, diverged):
     assert page.locator("#heat tr").count() == 2 and page.locator("#heat button").count() == diverged["steps"] + 1
     colours = page.locator("#heat button").evaluate_all("all => all.map(each => each.style.background)")
     assert colours[0] != colours[6] and colours[0] == colours[5]
-    page.locator("#heat button").nth(6).click()
+    cell = page.locator("#heat button").nth(6)
+    cell.click()
+    middle = "(it) => { const box = it.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }"
+    assert cell.evaluate(f"(it) => document.elementFromPoint(...({middle})(it)) === it")  # what is shown covers it not
     assert "output of Net.fc, step 7: error 0.001" in page.inner_text("#chosen h3")
     assert "first 0.25, nan" in page.inner_text("#chosen")
     original, migrated = page.locator("#chosen pre").all()

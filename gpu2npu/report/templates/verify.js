@@ -92,7 +92,10 @@
         button.style.background = colour(cell.units);
         button.title = _("step {0}: {1}", step, cell.units);
         button.setAttribute("aria-label", `${_(place.kind)} ${place.name}, ${_("step {0}: {1}", step, cell.units)}`);
-        button.addEventListener("click", () => show(place, cell));
+        button.addEventListener("click", () => {
+          show(place, cell);
+          button.scrollIntoView({ block: "nearest", inline: "nearest" }); // above what is shown
+        });
         box.append(button);
       }
       row.append(box);
