@@ -36,8 +36,10 @@ def test_a_cell_shows_numbers_and_code_of_both_sides(file, visit, diverged):
     assert colours[0] != colours[6] and colours[0] == colours[5]
     cell = page.locator("#heat button").nth(6)
     cell.click()
-    middle = "(it) => { const box = it.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }"
-    assert cell.evaluate(f"(it) => document.elementFromPoint(...({middle})(it)) === it")  # what is shown covers it not
+    middle = (
+        "(it) => { const box = it.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }"
+    )
+    assert cell.evaluate(f"(it) => document.elementFromPoint(...({middle})(it)) === it")
     assert "output of Net.fc, step 7: error 0.001" in page.inner_text("#chosen h3")
     assert "first 0.25, nan" in page.inner_text("#chosen")
     original, migrated = page.locator("#chosen pre").all()
