@@ -14,8 +14,8 @@ from gpu2npu.report.verify_page import verify_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
-# Cards do not scroll sideways but in boxes that say so. Tables fold on a phone, and fit on a wide screen; the table of verify
-# has a column for each step.
+# Cards do not scroll sideways but in boxes that say so. Tables fold on a phone, and fit on a wide screen; the one of
+# verify has a column for each step.
 OVERFLOW = """() => ({
   page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   tables: [...document.querySelectorAll(".scroll")].map((box) => box.scrollWidth - box.clientWidth),
