@@ -3,6 +3,7 @@ violation that axe-core finds. AXE names its script, which `make test-browser` t
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,15 @@ OVERFLOW = """() => ({
   page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   tables: [...document.querySelectorAll(".scroll")].map((box) => box.scrollWidth - box.clientWidth),
 })"""
+# What people read on a page that is no code.
+TEXTS = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode())
+    if (!walker.currentNode.parentElement.closest("pre, .diff, script")) texts.push(walker.currentNode.data.trim());
+  return texts;
+}"""
+ENGLISH = re.compile(r"^[ -~]*\b(?:a|an|the|are|no|of|to|by|that|it|on|each|than)\b[ -~]*$")
 CASES = list(itertools.product(("en", "zh"), ("check", "rollup", "verify"), (390, 768, 1280), ("light", "dark")))
 
 
@@ -52,6 +62,8 @@ def test_a_page_is_for_everyone(pages, visit, language, name, width, scheme):
     assert page.get_attribute("html", "lang") == {"en": "en", "zh": "zh-CN"}[language]
     if name != "rollup":
         page.locator("#files button, #heat button").first.click()
+    if language == "zh":
+        assert [text for text in page.evaluate(TEXTS) if ENGLISH.match(text)] == []
     measured = page.evaluate(OVERFLOW)
     assert measured["page"] <= 0
     if width >= 1280 or name != "verify":

@@ -70,7 +70,13 @@ def _removal(folder: Path) -> Callable[[object, BaseException | None, object], N
 
     def remove(_kind: object, error: BaseException | None, _trace: object) -> None:
         if error is None or isinstance(error, Exception):
-            _remove_if_possible(folder)
+            try:
+                _remove_if_possible(folder)
+            except BaseException as ended:  # of the folder that the output has replaced, since the other is renamed
+                if error is None:
+                    left = "The output is in place; the next run removes what is left of the one before."
+                    ended.args = (f"{ended} {left}",)
+                raise
         else:
             remove_within(folder, _SECONDS_AT_THE_END)
 

@@ -59,6 +59,20 @@ def test_an_old_output_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names(tmp_path) == ["out"]
 
 
+def test_who_ends_the_removal_of_an_old_output_is_told_that_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(_folder: Path) -> None:
+        raise KeyboardInterrupt("Ended.")
+
+    destination = tmp_path / "out"
+    write(destination, "one")
+    monkeypatch.setattr(staging, "_remove_if_possible", ended)
+    with pytest.raises(KeyboardInterrupt, match="^Ended. The output is in place; the next run removes"):
+        write(destination, "two", replace=True)
+    assert (destination / "a").read_text() == "two"
+
+
 def test_an_old_output_survives_a_failure(tmp_path: Path) -> None:
     destination = tmp_path / "out"
     write(destination, "one")
