@@ -68,7 +68,7 @@ def test_who_ends_the_removal_of_an_old_output_is_told_that_the_new_one_is_there
     destination = tmp_path / "out"
     write(destination, "one")
     monkeypatch.setattr(staging, "_remove_if_possible", ended)
-    with pytest.raises(KeyboardInterrupt, match="^Ended. The output is in place; the next run removes"):
+    with pytest.raises(KeyboardInterrupt, match=r"^Ended\. The output is in place; the next run removes"):
         write(destination, "two", replace=True)
     assert (destination / "a").read_text() == "two"
 
