@@ -59,7 +59,7 @@ def test_an_old_output_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names(tmp_path) == ["out"]
 
 
-def test_who_ends_the_removal_of_an_old_output_is_told_that_the_new_one_is_there(
+def test_the_end_of_a_removal_names_the_output_that_is_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(_folder: Path) -> None:
