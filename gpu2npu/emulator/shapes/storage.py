@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import chip_family, visible_npus
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory, storage_ops
 from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.shapes import pages, records, values
@@ -80,6 +80,7 @@ def to_copy(
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     """To another dtype or device: a new tensor, with values where they are known."""
+    dtype = storage_ops.cast_dtype(tensor, dtype, layout, device)
     wanted = dtype or tensor.dtype
     is_on_npu = tensor.get_device() >= 0
     is_known = values.is_known(tensor)
@@ -88,8 +89,6 @@ def to_copy(
     if is_known and values.is_knowable(tensor.shape, wanted) and values.is_knowable(tensor.shape, tensor.dtype):
         copied = storage_ops.to_copy(tensor, dtype, layout, device, pin_memory, non_blocking, memory_format)
         return values.mark(copied, True) if copied.get_device() >= 0 else copied
-    if is_on_npu:
-        chip_family.check_cast(dtype)
     if memory_format in (torch.channels_last, torch.channels_last_3d):
         return storage_ops.to_copy(tensor, dtype, layout, device, pin_memory, non_blocking, memory_format)
     if device is not None and device.type == "cpu":

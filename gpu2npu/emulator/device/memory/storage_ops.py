@@ -133,6 +133,18 @@ def zeros(
     return zero(empty(size, dtype, layout, device, pin_memory))
 
 
+def cast_dtype(
+    tensor: torch.Tensor, dtype: torch.dtype | None, layout: torch.layout | None, device: torch.device | None
+) -> torch.dtype | None:
+    """The dtype that a cast to `dtype` gives: of an NPU's tensor by a dtype alone, float32 for float64."""
+    if tensor.get_device() < 0:
+        return dtype
+    chip_family.check_cast(dtype)
+    if dtype is torch.float64 and tensor.dtype is not dtype and layout is None and device is None:
+        return _narrowed(tensor)
+    return dtype
+
+
 @_own("_to_copy")
 def to_copy(
     tensor: torch.Tensor,
@@ -156,10 +168,7 @@ def to_copy(
     last = _CHANNELS_LAST.get(tensor.dim())
     if last is not None and tensor.get_device() < 0 and tensor.is_contiguous(memory_format=last):
         memory_format = torch.contiguous_format
-    if tensor.get_device() >= 0:
-        chip_family.check_cast(dtype)
-        if dtype is torch.float64 and tensor.dtype is not dtype and layout is None and device is None:
-            dtype = _narrowed(tensor)
+    dtype = cast_dtype(tensor, dtype, layout, device)
     copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
     if dtype is torch.float16 and saturates():
         chip_family.saturate(_numpy(copied))
@@ -176,7 +185,7 @@ def _narrowed(tensor: torch.Tensor) -> torch.dtype:
     if met is None:
         return torch.float64
     if limits.met[met.id] == 1:
-        warnings.warn(met.words, UserWarning, stacklevel=2)
+        warnings.warn(met.words, UserWarning, stacklevel=3)
     return torch.float32
 
 
