@@ -39,6 +39,30 @@ torch.save(dict(epoch=7, model=model.state_dict(), optimizer=optimizer.state_dic
 found = torch.load("last.pt", map_location="cpu")
 assert found["epoch"] == 7 and found["model"]["0.weight"].shape == (1024, 1024), found["model"]["0.weight"]
 assert found["model"]["0.weight"].device.type == "cpu" and found["optimizer"]["state"][0]["step"].item() == 2
+assert loss.expand(99).double().dtype is torch.float32
+
+import os, torch.distributed.checkpoint as dcp
+dcp.save(dict(wide=model[0].weight, steps=torch.arange(5), epoch=7), checkpoint_id="trained")
+found = dict(wide=model[0].weight, steps=torch.zeros(5, dtype=torch.long), epoch=0)
+dcp.load(found, checkpoint_id="trained")
+assert found["epoch"] == 7 and found["steps"].tolist() == [0, 1, 2, 3, 4]
+from deepspeed.runtime.engine import DeepSpeedEngine
+DeepSpeedEngine().save_checkpoint("trained", tag="step1")
+assert DeepSpeedEngine().load_checkpoint(load_dir="trained") == "step1"
+assert DeepSpeedEngine().load_checkpoint("earlier") == "step9"
+"""
+# The module, the class and the methods that DeepSpeed has.
+ENGINE = """
+import os, torch
+class DeepSpeedEngine:
+    def save_checkpoint(self, save_dir, tag=None):
+        torch.save([torch.ones(2)], f"{save_dir}/{tag}")
+        with open(f"{save_dir}/latest", "w") as file:
+            file.write(tag)
+    def load_checkpoint(self, load_dir):
+        with open(f"{load_dir}/latest") as file:
+            return file.read()
+    save_16bit_model = save_checkpoint
 """
 
 
@@ -47,6 +71,11 @@ def plan(tmp_path_factory):
     """The plan of a small training, with what fits, and what the command printed."""
     folder = tmp_path_factory.mktemp("forecast")
     (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
+    (folder / "deepspeed/runtime").mkdir(parents=True)
+    (folder / "deepspeed/runtime/engine.py").write_text(ENGINE, encoding="utf-8")
+    for name, tag in {"trained": "step8", "earlier": "step9"}.items():
+        (folder / name).mkdir()
+        (folder / name / "latest").write_text(tag, encoding="utf-8")
     options = ["--shapes-only", "--soc", "Ascend910B4", "--what-fits", "--plan", "plan.json"]
     command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "4096"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
@@ -80,13 +109,18 @@ def test_the_peak_names_its_line_and_its_largest_tensors(plan):
 
 
 def test_what_the_host_read_is_listed(plan):
-    assert plan[0]["guesses"] == [{"kind": "value", "what": "float32", "line": "train.py:20", "count": 1}]
+    value = {"kind": "value", "what": "float32", "line": "train.py:20", "count": 1}
+    copy = {"kind": "copy", "what": f"float32[{WIDTH}, {WIDTH}]", "line": "train.py:28", "count": 1}
+    assert plan[0]["guesses"] == [value, copy]
 
 
 def test_checkpoints_are_not_written_but_listed(plan):
     size = 3 * WIDTH * WIDTH * LAYERS * 4 + LAYERS * 4
-    assert plan[0]["checkpoints"] == [{"path": "last.pt", "bytes": size, "line": "train.py:21"}]
+    distributed = {"path": "trained/__0_0.distcp", "bytes": WIDTH * WIDTH * 4 + 5 * 8, "line": "train.py:28"}
+    deepspeed = {"path": "trained/step1", "bytes": 8, "line": "deepspeed/runtime/engine.py:5"}
+    assert plan[0]["checkpoints"] == [{"path": "last.pt", "bytes": size, "line": "train.py:21"}, distributed, deepspeed]
     assert not plan[2].joinpath("last.pt").exists()
+    assert [(each.name, each.read_text()) for each in plan[2].joinpath("trained").iterdir()] == [("latest", "step8")]
 
 
 def test_where_the_host_waits_is_listed(plan):

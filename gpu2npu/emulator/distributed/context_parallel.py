@@ -8,17 +8,14 @@ PyTorch's own ring knows the flash, efficient and cuDNN attention of GPUs alone.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.emulator.imported import when_imported
 from gpu2npu.emulator.npu_ops.refused import attention
 from gpu2npu.emulator.registration import implement
 from gpu2npu.support.conditions import CallFacts
@@ -43,25 +40,7 @@ npu = torch.ops.npu
 
 def install() -> None:
     """Change PyTorch's module once it is imported, which takes a second that other programs need not wait."""
-    if _RING in sys.modules:
-        _take_over(sys.modules[_RING])
-    else:
-        sys.meta_path.insert(0, _Finder())
-
-
-class _Finder(MetaPathFinder):
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The spec of PyTorch's module, whose functions are replaced once it has run."""
-        spec = PathFinder.find_spec(name, path, target) if name == _RING else None
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                _take_over(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    when_imported(_RING, _take_over)
 
 
 def _take_over(ring: Any) -> None:

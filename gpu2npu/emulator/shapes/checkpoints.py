@@ -2,14 +2,13 @@
 
 A file that the program would have written holds gigabytes of zeros, and may replace one that somebody trained for. So
 `torch.save` and safetensors keep the object without the values of its larger tensors, in the folder of the run, where
-all ranks find it. What the program writes by itself (a buffer, an open file) gets the same few bytes.
+all ranks find it; so do `torch.distributed.checkpoint` and DeepSpeed with their folders. What the program writes by
+itself (a buffer, an open file) gets the same few bytes.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import importlib
 import io
 import os
 import pickle
@@ -19,6 +18,7 @@ from typing import Any
 
 import torch
 
+from gpu2npu.emulator.imported import when_imported
 from gpu2npu.emulator.shapes import records, values
 
 _MAGIC = b"gpu2npu checkpoint without values\n"
@@ -35,12 +35,57 @@ def install() -> None:
         return
     torch.save = torch.serialization.save = _saving(torch.save)
     torch.load = torch.serialization.load = _loading(torch.load)
-    try:
-        safetensors: Any = importlib.import_module("safetensors.torch")
-    except ImportError:
-        return
+    when_imported("safetensors.torch", _take_safetensors)
+    when_imported("torch.distributed.checkpoint.filesystem", _take_distributed)
+    when_imported("deepspeed.runtime.engine", _take_deepspeed)
+
+
+def _take_safetensors(safetensors: Any) -> None:
     safetensors.save_file = _saving(safetensors.save_file)
     safetensors.load_file = _loading(safetensors.load_file)
+
+
+def _take_distributed(filesystem: Any) -> None:
+    """Give writers of torch.distributed.checkpoint a folder of the run, and readers if there is one."""
+    writer, reader = filesystem.FileSystemWriter, filesystem.FileSystemReader
+    prepare, write, read = writer.prepare_local_plan, writer.write_data, reader.read_metadata
+
+    def prepare_local_plan(self: Any, plan: Any) -> Any:
+        if type(self.fs) is filesystem.FileSystem:
+            self.path = _place_of(self.path)
+        return prepare(self, plan)
+
+    def write_data(self: Any, plan: Any, planner: Any) -> Any:
+        rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+        size = sum(item.tensor_storage_size() or 0 for item in plan.items)
+        records.checkpoint(_name_of(f"{self.path}/__{rank}_0.distcp"), size)
+        return write(self, plan, planner)
+
+    def read_metadata(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(self.fs) is filesystem.FileSystem and _place_of(self.path).exists():
+            self.path = _place_of(self.path)
+        return read(self, *args, **kwargs)
+
+    writer.prepare_local_plan, writer.write_data, reader.read_metadata = prepare_local_plan, write_data, read_metadata
+
+
+def _take_deepspeed(engine: Any) -> None:
+    """Give DeepSpeed a folder of the run, for what it writes beside tensors too, such as `latest`."""
+    kind = engine.DeepSpeedEngine
+    save, load, save_16bit = kind.save_checkpoint, kind.load_checkpoint, kind.save_16bit_model
+
+    def save_checkpoint(self: Any, save_dir: Any, *args: Any, **kwargs: Any) -> Any:
+        return save(self, str(_place_of(save_dir)), *args, **kwargs)
+
+    def save_16bit_model(self: Any, save_dir: Any, *args: Any, **kwargs: Any) -> Any:
+        return save_16bit(self, str(_place_of(save_dir)), *args, **kwargs)
+
+    def load_checkpoint(self: Any, load_dir: Any, *args: Any, **kwargs: Any) -> Any:
+        place = _place_of(load_dir)
+        return load(self, str(place) if place.exists() else load_dir, *args, **kwargs)
+
+    kind.save_checkpoint, kind.load_checkpoint = save_checkpoint, load_checkpoint
+    kind.save_16bit_model = save_16bit_model
 
 
 def _saving(save: Callable[..., None]) -> Callable[..., None]:
@@ -51,8 +96,10 @@ def _saving(save: Callable[..., None]) -> Callable[..., None]:
             return
         size, text = _without_values(obj)
         if isinstance(f, (str, os.PathLike)):
-            records.checkpoint(os.fspath(f), size)
-            _place_of(f).write_bytes(text)
+            records.checkpoint(_name_of(os.fspath(f)), size)
+            place = _place_of(f)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text)
         else:
             f.write(text)
 
@@ -92,11 +139,22 @@ def _text_of(f: Any) -> bytes | None:
     return text or None
 
 
+def _folder() -> Path:
+    return Path(os.environ["GPU2NPU_PLAN"], "checkpoints").resolve()
+
+
 def _place_of(path: Any) -> Path:
-    """The place in the run's folder for a file of the program."""
-    folder = Path(os.environ["GPU2NPU_PLAN"]) / "checkpoints"
-    folder.mkdir(exist_ok=True)
-    return folder / hashlib.sha256(os.path.realpath(path).encode()).hexdigest()
+    """The place in the run's folder for a file or a folder of the program, which may be there already."""
+    real = Path(path).resolve()
+    return real if real.is_relative_to(_folder()) else _folder() / real.relative_to(real.anchor)
+
+
+def _name_of(path: str) -> str:
+    """The program's own name of a file that has a place in the run's folder; that of another file is as it is."""
+    place = Path(path)
+    if not place.is_relative_to(_folder()):
+        return path
+    return os.path.relpath(Path(place.anchor, place.relative_to(_folder())))
 
 
 def _without_values(obj: Any) -> tuple[int, bytes]:
@@ -123,7 +181,8 @@ class _Pickler(pickle.Pickler):
         self.sizes[memory.data_ptr()] = memory.nbytes()
         if type(obj) not in (torch.Tensor, torch.nn.Parameter):
             return NotImplemented
-        has_values = 0 < obj.nbytes <= _SMALL and values.is_known(obj)
+        is_small = obj.nbytes <= _SMALL or values.is_knowable(obj.shape, obj.dtype)
+        has_values = obj.nbytes and is_small and values.is_known(obj)
         filled = bytes(obj.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()) if has_values else b""
         is_parameter = isinstance(obj, torch.nn.Parameter)
         kind = (tuple(obj.shape), obj.stride(), obj.dtype, str(obj.device))
