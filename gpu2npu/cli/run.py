@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from gpu2npu.cli.program_options import (
     soc_option,
 )
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, prepare, real_torch_npu
-from gpu2npu.emulator.machine.filesystem import ASCEND, EXPECTED, show_ascend_files
+from gpu2npu.emulator.machine.filesystem import ASCEND, show_ascend_files
 from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_torch_npu
 
 MOST_SCRIPT = 1 << 20  # bytes; what is larger is not a shell script
@@ -118,7 +119,7 @@ def run(
 
     CMD is a Python script, `-m module`, or any command. Scripts, modules and `python` run under the interpreter that
     gpu2npu is installed in. ASCEND_RT_VISIBLE_DEVICES hides NPUs, as on a real machine. `npu-smi` is on PATH, and shell
-    scripts find /usr/local/Ascend.
+    scripts find /usr/local/Ascend and /opt/Ascend.
     """
     check_program(command)
     requested = None if torch_npu is None else known_torch_npu(torch_npu)
@@ -222,16 +223,19 @@ def _make_room(op_report: Path) -> None:
 
 
 def _show_ascend_files(launch: Launch) -> None:
-    """Shell scripts source and test files below /usr/local/Ascend; say what to do where they cannot be shown."""
-    if show_ascend_files():
-        return
-    scripts = [Path(word) for word in launch.argv if Path(word).is_file()]
-    expected = str(EXPECTED)
+    """Shell scripts source and test files of Ascend; say what to do where they cannot be shown."""
+    missing = show_ascend_files()
+    scripts = [Path(word) for word in launch.argv if missing and Path(word).is_file()]
     for script in scripts:
-        if script.stat().st_size < MOST_SCRIPT and expected in script.read_text(encoding="utf-8", errors="replace"):
+        if script.stat().st_size >= MOST_SCRIPT:
+            continue
+        text = re.sub(r"\$HOME\b|\$\{HOME\}|~(?=/)", str(Path.home()), script.read_text("utf-8", errors="replace"))
+        named = next((place for place in missing if str(place) in text), None)
+        if named is not None:
+            link = f"ln -s {ASCEND} {named}" if os.access(named.parent, os.W_OK) else f"sudo ln -s {ASCEND} {named}"
             say(
-                f"Note: {script} names {expected}, which cannot be shown to CMD alone on this machine. Make it "
-                f"once for all programs: `sudo ln -s {ASCEND} {expected}`.",
+                f"Note: {script} names {named}, which cannot be shown to CMD alone on this machine. Make it "
+                f"once for all programs: `{link}`.",
                 err=True,
             )
             return

@@ -20,6 +20,9 @@ from gpu2npu.support.releases import (
 # pip3 install attrs cython numpy decorator sympy cffi pyyaml pathlib2 psutil protobuf scipy requests absl-py).
 _OF_CANN = ("attrs", "decorator", "sympy", "cffi", "pyyaml", "psutil", "protobuf", "scipy", "requests", "absl-py")
 _NUMPY_2_FROM = "9.0.0"  # release notes of CANN 9.0.0: "CANN supports numpy 2.x"
+# The same guide, of CANN 8.2.RC1.alpha001 (softwareinst/instg/instg_0061.html): "protobuf==3.20". Code that an older
+# protoc made cannot be imported with protobuf 4 ("Descriptors cannot be created directly").
+_PROTOBUF_3_TO = "8.2.RC1"
 _DEEPSPEED_FROM = (0, 10, 1)  # the first with accelerator/npu_accelerator.py
 
 
@@ -185,8 +188,15 @@ def _of_cann(machine: Machine) -> Iterator[CheckLine]:
         )
     elif not missing:
         yield ok("packages of CANN", "all that CANN's compiler of operators imports is installed")
-    version = machine.version_of("protobuf")
-    if version:
+    version, toolkit = machine.version_of("protobuf"), machine.toolkit
+    cann = known_cann(toolkit.version) if toolkit is not None and not machine.is_emulated else None
+    if version and cann is not None and cann_key(cann) <= cann_key(_PROTOBUF_3_TO) and numbers(version) >= (4,):
+        yield warning(
+            "protobuf",
+            f"the installation guide of CANN {cann} names protobuf 3.20, and protobuf is {version}",
+            'pip install "protobuf==3.20.*"  # unless another package needs the newer one',
+        )
+    elif version:
         yield ok("protobuf", f"protobuf {version}")
 
 

@@ -222,6 +222,10 @@ BROKEN = {
         lambda built: built.remove("site/absl-py-1.0.dist-info/METADATA"),
         *("packages of CANN", "warning", "absl-py", "pip install absl-py"),
     ),
+    "protobuf 4 with an old CANN": (
+        lambda built: (built.cann("8.2.RC1", CANN), built.install("protobuf", "4.25.3")),
+        *("protobuf", "warning", "CANN 8.2.RC1 names protobuf 3.20, and protobuf is 4.25.3", "protobuf==3.20"),
+    ),
     "triton twice": (
         lambda built: (built.install("triton", "3.2.0"), built.install("triton_ascend", "3.2.0")),
         *("triton", "error", "both installed", "pip install triton-ascend"),

@@ -1,7 +1,9 @@
-"""The files that scripts look for around an NPU: below /usr/local/Ascend, and the programs on PATH.
+"""The files that scripts look for around an NPU: below /usr/local/Ascend or /opt/Ascend, and the programs on PATH.
 
-They lie in `root/`. A command sees /usr/local/Ascend where a script expects it through a mount namespace of its own
-(Linux), so that nothing on the machine changes; where that is not permitted, a symbolic link made once does the same.
+They are in `root/`. A command sees them where a script expects them through a mount namespace of its own (Linux), so
+that nothing on the machine changes; where that is not permitted, a symbolic link made once does the same. In the home
+folder, where a user without root installs CANN, only a link does: what covers that folder would lose what a program
+writes there.
 """
 
 from __future__ import annotations
@@ -9,13 +11,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent / "root"
 PROGRAMS = ROOT / "usr/local/bin"
 ASCEND = ROOT / "usr/local/Ascend"
-EXPECTED = Path("/usr/local/Ascend")
+EXPECTED = (Path("/usr/local/Ascend"), Path("/opt/Ascend"))
 TOOLKIT = ASCEND / "ascend-toolkit/latest"
 
 # Of <sched.h> and <sys/mount.h>.
@@ -35,33 +37,29 @@ def toolkit_variables() -> dict[str, str]:
     }
 
 
-def show_ascend_files() -> bool:
-    """Let this process, and what it becomes, see /usr/local/Ascend; the answer says whether it is there now."""
-    if EXPECTED.exists():
-        return True
-    if not sys.platform.startswith("linux") or not _permitted():
-        return False
-    try:
-        _mount_ascend()
-    except OSError:
-        return False
-    return EXPECTED.exists()
+def show_ascend_files() -> list[Path]:
+    """Let this process, and what it becomes, see Ascend's files; return the places where they are not to be seen."""
+    missing = [place for place in EXPECTED if not place.exists()]
+    possible = [place for place in missing if place.parent.is_dir()]
+    if possible and sys.platform.startswith("linux") and _permitted(possible):
+        _mount_ascend(possible)
+    return [place for place in (*missing, Path.home() / "Ascend") if not place.exists()]
 
 
-def _permitted() -> bool:
+def _permitted(places: Sequence[Path]) -> bool:
     """Return whether mounting works here, which a child tries: a failure half-way would leave this process changed."""
     child = os.fork()
     if child == 0:
         try:
-            _mount_ascend()
+            _mount_ascend(places)
         except BaseException:  # the child of a fork must leave by _exit, whatever happens
             os._exit(1)
         os._exit(0)
     return os.waitpid(child, 0)[1] == 0
 
 
-def _mount_ascend() -> None:
-    """Cover /usr/local by a folder in memory that binds all that is there, and the emulated machine's Ascend."""
+def _mount_ascend(places: Sequence[Path]) -> None:
+    """Cover the folders of `places` by folders in memory that bind all that is there, and the emulated machine's."""
     user, group = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_NAMESPACE) != 0:
@@ -74,16 +72,17 @@ def _mount_ascend() -> None:
         names = (source.encode(), target.encode(), kind.encode() if kind else None)
         _checked(libc.mount(*names, ctypes.c_ulong(flags), b"mode=755" if kind else None))
 
-    local = str(EXPECTED.parent)
     mount("none", "/", None, _RECURSIVE | _PRIVATE)
-    before = os.open(local, os.O_RDONLY | os.O_DIRECTORY)
-    names = [entry.name for entry in EXPECTED.parent.iterdir()]
-    mount("gpu2npu", local, "tmpfs", 0)
-    for name in names:
-        _repeat(Path(f"/proc/self/fd/{before}", name), EXPECTED.parent / name, mount)
-    EXPECTED.mkdir()
-    mount(str(ASCEND), str(EXPECTED), None, _BIND | _RECURSIVE)
-    os.close(before)
+    for place in places:
+        folder = place.parent
+        before = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        names = [entry.name for entry in folder.iterdir()]
+        mount("gpu2npu", str(folder), "tmpfs", 0)
+        for name in names:
+            _repeat(Path(f"/proc/self/fd/{before}", name), folder / name, mount)
+        place.mkdir()
+        mount(str(ASCEND), str(place), None, _BIND | _RECURSIVE)
+        os.close(before)
 
 
 def _repeat(source: Path, target: Path, mount: Callable[[str, str, str | None, int], None]) -> None:

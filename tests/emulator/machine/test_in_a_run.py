@@ -17,6 +17,7 @@ source /usr/local/Ascend/ascend-toolkit/set_env.sh
 [ -f "$ASCEND_HOME_PATH/opp_kernel/version.info" ]
 [ -d "$ASCEND_HOME_PATH" ]; [ -d "$ASCEND_TOOLKIT_HOME" ]; [ -f /usr/local/Ascend/driver/version.info ]
 [ -d /usr/local/bin ]  # what was there still is
+[ -f /opt/Ascend/ascend-toolkit/latest/version.info ]; source /opt/Ascend/cann/set_env.sh
 msnpureport -g error -d 0
 mkfifo ready done
 python train.py &
@@ -40,7 +41,7 @@ open("done").read()
 
 
 def mounts_are_permitted():
-    code = "from gpu2npu.emulator.machine.filesystem import show_ascend_files; exit(not show_ascend_files())"
+    code = "from gpu2npu.emulator.machine.filesystem import *; exit(EXPECTED[0] in show_ascend_files())"
     return subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -85,12 +86,13 @@ def test_where_nothing_can_be_mounted_the_run_says_what_to_do(tmp_path, monkeypa
     from gpu2npu.emulator.launch import Launch
 
     script = tmp_path / "train.sh"
-    script.write_text("source /usr/local/Ascend/ascend-toolkit/set_env.sh\n")
-    monkeypatch.setattr(command, "show_ascend_files", lambda: False)
+    script.write_text("source ~/Ascend/ascend-toolkit/set_env.sh\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(command, "show_ascend_files", lambda: [Path("/opt/Ascend"), tmp_path / "Ascend"])
     messages = []
     monkeypatch.setattr(command, "say", lambda text, err: messages.append(text))
     command._show_ascend_files(Launch("/bin/bash", ("bash", str(script)), {}))
     assert len(messages) == 1
-    assert "sudo ln -s" in messages[0]
+    assert f"ln -s {command.ASCEND} {tmp_path}/Ascend`" in messages[0]
     command._show_ascend_files(Launch("/bin/bash", ("bash", "-c", "true"), {}))
     assert len(messages) == 1
