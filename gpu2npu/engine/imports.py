@@ -173,7 +173,7 @@ def anchor(sites: Sequence[ImportSite]) -> tuple[ImportSite, bool] | None:
 
 
 def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
-    """The rulebook without import rules for packages that the project itself is, or has at its top.
+    """The rulebook without rules for packages that the project itself is, or has at its top.
 
     `files` are its Python files, relative; `root` is the name of its folder.
     """
@@ -181,9 +181,9 @@ def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook
     for path in files:
         parts = path.removeprefix("src/").split("/")
         own.add(parts[0] if len(parts) > 1 else parts[0].removesuffix(".py"))
-    retained = [
-        rule for rule in rulebook.rules if rule.match.package is None or rule.match.package.partition(".")[0] not in own
-    ]
+    own -= {"torch", "torch_npu"}
+    subjects = ((rule, rule.match.package or rule.match.subject) for rule in rulebook.rules)
+    retained = [rule for rule, subject in subjects if subject.partition(".")[0] not in own]
     return Rulebook(tuple(retained), rulebook.roles)
 
 

@@ -32,6 +32,10 @@ NAMED = (
     "What runs under this condition is CUDA's own, and the name is true on an NPU as well, as other code tests it too: "
     "also test `torch.version.cuda is not None` here, or add a branch for Ascend."
 )
+APART = (
+    "The project's own code distinguishes the NPU from CUDA in what is tested here, so the condition and what it "
+    "decides stay as they are: where the NPU needs what is done for CUDA here, add a branch for it."
+)
 KERNELS = (
     "Only CUDA kernels, or tests for a GPU, are under this condition, which stays as it is: check which code runs for "
     "tensors on an NPU instead."
@@ -179,7 +183,8 @@ class Matches:
         where all of it is reported as it is."""
         file = self.names.file
         would: list[Edit | Found] = [*self._would_edit, *self._would_report, *self._would_ask]
-        inside = [item for item in would if holds_any((condition,), item.place)]
+        apart = self.stays.cuda.apart
+        inside = [item for item in would if holds_any((condition, *apart.get(condition, ())), item.place)]
         if all(item in self.found for item in inside):
             return []
         within = sorted((item.place, item.rule) for item in inside)
@@ -188,7 +193,10 @@ class Matches:
         # build.
         is_met = any(tests_device(place, file) for place, _ in within)
         doubtful = [item for item in inside if isinstance(item, Found)]
-        if is_met and doubtful == inside:  # it may be about no device: `language == "cuda"`
+        is_apart = condition in apart
+        if is_met and doubtful == inside and not is_apart:  # it may be about no device: `language == "cuda"`
             return [item for item in doubtful if item not in self.found]
-        message, severity = (KERNELS, Severity.CHANGE) if is_met else (RETAINED, Severity.NOTE)
+        is_missed = is_met or condition in self.stays.cuda.moves
+        message = APART if is_apart else KERNELS if is_met else RETAINED
+        severity = Severity.CHANGE if is_missed and not is_apart else Severity.NOTE
         return [Found(condition, rule, FindingKind.REVIEW, file.text[slice(*condition)], message, severity)]

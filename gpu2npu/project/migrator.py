@@ -26,11 +26,11 @@ from gpu2npu.project.settings import RuleChoice
 from gpu2npu.project.tree.reader import ProjectReader
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
-from gpu2npu.rulebook.in_code import NPU_LIMIT, PLUGIN, TORCH_API
+from gpu2npu.rulebook.in_code import NPU_FILE, NPU_LIMIT, PLUGIN, TORCH_API
 from gpu2npu.rulebook.select import select_rules
 from gpu2npu.support.chips import DEFAULT_CHIP
 
-_HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, which is for GPUs."
+_HAS_NPU_FILE = "This file is for another device and stays as it is: the project has one for NPUs beside it."
 NO_FILES: Mapping[str, bytes] = {}
 # What the API of a method begins with.
 _OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
@@ -88,8 +88,11 @@ class Migrator(Struct, frozen=True):
         migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
         if self.analyser is not None and migrated.failure is None and self.analyser.concerns(source, path):
             migrated = analysed(migrated, self.analyser, source)
-        if migrated.findings and has_npu_file(path, self.context.files):
-            return replace(migrated, findings=tuple(map(_for_gpus, migrated.findings)))
+        spans = [*(each.span for each in migrated.changes), *(each.span for each in migrated.findings)]
+        if spans and has_npu_file(path, self.context.files):
+            first = min(spans, key=lambda span: (span.start_line, span.start_column))
+            note = Finding(first, NPU_FILE, FindingKind.REVIEW, path, _HAS_NPU_FILE, Severity.NOTE)
+            return MigratedFile(path, findings=(note,))
         return migrated
 
     @classmethod
@@ -181,12 +184,6 @@ def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> M
         return replace(migrated, findings=merged(migrated.findings, [_unread(found.failure)]))
     findings = merged(migrated.findings, found.findings, partial(_is_answered, migrated=migrated))
     return replace(migrated, findings=findings, advice=found.advice)
-
-
-def _for_gpus(finding: Finding) -> Finding:
-    """A finding in a file for GPUs that has a counterpart for NPUs: nothing is to be done."""
-    message = f"{finding.message} {_HAS_NPU_FILE}"
-    return replace(finding, kind=FindingKind.REVIEW, message=message, severity=Severity.NOTE, advice=_HAS_NPU_FILE)
 
 
 def _is_answered(finding: Finding, migrated: MigratedFile) -> bool:

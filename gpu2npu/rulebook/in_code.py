@@ -8,6 +8,7 @@ TORCH_NPU = "torch-npu-requirement"
 CUDA_BUILD = "cuda-build-requirement"
 COMPANION = "torch-companion-requirement"
 PLUGIN = "import-torch-npu"
+NPU_FILE = "file-beside-npu-file"
 
 WHY = {
     TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
@@ -16,5 +17,6 @@ WHY = {
     TORCH_NPU: "PyTorch and torch-npu have to be of one version.",
     CUDA_BUILD: "The package is built for CUDA.",
     PLUGIN: "Below PyTorch 2.5 nothing loads torch_npu but an import of it.",
+    NPU_FILE: "A file for another device, with one for NPUs beside it, stays as it is.",
     COMPANION: "torchvision and torchaudio belong to one version of PyTorch each.",
 }

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpu2npu.engine.elsewhere.counterparts import counterparts, registers_twice
+from gpu2npu.engine.elsewhere.counterparts import classes_for_gpus, counterparts, registers_twice
 from gpu2npu.engine.elsewhere.cuda import CudaBranches, cuda_branches, tests_for_cuda
 from gpu2npu.engine.elsewhere.npu import mentions_npu, other_branches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
-from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.records import Bounds
 
 
@@ -40,22 +39,15 @@ def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
 def elsewhere(names: Names, table: RuleTable) -> Elsewhere:
     """Find such code."""
     file = names.file
-    for_npu, for_cuda = _mentions_npu(file.text), tests_for_cuda(file.text)
-    if not for_npu and not for_cuda:
-        return Elsewhere((), CudaBranches())
-    kinds = file.unordered()
-    branches = _branches(names, kinds) if for_npu else ()
-    return Elsewhere(branches, cuda_branches(names, table, kinds) if for_cuda else CudaBranches())
+    branches = tuple(branches_elsewhere(names))
+    for_cuda = tests_for_cuda(file.text)
+    return Elsewhere(branches, cuda_branches(names, table, file.unordered()) if for_cuda else CudaBranches())
 
 
 def branches_elsewhere(names: Names) -> list[Bounds]:
     """The code of a file that runs on no NPU, since what stands beside it is for it."""
-    return list(_branches(names, names.file.unordered())) if _mentions_npu(names.file.text) else []
-
-
-def _mentions_npu(text: str) -> bool:
-    return mentions_npu(text) or registers_twice(text)
-
-
-def _branches(names: Names, kinds: ByKind) -> tuple[Bounds, ...]:
-    return (*other_branches(names.file, kinds), *counterparts(names, kinds))
+    found, text = list(classes_for_gpus(names)), names.file.text
+    if mentions_npu(text) or registers_twice(text):
+        kinds = names.file.unordered()
+        found += [*other_branches(names.file, kinds), *counterparts(names, kinds)]
+    return found

@@ -1,5 +1,6 @@
 """Code that a program has for CUDA beside the same for the NPU: `HAS_CUDA` and `HAS_NPU`, `def cuda` and `def npu`,
-`if torch.cuda.is_available(): ...` before `if is_npu: ...`. Its other code counts on CUDA not being there on an NPU."""
+`class CudaDevice(Device)` and `class NpuDevice(Device)`, `if torch.cuda.is_available(): ...` before `if is_npu: ...`.
+Its other code counts on CUDA not being there on an NPU."""
 
 from __future__ import annotations
 
@@ -27,6 +28,11 @@ _KEYS = {
     "AutogradCUDA": "AutogradPrivateUse1",
     "AutocastCUDA": "AutocastPrivateUse1",
 }
+# A class for GPUs, and what such words become in the name of its counterpart: `CudaDevice`, `GPU_Worker`.
+_CLASS_WORD = re.compile(r"CUDA|Cuda|GPU|Gpu")
+_TORCH_CUDA = "torch.cuda."
+_CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILINE)
+_BASES = 3  # classes above one that are looked at
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 
@@ -39,6 +45,63 @@ def counterparts(names: Names, kinds: ByKind) -> Iterator[Bounds]:
     for node in kinds.get(ast.If, ()):
         if _holds_on_npu(node.test):
             yield from _conditions(node, file)
+        if _is_chosen(node, kinds, file):
+            yield file.bounds(node.test)
+            yield file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1]
+    for node in kinds.get(ast.BoolOp, ()):  # (is_npu_available() and n > 1) or (torch.cuda.is_available() and n > 1)
+        if isinstance(node.op, ast.Or) and any(map(_holds_on_npu, node.values)):
+            yield from (file.bounds(each) for each in node.values if file.code(each).startswith(_TORCH_CUDA))
+
+
+def classes_for_gpus(names: Names) -> Iterator[Bounds]:
+    """The classes of a file that are for GPUs, where the project has one for NPUs with the same base, and those that
+    are derived from such a class."""
+    if _CLASSES.search(names.file.text) is not None:
+        for cls in names.file.unordered().get(ast.ClassDef, ()):
+            if _is_for_gpus(cls, names):
+                yield names.file.bounds(cls)
+
+
+def _is_for_gpus(cls: ast.ClassDef, names: Names, depth: int = _BASES) -> bool:
+    project = names.project
+    other = _CLASS_WORD.sub(lambda word: "NPU" if word[0].isupper() else "Npu", cls.name)
+    bases = {last_name(base) for base in cls.bases} - {"object", None}
+    if other != cls.name and bases:
+        project.consult(names.path, EVERY_FILE)
+        for found in (project.names(path, names.path) for path in sorted(project.spelling(f"class {other}("))):
+            beside = found.file.unordered().get(ast.ClassDef, ()) if found is not None else ()
+            if any(each.name == other and bases & {last_name(base) for base in each.bases} for each in beside):
+                return True
+    above = [names.definition(base, names.file.scope_of(cls)) for base in cls.bases] if depth else ()
+    return any(
+        found is not None and isinstance(node := found.bound.node, ast.ClassDef)
+        and _is_for_gpus(node, found.names, depth - 1)
+        for found in above
+    )  # fmt: skip
+
+
+def _is_chosen(node: ast.If, kinds: ByKind, file: PythonFile) -> bool:
+    """`if torch.cuda.is_available(): name = "cuda"` beside `name = "npu"`"""
+    chosen = node.body[0] if len(node.body) == 1 else None
+    if not isinstance(chosen, ast.Assign) or string_value(chosen.value) != "cuda" or not _tests_for_cuda(node.test):
+        return False
+    name, scope = dotted_name(chosen.targets[0]), file.scope_of(chosen)
+    return any(
+        string_value(each.value) == "npu" and dotted_name(each.targets[0]) == name and file.scope_of(each) is scope
+        for each in kinds.get(ast.Assign, ())
+    )
+
+
+def tests_own_function(node: ast.If, names: Names) -> bool:
+    """`if is_cuda_available():` of the project's own, which has `is_npu_available()` too"""
+    test = node.test
+    if not isinstance(test, ast.Call) or _WORD.search(last_name(test.func) or "") is None:
+        return False
+    made = names.definition(test.func, names.file.scope_of(test))
+    if made is None or not mentions_npu(made.names.file.text):
+        return False
+    place = made.names.file.bounds(made.bound.node)
+    return place in _definitions(made.names, made.names.file.unordered())
 
 
 def _definitions(names: Names, kinds: ByKind) -> Iterator[Bounds]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gpu2npu.engine.captures import is_capture
 from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
 from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, guarded, switched_off
 from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
+from gpu2npu.engine.elsewhere.counterparts import tests_own_function
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
 from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
+from gpu2npu.engine.elsewhere.values import distinguished
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -45,12 +47,15 @@ class CudaBranches(Struct, frozen=True):
     """Code of CUDA's own, by the places of what decides whether it runs.
 
     `conditions` stay as they are, and so do the `bodies` under them. Where a condition is a name that other code may
-    ask as well, `named` has its place and that of the value.
+    ask as well, `named` has its place and that of the value. `moves` are the conditions under which something is moved
+    to the device, `apart` those on what the project's own code distinguishes, each with the code that then runs.
     """
 
     conditions: tuple[Bounds, ...] = ()
     named: tuple[tuple[Bounds, Bounds], ...] = ()
     bodies: tuple[Bounds, ...] = ()
+    moves: tuple[Bounds, ...] = ()
+    apart: Mapping[Bounds, list[Bounds]] = field(default_factory=dict)
 
 
 def tests_for_cuda(text: str) -> bool:
@@ -63,6 +68,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
     file = names.file
     found: list[Bounds] = []
     bodies: list[Bounds] = []
+    moves: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
@@ -76,7 +82,12 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
-    found += [place for node, place in tests if own.tests_for_vendor(node)]
+    for node, place in tests:
+        if own.tests_for_vendor(node):
+            found.append(place)
+            guard = own.guard(node)
+            bodies += _body(file, guard) if guard is not None else ()
+            moves += [place] if guard is not None and chooses_cuda(guard.body) else ()
     flags = [(place, flag) for node, place in tests if (flag := own.flag_of_capability(node)) is not None]
     found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
@@ -92,14 +103,19 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             bodies += [body for guard in guards for body in _body(file, guard)]
         else:
             woken += [(file.bounds(guard.test), value) for guard in guards]
-    return CudaBranches(tuple(sorted(found)), tuple(sorted(woken)), tuple(bodies))
+    apart = dict(distinguished(names, kinds))
+    tested = (node for node in kinds.get(ast.If, ()) if tests_own_function(node, names))
+    apart.update((file.bounds(node.test), _body(file, node)) for node in tested)
+    bodies += [each for under in apart.values() for each in under]
+    conditions = tuple(sorted({*found, *apart}))
+    return CudaBranches(conditions, tuple(sorted(woken)), tuple(bodies), tuple(moves), apart)
 
 
 def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     """The bounds of what runs only where a condition for CUDA is true."""
-    if _without_not(node.test) is not node.test or not isinstance(node, ast.If) or switched_off(node):
-        return []
-    return [(file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1])]
+    is_denied = _without_not(node.test) is not node.test
+    body = (node.orelse if is_denied else node.body) if isinstance(node, ast.If) and not switched_off(node) else []
+    return [(file.bounds(body[0])[0], file.bounds(body[-1])[1])] if isinstance(body, list) and body else []
 
 
 def _without_not(test: ast.expr) -> ast.expr:
@@ -197,6 +213,11 @@ class _CudaCode:
             or (self._is_whole(test) and any(self.code.calls_own(code) for code in guarded(test, self.names)))
         )
         return is_limited and not decides_device(test, self.names)
+
+    def guard(self, test: ast.BoolOp) -> ast.If | None:
+        """The statement whose whole condition this is: `if torch.cuda.is_available() and torch.version.cuda:`."""
+        above = self.names.file.parents[test]
+        return above if isinstance(above, ast.If) and above.test is test and self._needs_cuda(test) else None
 
     def _is_whole(self, test: ast.BoolOp) -> bool:
         """Return whether what a condition guards runs with CUDA alone, and the condition is whole."""

@@ -17,15 +17,16 @@ _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
-# Words in the names of files for GPUs, and those in their place in the names of files for NPUs.
-_COUNTERPARTS = {"cuda": ("npu", "ascend"), "gpu": ("npu", "ascend"), "nccl": ("hccl",)}
+# Words in the names of files for other devices, and those in their place in the names of files for NPUs.
+_DEVICES = ("cuda", "gpu", "cpu", "hpu", "mps", "rocm", "tpu", "xpu")
+_COUNTERPARTS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"(?:npu(?<![^\W_]npu)|hccl(?<![^\W_]hccl))(?![^\W_])")
 
 
 def has_npu_file(path: str, files: Set[str]) -> bool:
-    """Return whether a file, by its name for NVIDIA's GPUs, has one for NPUs beside it: `platform_cuda.py` beside
+    """Return whether a file, by its name for another device, has one for NPUs beside it: `platform_cuda.py` beside
     `platform_npu.py`."""
     folder, name = posixpath.split(path)
     words = name.removesuffix(".py").split("_")

@@ -56,6 +56,9 @@ UNCHANGED = [
     "if is_mps:\n    f()\nelif is_npu:\n    g()\nelif torch.cuda.is_available():\n    torch.cuda.init()\n",
     "if backend == 'hccl':\n    f()\nelif backend == 'nccl':\n    f(torch.cuda.current_device())\n",
     "if is_hccl_backend:\n    f()\nelse:\n    x = torch.device('cuda')\n",
+    "if is_npu:\n    d = 'npu'\nf()\nif torch.cuda.is_available():\n    d = 'cuda'\n",
+    "many = (is_npu() and torch.npu.device_count()) or (torch.cuda.is_available() and torch.cuda.device_count())\n",
+    "def f(d):\n    a = d in ('gpu', 'npu')\n    if d == 'gpu':\n        d = 'cuda'\n    f(torch.device(d), a)\n",
     "if kind == Kind.NPU:\n    f()\nelse:\n    torch.cuda.empty_cache()\n",
     "if Kind.NPU != kind:\n    torch.cuda.empty_cache()\n",
     "if kind is not Kind.NPU:\n    torch.cuda.empty_cache()\n",
@@ -138,7 +141,6 @@ CHANGED = {
     "if hccl_timeout:\n    f()\nelse:\n    torch.cuda.set_device(rank)\n": "    torch.npu.set_device(rank)",
     "has_gpu = torch.cuda.is_available()\nhas_xpu = is_npu\n": "has_gpu = torch.npu.is_available()",
     "if is_npu:\n    tune()\nif torch.cuda.is_available():\n    device = 'cuda'\n": "    device = 'npu'\n",
-    "if is_npu:\n    d = 'npu'\nf()\nif torch.cuda.is_available():\n    d = 'cuda'\n": "f()\nif torch.npu",
     "def f():\n  if not torch.cuda.is_available():\n    return 0\n  if is_npu:\n    return 1\n": "not torch.npu.is",
     "def f():\n  if is_npu or wide:\n    return 0\n  if torch.cuda.is_available():\n    return 1\n": "torch.npu.is",
     "def f():\n  if is_mps:\n    return 0\n  elif is_npu:\n    f()\n  torch.cuda.init()\n": "  torch.npu.init",
@@ -167,7 +169,7 @@ def test_other_conditions_decide_nothing(migrate, code):
         ("nccl.py", "hccl.py", True),
         ("lib/platform_cuda.py", "platform_npu.py", False),
         ("platform_cuda.py", "worker_npu.py", False),
-        ("platform_cpu.py", "platform_npu.py", False),
+        ("platform_hpu.py", "platform_npu.py", True),
     ],
 )
 def test_a_file_for_gpus_may_have_one_for_npus_beside_it(path, beside, expected):
