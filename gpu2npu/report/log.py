@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from gpu2npu.language import shown
+from gpu2npu.language import sentence, shown
 from gpu2npu.records import MigratedFile, Outcome
 from gpu2npu.report.text import counted, file_and_cell, one_line
 
@@ -47,8 +48,9 @@ def _entries(outcome: Outcome) -> Iterator[_Entry]:
         yield logging.ERROR if note.failed else logging.WARNING, f"{note.path}: {shown(note.reason)}"
     for file in outcome.files:
         yield from _file_entries(file)
-    for path in outcome.copied:
-        yield logging.INFO, f"{path}: {shown('copied')}"
+    folders = Counter(path.rpartition("/")[0] for path in outcome.copied)  # thousands of data files have one line
+    for folder, count in sorted(folders.items()):
+        yield logging.INFO, f"{folder or '.'}: {sentence('{} copied', counted(count, 'file'))}"
     for native in outcome.native:
         message = shown(f"CUDA {native.kind.value} {native.api}, which needs an NPU version")
         yield logging.WARNING, f"{native.path}:{native.line}: {message}"

@@ -25,7 +25,7 @@ OUTCOME = Outcome(
         MigratedFile("b.py", failure="syntax error at line 7"),
         MigratedFile("c.py", findings=(Finding(SPAN, "r", FindingKind.REVIEW, "torch.x", "look\nhere"),)),
     ),
-    copied=("data.bin",),
+    copied=("data.bin", "data/1.txt", "data/2.txt"),
     skipped=(".git",),
     notes=(PathNote("link", "left out", failed=False), PathNote("odd\nname\udce9", "cannot be read", failed=True)),
     native=(NativePlace("a.cu", 5, NativeKind.OPERATOR, "x.nms"),),
@@ -52,13 +52,14 @@ def test_everything_done_is_in_the_log(tmp_path: Path) -> None:
         "ERROR b.py: copied as it is, because it could not be migrated: syntax error at line 7",
         "INFO c.py: unchanged",
         "WARNING c.py:3: torch.x: look\\nhere",
-        "INFO data.bin: copied",
+        "INFO .: 1 file copied",
+        "INFO data: 2 files copied",
         "WARNING a.cu:5: CUDA operator x.nms, which needs an NPU version",
         "INFO 3 Python files, 1 change, 1 finding in 1.50 s",
     ]
 
 
-@pytest.mark.parametrize(("level", "count"), [("info", 11), ("warning", 6), ("error", 3)])
+@pytest.mark.parametrize(("level", "count"), [("info", 12), ("warning", 6), ("error", 3)])
 def test_the_level_decides_what_is_logged(tmp_path: Path, level: str, count: int) -> None:
     # The opening line is there at every level.
     assert len(lines(tmp_path, level)) == count
