@@ -43,6 +43,7 @@ from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
 LARGEST = 5_000_000
+_TOO_LARGE = "it is too large for a configuration and was not read: look for devices in it"
 _DEVICE = re.compile(r"[\"']?npu(:.*)?[\"']?")
 # What dotenv reads with blanks, and no shell.
 _SPACED = re.compile(
@@ -152,6 +153,8 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         content = None if result.content is None else file.encode(result.content.decode())
         return Migration(replace(result, content=content), edited)
     marks = _marks(text, path, kind, knowledge)
+    if len(text) > LARGEST and marks:
+        return Migration(MigratedFile(path, failure=_TOO_LARGE))
     if kind in _WITH_PYTHON and _EXPRESSION.search(text) is not None and len(text) <= LARGEST:
         marks += _python_marks(text, kind, rulebook, context)
     marks = [_compared(mark, text) for mark in marks] if "matrix." in text else marks
@@ -216,7 +219,7 @@ def _file(file: SourceFile, marks: list[Mark], rulebook: Rulebook) -> Migration:
 
 def _marks(text: str, path: str, kind: FileKind, knowledge: Knowledge) -> list[Mark]:
     if len(text) > LARGEST:
-        return _unread(text, knowledge, "it is too large for a configuration and was not read")
+        return _unread(text, knowledge, _TOO_LARGE)
     try:
         return _READERS[kind](text, path, knowledge)
     except FormatError as error:
@@ -226,7 +229,9 @@ def _marks(text: str, path: str, kind: FileKind, knowledge: Knowledge) -> list[M
 def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
     """Report a file that cannot be read only if it mentions a device or backend where a value may stand."""
     for rule in knowledge.table.strings:
-        mention = re.search(rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})[\"':]?[ \t]*(?=[,\]\n}}]|$)", text)
+        mention = re.search(
+            rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})(?::\d+)?[\"':]?[ \t]*(?=[,\]\n}}]|$)", text
+        )
         if mention is not None and rule.role.words:
             message = f"The file stays as it is: {reason}. Look for this and similar code in it."
             return [review(rule.rule, mention.start("value"), mention.end("value"), mention["value"], message)]

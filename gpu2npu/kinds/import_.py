@@ -28,8 +28,9 @@ from gpu2npu.python.tree.syntax import (
     string_value,
 )
 from gpu2npu.records import Edit, FindingKind, Found, Severity
+from gpu2npu.rulebook.in_code import BUILT, WHY
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed, spellings
-from gpu2npu.rulebook.rule import Addition, Rule
+from gpu2npu.rulebook.rule import Addition, Report, Rule, Rulebook, Then
 
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
@@ -132,6 +133,19 @@ class ImportMatch(Match, frozen=True):
         return {ast.Import: packages.statement, ast.ImportFrom: packages.statement, ast.Call: packages.call}
 
 
+def rules_for_built(modules: Mapping[str, tuple[FindingKind, str]], rulebook: Rulebook) -> Rulebook:
+    """The rulebook with rules for modules that the project builds from CUDA sources, each with what is said of it;
+    a rule that knows such a module comes first."""
+    known = {rule.match.package for rule in rulebook.rules}
+    rules = [
+        Rule(BUILT, WHY[BUILT], match, Then(report=Report(kind, message, match.severity(kind))), ())
+        for module, (kind, message) in sorted(modules.items())
+        if module not in known
+        for match in [ImportMatch(module)]
+    ]
+    return Rulebook((*rulebook.rules, *rules), rulebook.roles) if rules else rulebook
+
+
 _FINDERS = frozenset({"find_spec", "find_loader", "distribution", "version"})
 _OPTIONAL = "The import is optional here: the program has another way."
 _INSTALLED = re.compile(
@@ -222,7 +236,8 @@ class Packages:
     def rule(self, module: str) -> Rule | None:
         """The rule for a module, unless the project has one of that name itself."""
         rule = self.table.package_rule(module)
-        return None if rule is None or self._has_own(module.partition(".")[0]) else rule
+        is_own = rule is not None and rule.id != BUILT and self._has_own(module.partition(".")[0])
+        return None if is_own else rule
 
     def _has_own(self, top: str) -> bool:
         """Return whether the project has a module of that name where an absolute import finds it.
@@ -260,7 +275,7 @@ class Packages:
         kind, message, severity, advice = report.kind, report.message, report.severity, ""
         if kind is not FindingKind.REVIEW and self.is_optional(inside, module):
             kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
-        several = isinstance(rule.match, ImportMatch) and rule.match.is_ending
+        several = rule.id == BUILT or (isinstance(rule.match, ImportMatch) and rule.match.is_ending)
         key = (rule.id, kind, module if several else "")
         if key not in self.reported:  # once a file says it
             self.reported.add(key)

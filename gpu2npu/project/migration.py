@@ -20,11 +20,12 @@ from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import Tree
 from gpu2npu.project.tree.mirror import add_file, finish_folders, mirror, read_head, replace_content
 from gpu2npu.project.tree.staging import staged
-from gpu2npu.records import MigratedFile, Outcome
+from gpu2npu.records import Finding, FindingKind, MigratedFile, Outcome, Span
 from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, write_launcher
 from gpu2npu.report.log import LOG_NAME, write_log
 from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_report
 from gpu2npu.report.tables import write_tables
+from gpu2npu.rulebook.in_code import UNREAD
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -115,13 +116,21 @@ def _migrate(session: Session, prepare: Prepare) -> tuple[Outcome, dict[str, byt
     native = session.native()
     outcome = Outcome(
         name=session.location.name,
-        files=tuple(files[path] for path in sorted(files)),
+        files=tuple(_with_failure(files[path]) for path in sorted(files)),
         copied=tuple(path for path in session.tree.others if path not in files),
         skipped=session.tree.skipped,
         notes=tuple(sorted(session.notes)),
         native=native_places(native | session.wanted),
     )
     return outcome, {**session.python, **others}, migrator.new_files
+
+
+def _with_failure(file: MigratedFile) -> MigratedFile:
+    """The record of a file that could not be migrated with a finding that says so, for the tables."""
+    if file.failure is None:
+        return file
+    finding = Finding(Span(1, 0, 1, 0), UNREAD, FindingKind.UNKNOWN, file.path, file.failure)
+    return replace(file, findings=(finding, *file.findings))
 
 
 def _chosen(outcome: Outcome, sources: Mapping[str, bytes], choose: Choose) -> Outcome:

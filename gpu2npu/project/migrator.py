@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gpu2npu.analysis.cuda_cpp.extensions import built_modules
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.device_files import device_readers
@@ -20,6 +21,7 @@ from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file
+from gpu2npu.kinds.import_ import rules_for_built
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.settings import RuleChoice
@@ -109,13 +111,14 @@ class Migrator(Struct, frozen=True):
         others: Mapping[str, bytes] = NO_FILES,
         read: Callable[[Rulebook, str], Mapping[str, bytes]] = _read_nothing,
         writes: bool = True,
+        built: Mapping[str, bytes] = NO_FILES,
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
         `spread` plans the parts of the project. `questions` are those that the analyses answer of each file, for
         families of chips (of limits.CHIPS). `others` are the files that are not Python and may give the project's
         programs a device. `read` is called with the rules and the release before anything is asked about the files, and
-        gives their facts as far as other processes need them.
+        gives their facts as far as other processes need them. `built` are the files that say what is installed.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for.
@@ -125,7 +128,7 @@ class Migrator(Struct, frozen=True):
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             facts = read(rulebook, version)
-            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts, writes)
+            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts, writes, built)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         home = root.resolve()
@@ -149,9 +152,11 @@ class Migrator(Struct, frozen=True):
         others: Mapping[str, bytes] = NO_FILES,
         facts: Mapping[str, bytes] = NO_FILES,
         writes: bool = True,
+        built: Mapping[str, bytes] = NO_FILES,
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
         context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts, writes)
+        rulebook = rules_for_built(built_modules(context.project, built), rulebook)
         readers = device_readers(others, sources, lambda source, path: gives_device(source, path, rulebook, context))
         wanted = replace(_wanted(codemods, rulebook), readers=readers)
         plan = plan_codemods(sources, context, wanted, spread)

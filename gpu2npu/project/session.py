@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, closing
 from functools import cached_property
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from gpu2npu.analysis.file_analysis import FileQuestion
     from gpu2npu.project.migrator import Migrator
     from gpu2npu.rulebook.rule import Rulebook
+
+
+# The files that say what a project fetches or installs.
+_INSTALLS = re.compile(r"\.gitmodules|requirements.*\.txt|.*environment.*\.ya?ml|conda.*\.ya?ml", re.IGNORECASE)
 
 
 class Session:
@@ -134,6 +139,7 @@ class Session:
             {} if autoloads(self.settings.release) else self.others(lambda source, path: b"cuda" in source),
             read,
             writes,
+            self.read(path for path in self.tree.others if _INSTALLS.fullmatch(posixpath.basename(path))),
         )
 
     def outcomes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -14,10 +14,17 @@ from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.records import FindingKind
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
 # A file that builds an extension has one of these.
 _WORDS = re.compile(rb"\b(?:CUDAExtension|CppExtension|cpp_extension|load_inline)\b")
+# What a line of .gitmodules, requirements or a conda environment fetches or installs.
+_INSTALLED = re.compile(
+    r"^[ \t]*(?:path[ \t]*=[ \t]*)?(?:-[ \t]+)?(?:(?:-e|--editable)[ =]*)?[\"']?(?P<what>(?!-)[^\s\"'#;\[=]+)",
+    re.MULTILINE,
+)
+_FOR_CUDA = re.compile(r"(?P<name>.+)-(?:cu\d{2,3}|cuda\d*x?|gpu)")
 _SOURCE_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -53,6 +60,42 @@ def extensions(project: Project) -> list[Extension]:
             calls = ((node, scope) for node, scope in names.file.uses if isinstance(node, ast.Call))
             found += filter(None, (_from_call(call, scope, names) for call, scope in calls))
     return found
+
+
+def built_modules(project: Project, others: Mapping[str, bytes]) -> dict[str, tuple[FindingKind, str]]:
+    """The modules that the project's own files build, or may build, from CUDA sources, each with what to say of it.
+
+    A `setup.py` shows its sources; a folder that .gitmodules or requirements (`others`) name may be empty here; other
+    packages show it by their names."""
+    found: dict[str, tuple[FindingKind, str]] = {}
+    for each in extensions(project):
+        if each.cuda and posixpath.basename(each.path).startswith("setup"):
+            message = f"{each.path} builds it from CUDA sources: it needs a counterpart in Ascend C."
+            names = [each.name, *([each.name.partition(".")[0]] if "/" in each.path else ())]
+            found.update(dict.fromkeys(names, (FindingKind.UNSUPPORTED, message)))
+    for path, source in others.items():
+        for line in _INSTALLED.finditer(source.decode("utf-8", "replace")):
+            what = line["what"].removeprefix("file:")
+            name = re.sub(r"(\.git)?(@[^/]*)?(#.*)?$", "", what.rstrip("/")).rpartition("/")[2]
+            folder = posixpath.normpath(posixpath.join(posixpath.dirname(path), what))
+            is_folder = "/" in what and "://" not in what
+            if is_folder and any(each.startswith(f"{folder}/") for each in project.files):
+                continue
+            if is_folder:
+                message = (
+                    f"{path} names {what}, which is not in this copy: fetch it (git submodule update --init) and "
+                    f"migrate again. What it builds from CUDA sources needs a counterpart in Ascend C."
+                )
+                found.setdefault(_module(name), (FindingKind.UNKNOWN, message))
+            elif (match := _FOR_CUDA.fullmatch(re.split(r"[=<>!~\[]", name)[0])) is not None:
+                message = f"{path} installs a build for CUDA: take one for Ascend or for the CPU."
+                found.setdefault(_module(match["name"]), (FindingKind.UNKNOWN, message))
+    found.pop("torch", None)
+    return found
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_").replace(".", "_")
 
 
 def _from_call(call: ast.Call, scope: Scope, names: Names) -> Extension | None:

@@ -12,10 +12,12 @@ from functools import cache
 
 from gpu2npu.analysis.code import Code, is_decorator, is_type_only
 from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.guards import guarded
+from gpu2npu.analysis.torch_apis.tensor_labels import FACTORIES
 from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.meaning.types import TENSOR
-from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
@@ -167,14 +169,15 @@ def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> 
     elif owner.startswith("torch.nn."):
         owner = _MODULE
     api = f"{owner}.{function.attr}"
-    if api == _SHARED and _is_of_numpy(function.value, scope, code):
+    if api == _SHARED and _is_on_cpu(function, code):
         return
     if owner in _RECEIVERS and not is_in(api, _OF_RULES) and _is_method_reported(owner, function.attr, version):
         yield function, api
 
 
-def _is_of_numpy(node: ast.expr, scope: Scope, code: Code) -> bool:
-    """Return whether a tensor has the memory of an array, also through a name: `torch.from_numpy(array)`."""
-    bound = [each.whole for each in scope.bound(node) if isinstance(each, Assigned)]
-    made = bound or [node]
-    return all(isinstance(each, ast.Call) and code.qualified(each.func, scope) == "torch.from_numpy" for each in made)
+def _is_on_cpu(function: ast.Attribute, code: Code) -> bool:
+    """Return whether the tensor that a method is called on is on the CPU: `torch.from_numpy(a)`, `torch.zeros(2)`."""
+    call, tensors = code.file.parents[function], Tensors(code.names)
+    place = tensors.call(call) if isinstance(call, ast.Call) else 0
+    label = tensors.label(tensors.receiver(place) if place else 0)
+    return label.device == "cpu" or (label.name in FACTORIES and not label.is_moved)

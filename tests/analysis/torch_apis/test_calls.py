@@ -91,9 +91,11 @@ def test_what_is_reported(parse, text: str, expected: list[tuple[int, str, str]]
     assert found(parse(text)) == expected
 
 
-@pytest.mark.parametrize(("made", "count"), [("torch.from_numpy(a)", 0), ("torch.zeros(2)", 1)])
+@pytest.mark.parametrize(
+    ("made", "count"), [("torch.from_numpy(a)", 0), ("torch.zeros(2)", 0), ("torch.zeros(2).npu()", 1)]
+)
 @pytest.mark.parametrize("code", ["x = {}\nx.share_memory_()\n", "{}.share_memory_()\n"])
-def test_the_memory_of_an_array_may_be_shared(parse, made: str, count: int, code: str) -> None:
+def test_the_memory_of_the_cpu_may_be_shared(parse, made: str, count: int, code: str) -> None:
     assert len(found(parse(f"import torch\n{code.format(made)}"))) == count
 
 

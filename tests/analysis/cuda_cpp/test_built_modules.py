@@ -1,0 +1,38 @@
+"""Modules that a project builds from CUDA sources are reported where they are imported."""
+
+from gpu2npu.analysis.cuda_cpp.extensions import built_modules
+from gpu2npu.engine import migrate_source, scan_project
+from gpu2npu.kinds.import_ import rules_for_built
+from gpu2npu.records import FindingKind
+from gpu2npu.rulebook import load_rulebook
+
+SETUP = "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\nsetup(ext_modules=[{}])\n"
+FILES = {
+    "modules/splat/setup.py": SETUP.format("CUDAExtension('splat._C', ['a.cpp', 'a.cu'])"),
+    "modules/splat/splat/__init__.py": "from . import _C\n",
+    "modules/plain/plain.py": "x = 1\n",
+    "setup.py": SETUP.format("CUDAExtension('own._C', ['b.cu'])"),
+    "own/__init__.py": "",
+    "a.py": "import splat\nimport near_points\nimport warp_fast\nimport plain\nimport own\n",
+}
+OTHERS = {
+    ".gitmodules": '[submodule "m/near-points"]\n\tpath = m/near-points\n\turl = https://example.org/near-points.git\n',
+    "environment.yml": "dependencies:\n  - pip:\n    - modules/splat\n    - git+https://example.org/warp-fast-cuda.git@v1\n",
+    "requirements.txt": "torch==2.1\n-e modules/plain\n--index-url https://example.org/x-cuda\n",
+}
+
+
+def test_a_module_that_is_built_from_cuda_sources_is_reported():
+    rulebook = load_rulebook()
+    data = {path: text.encode() for path, text in FILES.items()}
+    context = scan_project(data, rulebook, "2.1.0", read=data.__getitem__)
+    built = built_modules(context.project, {path: text.encode() for path, text in OTHERS.items()})
+    assert {name: kind for name, (kind, _) in built.items()} == {
+        "splat": FindingKind.UNSUPPORTED,
+        "splat._C": FindingKind.UNSUPPORTED,
+        "own._C": FindingKind.UNSUPPORTED,
+        "near_points": FindingKind.UNKNOWN,
+        "warp_fast": FindingKind.UNKNOWN,
+    }
+    file = migrate_source(data["a.py"], "a.py", rules_for_built(built, rulebook), context)
+    assert [each.api for each in file.findings] == ["splat", "near_points", "warp_fast"]
