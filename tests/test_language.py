@@ -14,7 +14,9 @@ from gpu2npu import language
 from gpu2npu.analysis.torch_apis.calls import message as finding_message
 from gpu2npu.cli.language import cells, wrapped
 from gpu2npu.cli.main import cli
+from gpu2npu.editor.hover import hover_text
 from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
+from gpu2npu.records import Change, MigratedFile, Operation, Span
 from gpu2npu.support.behaviour import rows
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 from tools import cli_pages
@@ -192,3 +194,10 @@ def test_the_differences_from_hardware_are_all_in_chinese() -> None:
 def test_a_part_that_became_a_sentence_is_translated() -> None:
     text = "Move to that release (-v 2.6.0), or write it anew with what PyTorch 2.1.0 has."
     assert shown(text) == "请换用那个版本（-v 2.6.0），或重新编写，用 PyTorch 2.1.0 已有的功能。"
+
+
+@pytest.mark.usefixtures("chinese")
+def test_what_an_editor_shows_of_an_edit_is_in_chinese() -> None:
+    change = Change(Span(1, 0, 1, 10), "rule", Operation.MODIFY, "Any.", "torch.cuda.x", "torch.npu.x")
+    text = hover_text(MigratedFile("a.py", changes=(change,)), None, "2.1.0", (0, 2))
+    assert text.startswith("`torch.cuda.x` \u53d8\u4e3a `torch.npu.x` (rule)")

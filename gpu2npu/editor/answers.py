@@ -9,7 +9,7 @@ from pygls.workspace import PositionCodec
 
 from gpu2npu.editor.fixes import LineEdit, edits_for, line_edits, lines_of
 from gpu2npu.editor.session import Checked
-from gpu2npu.language import shown
+from gpu2npu.language import sentence, shown
 from gpu2npu.records import Change, MigratedFile, Operation, Severity, Span
 
 _SOURCE = "gpu2npu"
@@ -86,7 +86,7 @@ def _edit_diagnostic(change: Change, places: Places) -> types.Diagnostic:
 
 def _title(change: Change) -> str:
     before, after = map(_shortened, (change.before, change.after))
-    return f"{before} becomes {after}" if after else f"{before} is removed"
+    return sentence("{} becomes {}", before, after) if after else sentence("{} is removed", before)
 
 
 def _shortened(text: str) -> str:

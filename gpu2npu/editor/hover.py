@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.language import shown
+from gpu2npu.language import sentence, shown
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.records import MigratedFile, Span
 from gpu2npu.support.verdicts import is_torch_api, verdict
@@ -22,7 +22,8 @@ def hover_text(migrated: MigratedFile, names: Names | None, release: str, at: Po
 def _migration(migrated: MigratedFile, at: Position) -> Iterator[str]:
     for change in migrated.changes:
         if change.before and _covers(change.span, at):
-            yield f"`{change.before}` becomes `{change.after}` ({change.rule})\n\n{shown(change.message)}"
+            becomes = sentence("{} becomes {}", f"`{change.before}`", f"`{change.after}`")
+            yield f"{becomes} ({change.rule})\n\n{shown(change.message)}"
     for finding in migrated.findings:
         if _covers(finding.span, at):
             yield f"**{finding.severity.value}**: {shown(finding.message)} ({finding.rule})"
@@ -33,7 +34,8 @@ def _verdict(names: Names | None, release: str, at: Position) -> Iterator[str]:
     if api is None or not is_torch_api(api):
         return
     judged = verdict(api, release)
-    yield f"`{judged.api}`: {judged.kind.value} with torch_npu {release}. {judged.evidence}."
+    words = sentence("{} with torch_npu {}", judged.kind.value, release)
+    yield f"`{judged.api}`: {words}. {shown(f'{judged.evidence}.')}"
     if judged.advice:
         yield shown(judged.advice)
 
