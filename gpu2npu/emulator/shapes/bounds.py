@@ -96,6 +96,12 @@ def unique_dim(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[An
     return _bound(op, args[0].shape, args[0].dtype), _new((length,), torch.int64), _new((length,), torch.int64)
 
 
+@shapes("torchvision::nms", needs_values=True)
+def nms(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    """All boxes remain."""
+    return _bound(op, args[0].shape[:1], torch.int64)
+
+
 @shapes("aten::bincount", needs_values=True)
 def bincount(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """As many bins as `minlength` names, or as there are elements: no bound is known."""
