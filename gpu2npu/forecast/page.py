@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu2npu.forecast.plan import CATEGORIES, GUESSES, WAITS, peak
+from gpu2npu.forecast.plan import CATEGORIES, DOES, GUESSES, WAITS, peak
 from gpu2npu.forecast.text import lines, readable
 from gpu2npu.report.webpage import embedded_json, render
 
@@ -23,5 +23,6 @@ def page(plan: Any) -> str:
         readable=readable,
         waits=WAITS,
         guesses=GUESSES,
+        does_with=DOES,
         data=embedded_json(plan),
     )

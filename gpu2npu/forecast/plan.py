@@ -24,6 +24,11 @@ WAITS = {  # what the host does with the NPU while it waits
     "shape": "needs a shape",
     "synchronize": "waits for all of its work",
 }
+DOES = {  # what an NPU does with an operator
+    "refused": message("refuses"),
+    "cpu": message("falls back to the CPU"),
+    "npu": message("computes"),
+}
 GUESSES = {"value": "a value", "copy": "a copy to the host", "shape": "a shape"}
 
 Document = dict[str, Any]
@@ -106,8 +111,8 @@ def _step(used: Sequence[Mapping[str, Any]]) -> Document | None:
 
 
 def _operators(used: Sequence[Mapping[str, Any]]) -> Document:
-    """Operators by who computes them on the NPU, and the rows of the table of behaviour that were met."""
-    calls: dict[str, dict[str, int]] = {"npu": {}, "cpu": {}}
+    """Operators by what the NPU does with them, and the rows of the table of behaviour that were met."""
+    calls: dict[str, dict[str, int]] = {"npu": {}, "cpu": {}, "refused": {}}
     for each in used:
         for operator in each["operators"]:
             by = calls[operator["by"]]

@@ -52,9 +52,11 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield from _waits(plan)
     for checkpoint in plan["checkpoints"][:_MOST]:
         yield f"  Not written: {checkpoint['path']}, {readable(checkpoint['bytes'])} ({checkpoint['line']})"
-    cpu = plan["operators"]["cpu"]
+    cpu, refused = plan["operators"]["cpu"], plan["operators"]["refused"]
     if cpu:
         yield f"  The NPU lacks {len(cpu)} operators, which fall back to the CPU: {', '.join(list(cpu)[:_MOST])}"
+    if refused:
+        yield f"  The NPU refuses {len(refused)} operators as they are called: {', '.join(list(refused)[:_MOST])}"
 
 
 def _ranks(plan: Mapping[str, Any]) -> Iterator[str]:

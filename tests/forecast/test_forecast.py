@@ -50,6 +50,10 @@ from deepspeed.runtime.engine import DeepSpeedEngine
 DeepSpeedEngine().save_checkpoint("trained", tag="step1")
 assert DeepSpeedEngine().load_checkpoint(load_dir="trained") == "step1"
 assert DeepSpeedEngine().load_checkpoint("earlier") == "step9"
+try:
+    torch.linalg.vector_norm(torch.ones(3, dtype=torch.float64, device="npu"))
+except RuntimeError as error:
+    assert "EZ1001" in str(error)
 """
 # The module, the class and the methods that DeepSpeed has.
 ENGINE = """
@@ -157,8 +161,11 @@ def test_the_step_is_modelled_by_compute_memory_and_launches(plan):
 
 def test_text_and_page_say_what_the_plan_says(plan):
     assert "\n".join(lines(plan[0])) in plan[1]
+    assert plan[0]["operators"]["refused"] == {"aten::linalg_vector_norm": 1}
+    assert "  The NPU refuses 1 operators as they are called: aten::linalg_vector_norm" in plan[1].splitlines()
     text = page(plan[0])
     assert "train.py:20" in text
+    assert "<td>refuses</td><td>aten::linalg_vector_norm</td><td>1</td>" in text
     assert 'id="verdict">fits<' in text
 
 

@@ -213,6 +213,7 @@ class ForecastRecorder:
         ops = [
             {"operator": name, "calls": calls, "by": _by(kind)} for (name, kind), (calls, _) in tally.counts().items()
         ]
+        ops += [{"operator": name, "calls": calls, "by": "refused"} for name, calls in limits.refusals.items()]
         return {
             "rank": int(os.environ.get("RANK", "0")),
             "chip": {"name": soc.name, "memory": soc.memory, **_public(self._chip)},

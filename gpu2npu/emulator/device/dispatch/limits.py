@@ -28,6 +28,7 @@ refuses = True
 # The rows with other outcomes than an error that this process has met, and how often; and those of each operator.
 met: dict[str, int] = {}
 met_by: dict[str, dict[str, Row]] = {}
+refusals: dict[str, int] = {}  # calls by operator that raised
 
 
 class LimitError(RuntimeError):
@@ -58,7 +59,12 @@ def refuse(name: str, given: CallFacts) -> None:
     """Raise LimitError where the NPU does not take a call of an API or operator."""
     found = refused(name, given)
     if found is not None:
-        raise LimitError(message(name, found, given))
+        raise _error(name, found, given)
+
+
+def _error(name: str, found: Row, given: CallFacts) -> LimitError:
+    refusals[name] = refusals.get(name, 0) + 1
+    return LimitError(message(name, found, given))
 
 
 def message(name: str, found: Row, given: CallFacts) -> str:
@@ -135,7 +141,7 @@ def refusing(signature: Signature, run: Operator) -> Operator:
                 if each.outcome in (RAISES, HANGS):
                     if not refuses:
                         return
-                    raise LimitError(message(name, each, given))
+                    raise _error(name, each, given)
                 _count(name, each)
         if key is not None and len(seen) < _MOST:
             seen.add(key)
