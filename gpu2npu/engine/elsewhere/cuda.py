@@ -31,6 +31,7 @@ from gpu2npu.python.tree.syntax import (
     import_module,
     is_none,
     last_name,
+    local_name,
     string_value,
 )
 from gpu2npu.records import Bounds
@@ -180,7 +181,7 @@ class _CudaCode:
             return is_own or (not is_none(node.orelse) and finds_capability([value], self.names, self.table))
         body = (node.orelse or self._rest(node)) if is_denied else node.body
         if (
-            self._is_own(body)
+            self._is_own(body, _is_of_tensor(node.test, self.names))
             or begins_with_kernels(body, self.names)
             or finds_capability(body, self.names, self.table)
             or self._is_of_source(node.body)
@@ -298,11 +299,14 @@ class _CudaCode:
         values = [getattr(statement, "value", None) for statement in body]
         return any(isinstance(value, ast.Call) and self.code.is_kernel(value, of_tensor=True) for value in values)
 
-    def _is_own(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether statements, or a `try`'s, only import, list, set or call what is CUDA's own, and print."""
-        if len(body) == 1 and isinstance(body[0], ast.Try):
-            body = body[0].body
+    def _is_own(self, body: Sequence[ast.stmt], of_tensor: bool) -> bool:
+        """Return whether statements, or a `try`'s, only import, list, set or call what is CUDA's own, and print. Where
+        a program can do without such an import for tensors, all that is made of it is CUDA's own."""
+        tried = body[0] if len(body) == 1 and isinstance(body[0], ast.Try) else None
+        body = tried.body if tried is not None else body
         marked = [self._is_marked(statement) for statement in body]
+        ends = [each.body[-1] for each in tried.handlers] if tried is not None and of_tensor else [ast.Raise()]
+        marked = marked if any(isinstance(each, ast.Raise) for each in ends) else _with_uses(body, marked)
         beside = [_is_beside(each) or imports_foreign(each, self.names, self.table) for each in body]
         return any(marked) and all(one or other for one, other in zip(marked, beside, strict=True))
 
@@ -332,6 +336,19 @@ class _CudaCode:
             or self.code.is_member(value)
             or any(is_source(node, self.names, self.table) for node in nodes if isinstance(node, ast.expr))
         )
+
+
+def _with_uses(body: Sequence[ast.stmt], marked: Sequence[bool]) -> list[bool]:
+    """The statements that are marked, and those with what such an import brings in, or with what is made of it."""
+    bound, found = set[str](), []
+    for statement, is_marked in zip(body, marked, strict=True):
+        is_use = not bound.isdisjoint(node.id for node in walk(statement) if isinstance(node, ast.Name))
+        found.append(is_marked or is_use)
+        if isinstance(statement, IMPORTS):
+            bound |= {local_name(alias, statement) for alias in statement.names if is_marked}
+        elif isinstance(statement, ast.Assign) and is_use:
+            bound |= {dotted_name(each) or "" for each in statement.targets}
+    return found
 
 
 def _answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable) -> bool:
@@ -367,9 +384,8 @@ def _tests_cuda(node: ast.AST, names: Names) -> bool:
 
 def _is_forced(test: ast.expr) -> bool:
     """`os.getenv("FORCE_CUDA") == "1"`"""
-    nodes = list(walk(test))
-    reads = any(last_name(node) in _READS for node in nodes)
-    return reads and any("CUDA" in (string_value(node) or "") for node in nodes)
+    reads = any(last_name(node) in _READS for node in walk(test))
+    return reads and any("CUDA" in (string_value(node) or "") for node in walk(test))
 
 
 def _is_beside(statement: ast.stmt) -> bool:

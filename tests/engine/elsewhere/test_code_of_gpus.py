@@ -90,3 +90,21 @@ def test_code_for_cudas_own_build_stays_under_its_condition(project):
     file = project({"a.py": code})["a.py"]
     assert file.content is None
     assert [each.severity for each in file.findings] == ["change"]
+
+
+def test_a_kernel_that_a_program_can_do_without_is_for_cuda(project):
+    code = """import torch
+def median(x, width):
+    if x.is_cuda:
+        try:
+            from ops import median_cuda
+            result = median_cuda(x, width)[..., :9]
+            return result
+        except (RuntimeError, ImportError):
+            print("slower")
+    return x.sort()[0]
+"""
+    ops = "import torch\nimport triton\ndef median_cuda(x, width):\n    return x\n"
+    assert project({"a.py": code, "ops.py": ops})["a.py"].content is None
+    without = code.replace('print("slower")', "raise")
+    assert project({"a.py": without, "ops.py": ops})["a.py"].content is not None
