@@ -20,21 +20,24 @@ Infer = Callable[[Any, list[Any], dict[str, Any], tuple[Any, ...]], Any]
 
 @dataclass(frozen=True)
 class Shapes:
-    """The way to infer the results of an operator, and whether it depends on values."""
+    """The way to infer the results of an operator, whether it depends on values, and what writes a guess of them."""
 
     infer: Infer
     needs_values: bool = False
+    guess: Callable[[Any, tuple[Any, ...]], None] | None = None
 
 
 SHAPES: dict[str, Shapes] = {}
 
 
-def shapes(*names: str, needs_values: bool = False) -> Callable[[Infer], Infer]:
+def shapes(
+    *names: str, needs_values: bool = False, guess: Callable[[Any, tuple[Any, ...]], None] | None = None
+) -> Callable[[Infer], Infer]:
     """Register the function for operators by schema name."""
 
     def register(function: Infer) -> Infer:
         for name in names:
-            SHAPES[name] = Shapes(function, needs_values)
+            SHAPES[name] = Shapes(function, needs_values, guess)
         return function
 
     return register
@@ -102,7 +105,16 @@ def nms(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]
     return _bound(op, args[0].shape[:1], torch.int64)
 
 
-@shapes("aten::bincount", needs_values=True)
+def _even_counts(counts: torch.Tensor, given: tuple[Any, ...]) -> None:
+    """Write counts that sum to the elements, as a program that splits by them asks: what a balanced router chooses."""
+    count, bins = given[0].numel(), counts.numel()
+    if counts.dtype is torch.int64 and bins < count:
+        even = torch.full((bins,), count // bins, device="cpu")
+        even[: count % bins] += 1
+        counts.copy_(even)
+
+
+@shapes("aten::bincount", needs_values=True, guess=_even_counts)
 def bincount(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """As many bins as `minlength` names, or as there are elements: no bound is known."""
     weights = args[1] if len(args) > 1 else kwargs.get("weights")

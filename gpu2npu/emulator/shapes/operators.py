@@ -67,6 +67,8 @@ def operator(signature: Signature, compute: Operator, kind: ComputedBy) -> Opera
             if signature.fallback and not entry[0]:
                 warn_of_fallback(signature)
             result = _placed(args, kwargs, *inferred)
+            if shapes is not None and shapes.guess is not None:
+                shapes.guess(result, args)
         except Exception as error:
             raise with_operator(error, name, args, kwargs)  # noqa: B904
         entry[0] += 1

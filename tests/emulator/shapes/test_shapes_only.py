@@ -233,6 +233,7 @@ other = x.mean()
 read = loss.item()
 print(read, float(other), x[:1].tolist())
 print(bool(x.sum() > 3), x[x > 0].shape[0])
+assert torch.bincount((x > 0).long().view(-1)[:10], minlength=3).tolist() == [4, 3, 3]
 vision = torch.library.Library("torchvision", "DEF")
 vision.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 vision.impl("nms", lambda boxes, scores, threshold: scores.argsort()[:1], "CPU")
@@ -249,5 +250,6 @@ for guess in guesses.values():
         "copy float32[1] 8 1",
         "value bool 9 1",
         "shape index by a mask of [1000] 9 1",
-        "shape nms [250] 13 1",
+        "shape bincount [3] 10 1",
+        "shape nms [250] 14 1",
     ]
