@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
-from gpu2npu.engine.strings.keys import is_key, is_read_elsewhere, keys_of, stays
+from gpu2npu.engine.strings.keys import is_key, keys_beside, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
@@ -149,7 +149,7 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
         if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
             return LEFT
-        return UNSURE if is_read_elsewhere(parent, child, place) else verdict
+        return UNSURE if stays(place) else verdict
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
     if string_value(key) == string_value(value) and beside(place.siblings.inside(parent), place, role) == YES:
@@ -175,7 +175,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     verdict = beside(strings_of(indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may decide
         return verdict
-    return verdict or beside(keys_of(parent.value, place), place, role) or UNSURE
+    return verdict or beside(keys_beside(place), place, role) or UNSURE
 
 
 def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
@@ -184,9 +184,8 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
     if place.enables_feature(parent, role) or any(map(is_cut, sides)):
         return LEFT
-    if is_key(parent, place):  # judged as the place where it is looked up
-        table = parent.comparators[0]
-        return LEFT if stays(table, place) else beside(keys_of(table, place), place, role) or UNSURE
+    if isinstance(parent.ops[0], (ast.In, ast.NotIn)) and is_key(place):  # judged as where it is looked up
+        return LEFT if stays(place) else beside(keys_beside(place), place, role) or UNSURE
     owner = next((found for part in others if (found := enum_of(part, place)) is not None), None)
     if owner is not None:
         return judge_member(owner.names, owner.cls.node, place, role, _has_role) or UNSURE
@@ -340,7 +339,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
         if (string_value(place.node) or "").endswith(":"):  # x.replace("cuda:", ""), as certain as x.strip("cuda:")
             return LEFT
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
-        return beside(keys_of(func.value, place), place, role) or UNSURE
+        return beside(keys_beside(place), place, role) or UNSURE
     if (func.attr == "join" and string_value(func.value) != ":") or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None

@@ -1,69 +1,101 @@
-"""Strings that are keys of a table."""
+"""Strings that are keys of a table: they are renamed where they are stored and read, or nowhere."""
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterator
 
 from gpu2npu.engine.strings.places import StringPlace
-from gpu2npu.python.tree.syntax import last_name, string_value
-
-# Calls that write a table to a file, which other code reads.
-_WRITERS = frozenset({"dump", "dumps", "safe_dump", "save", "save_checkpoint", "save_file"})
-
-
-def keys_of(table: ast.AST, place: StringPlace) -> frozenset[str]:
-    """The keys of a dict display that a name stands for everywhere: they are renamed alike, or none of them is."""
-    shown = _display(table, place)
-    return frozenset() if shown is None or stays(table, place) else place.siblings.inside(shown)
+from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
+from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
+from gpu2npu.python.flow.values import Values
+from gpu2npu.python.tree.syntax import string_value
 
 
-def stays(table: ast.AST, place: StringPlace) -> bool:
-    """Return whether a string is a key of a dict display that stays, as it is read elsewhere."""
-    shown, text = _display(table, place), string_value(place.node)
-    if shown is None:
-        return False
-    return any(string_value(key) == text and is_read_elsewhere(shown, key, place) for key in shown.keys)
+def keys_beside(place: StringPlace) -> frozenset[str]:
+    """The keys of the dicts that a key is stored in or looked up in; none where it stays, or a dict is not known."""
+    values = values_of(place.names.project)
+    tables = _tables(place, values)
+    if any(_is_read_elsewhere(each, place, values) for each in tables):
+        return frozenset()
+    return frozenset(text for each in tables for text in _keys(each, values))
 
 
-def _display(table: ast.AST, place: StringPlace) -> ast.Dict | None:
-    value = place.names.file.scope_of(table).only_value(table.id) if isinstance(table, ast.Name) else None
-    return value if isinstance(value, ast.Dict) else None
-
-
-def is_key(comparison: ast.Compare, place: StringPlace) -> bool:
-    """`if "GPU" in resources:` beside `resources["GPU"]`"""
-    table, text = comparison.comparators[0], string_value(place.node)
-    if not isinstance(comparison.ops[0], (ast.In, ast.NotIn)) or not isinstance(table, ast.Name):
-        return False
-    if stays(table, place):
-        return True
-    home = place.scope.lookup(table.id)
-    used = (
-        place.parent(node)
-        for node, scope in place.siblings.reads(table.id, place.names.file)
-        if scope.lookup(table.id) == home
-    )
-    return any(isinstance(each, ast.Subscript) and string_value(each.slice) == text for each in used)
-
-
-def is_read_elsewhere(table: ast.Dict, key: ast.AST | None, place: StringPlace) -> bool:
-    """Return whether a dict display is written to a file, or its key is read of what is not known to be it: a change
-    of the key alone would lose the entry."""
-    file = place.names.file
-    above = file.parents[table]
-    names = (
-        above.targets if isinstance(above, ast.Assign) else [above.target] if isinstance(above, ast.AnnAssign) else []
-    )
-    shown = {file.code(name) for name in names}
-    calls: list[ast.Call] = [*file.unordered().get(ast.Call, ())]
-    if any(
-        last_name(call.func) in _WRITERS and any(each is table or file.code(each) in shown for each in call.args)
-        for call in calls
-    ):
-        return True
-    reads: list[ast.Subscript] = [*file.unordered().get(ast.Subscript, ())]
+def stays(place: StringPlace) -> bool:
+    """Return whether a key is one of a dict that other code reads: a change of the key alone would lose the entry."""
+    values, text = values_of(place.names.project), string_value(place.node)
     return any(
-        string_value(read.slice) == string_value(key) and isinstance(read.ctx, ast.Load)
-        for read in reads
-        if file.code(read.value) not in shown and read.value is not table and _display(read.value, place) is None
+        text in _keys(each, values) and _is_read_elsewhere(each, place, values) for each in _tables(place, values)
     )
+
+
+def is_key(place: StringPlace) -> bool:
+    """Return whether a string is asked for in what is a table, which has it or is read by it: `"GPU" in resources`
+    beside `resources["GPU"]`"""
+    values, field = values_of(place.names.project), _field(place)
+    if stays(place):
+        return True
+    tables = {*_tables(place, values), *(base for base, _ in _lookups(place, values))}
+    return any(field in values.at(each).loads.get(each, ()) for table in tables for each in _holders(table, values))
+
+
+def _field(place: StringPlace) -> str:
+    return f"[{string_value(place.node)!r}]"
+
+
+def _lookups(place: StringPlace, values: Values) -> Iterator[tuple[int, bool]]:
+    """What a key is looked up in, or the dict display that has it; and whether it is the display."""
+    at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
+    file = values.file_of(place.names)
+    for target, kind, label in file.out.get(at, ()) if file is not None and at is not None else ():
+        if kind == STORE and label == "[key]":
+            yield target, True
+        elif kind == COMPARE:
+            loads = file.into.get(target, ()) if file is not None else ()
+            yield from ((base, False) for base, how, field in loads if how == LOAD and field in ("[key]", "[each]"))
+        elif kind == ARGUMENT and label == "0" and file is not None and _effect(target, values) == "item":
+            yield file.first + file.calls[target].receiver, False
+
+
+def _tables(place: StringPlace, values: Values) -> list[int]:
+    """The dicts that a key is in, if all that it is looked up in is known."""
+    found: dict[int, None] = {}
+    for base, is_display in _lookups(place, values):
+        origins = [] if is_display else values.sources(base, place.names.path)
+        if any(each.kind != "container" for each in origins):
+            return []
+        found.update(dict.fromkeys([base] if is_display else [each.place for each in origins]))
+    return list(found)
+
+
+def _keys(table: int, values: Values) -> list[str]:
+    stored = values.at(table).stores.get(table, {}).get("[key]", ())
+    return [text for each in stored if (text := values.text(each)) is not None]
+
+
+def _holders(table: int, values: Values) -> list[int]:
+    """The places where a value is as a whole."""
+    return [place for place, path in values.reach(table) if not path]
+
+
+def _is_read_elsewhere(table: int, place: StringPlace, values: Values) -> bool:
+    """Return whether a dict, or what it is in, is written to a file, or its key is read in this file of what is not
+    known to be another dict."""
+    file, field = values.file_of(place.names), _field(place)
+    if any(_is_written(each, values) for each, _ in values.reach(table)):
+        return True
+    readers = [each for each, loads in file.loads.items() if field in loads] if file is not None else []
+    others = set(readers).difference(_holders(table, values))
+    return any({one.kind for one in values.sources(each, place.names.path)} != {"container"} for each in others)
+
+
+def _is_written(place: int, values: Values) -> bool:
+    """Return whether a value is an argument of a call that writes a file."""
+    out = values.at(place).out.get(place, ())
+    return any(kind == ARGUMENT and _effect(target, values) == "written" for target, kind, _ in out)
+
+
+def _effect(call: int, values: Values) -> str:
+    """The kind of effect that a call has on its values; empty if it is not known."""
+    called = values.at(call).calls.get(call)
+    effect = EFFECTS.get(called.name) if called is not None else None
+    return effect.kind if effect is not None else ""

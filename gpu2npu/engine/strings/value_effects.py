@@ -34,6 +34,7 @@ _NAMES = {
     "fixture": "fixture",
     "parametrized": "parametrize",
     "declared": "option",
+    "written": "dump dumps safe_dump save save_checkpoint save_file",
 }
 EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in names.split()} | {
     "cast": CallEffect("same", ("1",)),

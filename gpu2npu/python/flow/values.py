@@ -210,8 +210,18 @@ class Values(ValueProject):
     def origins(self, place: int, path: Path = ()) -> Iterable[ValueOrigin]:
         """The sources of the value that is in a place, under some fields."""
         key = ("origins", place, path)
-        found: dict[ValueOrigin, None] = self.ask(key, lambda: dict.fromkeys(self._ends(key, place, path)))
+        found: dict[ValueOrigin, None] = self.ask(key, lambda: self._without_lacking(key, place, path))
         return found
+
+    def _without_lacking(self, key: tuple[Any, ...], place: int, path: Path) -> dict[ValueOrigin, None]:
+        """The ends, but for a class without bases that lacks an attribute which something else gives to its objects."""
+        ends = dict.fromkeys(self._ends(key, place, path))
+        lacking = [one for one in ends if one.kind == "unknown" and self.kind(one.place)[0] == "class"]
+        if len(lacking) < len(ends):
+            for one in lacking:
+                if not self.at(one.place).into.get(one.place):
+                    del ends[one]
+        return ends
 
     def _ends(self, key: tuple[Any, ...], place: int, path: Path) -> Iterator[ValueOrigin]:
         leads: set[State] = set()

@@ -246,6 +246,13 @@ def test_what_is_doubtful_stays_and_is_reported(rulebook, text: str) -> None:
     assert [finding.kind.value for finding in result.findings] == ["review"]
 
 
+@pytest.mark.parametrize(("other", "is_edited"), [("", True), ("import json\njson.dump({'t': TABLE}, out)", False)])
+def test_keys_of_another_file_go_with_those_that_read_them(project, other: str, is_edited: bool) -> None:
+    reads = "from tables import TABLE\nTABLE['cuda'](), TABLE.get('cuda')\n" + other
+    results = project({"tables.py": "TABLE = {'cuda': f, 'cpu': g}\n", "run.py": reads})
+    assert [each.content is not None for each in results.values()] == [is_edited] * 2
+
+
 @pytest.mark.parametrize("other", ["torch.save(table, path)", "def f(saved): return saved['cuda']"])
 def test_reads_of_a_key_stay_as_the_key_does(rulebook, other: str) -> None:
     text = f"table = {{'cuda': 1, 'cpu': 2}}\nif 'cuda' in table: print(table['cuda'], table.get('cuda'))\n{other}\n"
@@ -335,10 +342,11 @@ TABLES = {
         "T = {'cuda': f, 'cpu': g}\nT['cuda']()\nT.get('cuda')",
         "T = {'npu': f, 'cpu': g}\nT['npu']()\nT.get('npu')",
     ),
-    "look-ups in what may be another table": (
-        "T = {'cuda': f, 'cpu': g}\nT = load()\nT['cuda']()",
-        "T = {'npu': f, 'cpu': g}\nT = load()\nT['cuda']()",
+    "look-ups in a table of the object": (
+        "class A:\n    def __init__(self): self.t = {'cuda': f, 'cpu': g}\n    def run(self): self.t['cuda']()",
+        "class A:\n    def __init__(self): self.t = {'npu': f, 'cpu': g}\n    def run(self): self.t['npu']()",
     ),
+    "look-ups in another table": ("T = {'cuda': f, 'cpu': g}\nT = load()\nT['cuda']()",) * 2,
     "the device of every part": ("load(device_map={'': 'cuda'})", "load(device_map={'': 'npu'})"),
     "no device": ("labels = {'': 'cuda'}",) * 2,
 }
