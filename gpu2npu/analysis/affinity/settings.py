@@ -225,7 +225,7 @@ def _float64_constants(training: Training) -> Places:
         tensors = Tensors(code.names)
         for product, scope in code.products:
             sides = (product.left, product.right)
-            operands = tensors.operands(tensors.operation(product))
+            operands = tensors.operands(product)
             wide = [tensors.facts(each).dtype == "float64" for each in operands]
             may_be_wide = sum(tensors.may_be(each, "float64") for each in operands)
             if wide.count(True) == may_be_wide == 1 and code.types.is_tensor(sides[wide.index(False)], scope):

@@ -64,11 +64,9 @@ class Tensors:
         file, end = self._values.file_of(self._names), (node.end_lineno or 0, node.end_col_offset or 0)
         return file.ends.get(end, 0) if file is not None else 0
 
-    def operation(self, node: ast.BinOp | ast.Subscript) -> int:
-        """The place of arithmetic or of `x[i]`; 0 where there is none."""
-        file = self._values.file_of(self._names)
-        span = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
-        return file.spans.get(span, 0) if file is not None else 0
+    def operands(self, node: ast.BinOp | ast.Subscript) -> list[int]:
+        """The places of the two values of arithmetic or of `x[i]`; none where they are not known."""
+        return self._values.operands(self._names, node)
 
     def arguments(self, call: int) -> dict[str, int]:
         """The values that a call is given, by position ("0") or name, without those that are not followed."""
@@ -79,13 +77,6 @@ class Tensors:
         file = self._values.at(call)
         receiver = file.calls[call].receiver
         return file.first + receiver if receiver else 0
-
-    def operands(self, operation: int) -> list[int]:
-        """The two values of arithmetic or of `x[i]`; 0 for one that is not followed."""
-        if not operation:
-            return []
-        file = self._values.at(operation)
-        return [file.first + each if each else 0 for each in file.operations[operation].operands]
 
     # Answers
 
@@ -329,7 +320,8 @@ class Tensors:
 
     def _operation(self, place: int, operation: Arithmetic) -> Iterator[Label]:
         """The labels that arithmetic gives; of `+=` what is on the left, where that is a tensor."""
-        left, right = (list(self._of(each)) for each in self.operands(place))
+        first = self._values.at(place).first
+        left, right = (list(self._of(first + each if each else 0)) for each in operation.operands)
         changed = [each for each in left if each.dtype is not None and not each.is_number]
         if operation.is_in_place and changed:
             yield from changed

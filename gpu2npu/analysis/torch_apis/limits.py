@@ -130,7 +130,7 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
         yield from ((call, api, given) for api, given in _apis(call, scope, code, tensors))
     for product, _ in code.products:
         if isinstance(product.op, ast.MatMult) and _has_words(_words(_PRODUCT), code.text):
-            facts = tuple(map(tensors.facts, tensors.operands(tensors.operation(product))))
+            facts = tuple(map(tensors.facts, tensors.operands(product)))
             if not any(each.device == "cpu" for each in facts):
                 yield product, _PRODUCT, CallFacts(others=facts)
     if _has_words(_words(_ELEMENTS), code.text):
@@ -142,7 +142,7 @@ def _picked(code: Code, tensors: Tensors) -> Iterator[tuple[ast.expr, str, CallF
     for node in code.file.parents:
         if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
             continue
-        for base, index in [tensors.operands(tensors.operation(node))] if tensors.operation(node) else []:
+        for base, index in [each] if (each := tensors.operands(node)) else []:
             by = tensors.label(index)
             facts = tensors.facts(base)
             if by.dtype is not None and not by.is_number and by.name not in DTYPES and facts.device != "cpu":

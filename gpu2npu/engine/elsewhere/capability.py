@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.code_matching import is_literal
-from gpu2npu.engine.elsewhere.choices import chooses_later
+from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.elsewhere.kernels import is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.scopes import Assigned, Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, FUNCTIONS, IMPORTS, blocks, elements, last_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name
 
-_FAR = 8  # assignments and functions on the way of a value
+_CONSTANTS = ("number", "text", "container")
 # What may leave out the code in it, or catches what it raises.
 _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
 
@@ -38,50 +36,14 @@ def tests_capability(value: ast.AST, names: Names, table: RuleTable) -> bool:
     return any(_is_capability(node, names, table) for node in walk(value))
 
 
-def origin(node: ast.AST | None, scope: Scope, names: Names, seen: frozenset[ast.AST] = frozenset()) -> str | None:
-    """The code that gives a value, without its arguments, through names, `self.x` and functions of the project:
-    `torch.cuda.get_device_capability()[0]`. Constants beside it are for where there is no GPU. None if it is not known.
-    """
-    if node is None or node in seen or len(seen) > _FAR:
-        return None
-    follow = partial(_origin_of_any, seen=seen | {node})
-    if isinstance(node, ast.Call):
-        qualified = names.qualified(node.func, scope)
-        found = names.definition(node.func, scope) if qualified is None or not qualified.startswith("torch.") else None
-        if found is None:
-            return None if qualified is None else f"{qualified}()"
-        body = found.bound.node.body if isinstance(found.bound.node, FUNCTIONS) else ()
-        given = [each.value for each in walk(*body) if isinstance(each, ast.Return)]
-        return follow([(each, "") for each in given], found.bound.scope, found.names)
-    if isinstance(node, ast.IfExp):
-        return follow([(node.body, ""), (node.orelse, "")], scope, names)
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return follow([(node.value, f"[{node.slice.value!r}]")], scope, names)
-    bound = [each for each in scope.bound(node) if isinstance(each, Assigned)]
-    if bound:
-        return follow([(each.value, _part_of(each, node)) for each in bound], scope, names)
-    return follow([(node.value, f".{node.attr}")], scope, names) if isinstance(node, ast.Attribute) else None
-
-
-def _origin_of_any(
-    values: Iterable[tuple[ast.expr | None, str | None]], scope: Scope, names: Names, seen: frozenset[ast.AST]
-) -> str | None:
-    """Return the only origin of several values, each with the part of it that is taken."""
-    found = set[str | None]()
-    for value, part in values:
-        if value is not None and not is_literal(value):
-            whole = origin(value, scope, names, seen)
-            found.add(None if whole is None or part is None else whole + part)
-    return found.pop() if len(found) == 1 else None
-
-
-def _part_of(binding: Assigned, name: ast.AST) -> str | None:
-    """`[0]` for `major` in `major, minor = capability`; None where the part is not known."""
-    if not binding.is_part:
-        return ""
-    targets = binding.statement.targets if isinstance(binding.statement, ast.Assign) else ()
-    parts = [ast.unparse(each) for target in targets for each in elements(target)]
-    return f"[{parts.index(ast.unparse(name))}]" if ast.unparse(name) in parts else None
+def compared_answer(comparison: ast.Compare, names: Names) -> str | None:
+    """The code that gives the left side of a comparison, without its arguments, through names, attributes and functions
+    of the project: `torch.cuda.get_device_capability()[0]`. Constants beside it are for where there is no GPU. None if
+    it is not known."""
+    values = values_of(names.project)
+    left, *_ = values.operands(names, comparison) or [0]
+    ends = {each.text for each in values.sources(left, names.path) if each.kind not in _CONSTANTS} if left else ()
+    return ends.pop() if len(ends) == 1 else None
 
 
 class _Answers:
@@ -157,7 +119,18 @@ def _is_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
         wanted = f"{names.qualified(node.value.func, names.file.scope_of(node)) or ''}.{node.attr}"
     else:
         return isinstance(node, ast.Attribute) and table.is_cuda_alone("capability", node.attr)
-    return table.is_cuda_alone("capability", wanted) and not chooses_later(names.file, node, "bfloat16")
+    return table.is_cuda_alone("capability", wanted) and not _chooses_bfloat16(node, wanted or "", names)
+
+
+def _chooses_bfloat16(node: ast.AST, capability: str, names: Names) -> bool:
+    """Return whether an answer, or a comparison of one, decides for or against bfloat16, which NPUs have."""
+    file = names.file
+    return chooses(file, node, "bfloat16") or any(
+        isinstance(each, ast.Compare)
+        and chooses(file, each, "bfloat16")
+        and (compared_answer(each, names) or "").startswith(capability)
+        for each in file.unordered().get(ast.Compare, ())
+    )
 
 
 def _beside_questions(node: ast.AST, names: Names) -> Iterator[ast.AST]:

@@ -41,17 +41,6 @@ def chooses(file: PythonFile, test: ast.AST, word: str) -> bool:
     return False
 
 
-def chooses_later(file: PythonFile, value: ast.AST, word: str) -> bool:
-    """The same, also through the names that the statement of a value binds: `capability = ...`."""
-    if chooses(file, value, word):
-        return True
-    statement = next((each for each in file.above(value) if isinstance(each, ast.stmt)), None)
-    bound = {part for target in _targets(statement) for part in walk(target)} if statement is not None else ()
-    names = {ast.unparse(part) for part in bound if isinstance(part, (ast.Name, ast.Attribute))}
-    uses = [use for use, _ in file.uses if isinstance(use, (ast.Name, ast.Attribute)) and isinstance(use.ctx, ast.Load)]
-    return bool(names) and any(ast.unparse(use) in names and chooses(file, use, word) for use in uses)
-
-
 def switched_off(node: ast.If) -> list[str]:
     """The names that code sets to nothing where there is no CUDA, and goes on: `if device != "cuda": fast = False`."""
     test = node.test

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpu2npu.engine.code_matching import Matched
-from gpu2npu.engine.elsewhere.capability import origin
+from gpu2npu.engine.elsewhere.capability import compared_answer
 from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
@@ -14,6 +14,7 @@ from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import elements
 from gpu2npu.records import Edit
+from gpu2npu.rulebook.code_pattern import parse_code
 from gpu2npu.rulebook.rule import Rule
 
 
@@ -25,16 +26,23 @@ def through_names(
     wanted: dict[tuple[str, type[ast.AST]], tuple[Rule, str]] = {}
     for rule in (rule for each in rules.values() for rule in each):
         word = getattr(rule.match, "chooses", None)
-        tree = rule.match.pattern.tree if word is not None else None  # type: ignore[attr-defined]
+        tree = parse_code(rule.match.subject).tree if word is not None else None
         if word is not None and isinstance(tree, ast.Compare):
-            left = ast.unparse(tree.left).replace("(*_gpu2npu_args)", "()")
-            wanted[left, type(tree.ops[0])] = rule, word
+            wanted[_answer(tree.left), type(tree.ops[0])] = rule, word
     for node in file.unordered().get(ast.Compare, ()) if wanted else ():
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and node not in met:
-            scope = file.scope_of(node)
-            found = wanted.get((origin(node.left, scope, names) or "", type(node.ops[0])))
+            found = wanted.get((compared_answer(node, names) or "", type(node.ops[0])))
             if found is not None and chooses(file, node, found[1]):
-                yield found[0], Matched(node, scope)
+                yield found[0], Matched(node, file.scope_of(node))
+
+
+def _answer(code: ast.expr) -> str:
+    """The code of a pattern as `compared_answer` gives it."""
+    if isinstance(code, ast.Call):
+        return f"{_answer(code.func)}()"
+    if isinstance(code, ast.Subscript):
+        return f"{_answer(code.value)}[{ast.unparse(code.slice)}]"
+    return f"{_answer(code.value)}.{code.attr}" if isinstance(code, ast.Attribute) else ast.unparse(code)
 
 
 def unpacked(file: PythonFile, replaced: Sequence[tuple[Rule, Matched]]) -> Iterator[Edit]:

@@ -51,8 +51,7 @@ class Expressions(Nodes):
             self.compare(index, self.load(base, "[key]"))
         element = self.load(base, field_of(node.slice))
         if index and element and not isinstance(node.slice, ast.Constant):
-            place = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
-            self.operations.append(Arithmetic(element, SUBSCRIPT, (base, index), False, place))
+            self.operations.append(Arithmetic(element, SUBSCRIPT, (base, index), False, _place(node)))
         return element
 
     def conditional(self, node: ast.IfExp) -> int:
@@ -74,9 +73,8 @@ class Expressions(Nodes):
         if not left and not right:
             return NOTHING
         result = self.new() if kind is None else self.join([left, right], kind)
-        place = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
         is_in_place = isinstance(node, ast.AugAssign)
-        self.operations.append(Arithmetic(result, type(node.op).__name__, (left, right), is_in_place, place))
+        self.operations.append(Arithmetic(result, type(node.op).__name__, (left, right), is_in_place, _place(node)))
         return result
 
     def unary(self, node: ast.UnaryOp) -> int:
@@ -91,6 +89,10 @@ class Expressions(Nodes):
             if isinstance(operator, (ast.In, ast.NotIn)):
                 self.compare(left, self.load(right, "[each]"))
             self.compare(left, right)
+        if values[0] and len(values) == 2:
+            self.operations.append(
+                Arithmetic(self.new(), type(node.ops[0]).__name__, (values[0], values[1]), False, _place(node))
+            )
         return NOTHING
 
     def dictionary(self, node: ast.Dict) -> int:
@@ -208,3 +210,8 @@ class Expressions(Nodes):
         body = ast.Return(node.body)
         body.lineno = node.body.lineno
         return self.function(node.args, [body], True, False)
+
+
+def _place(node: ast.expr | ast.AugAssign) -> tuple[int, int, int, int]:
+    """The line and column where a piece of code begins, and where it ends."""
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0

@@ -7,6 +7,7 @@ a further file is read where an import leads to it, or where a file may import w
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -78,6 +79,13 @@ class Values(ValueProject):
         """The place of the string that begins at a line and column, as `ast` counts them."""
         file = self.file_of(names)
         return None if file is None else file.texts.get((line, column))
+
+    def operands(self, names: Names, node: ast.expr) -> list[int]:
+        """The places of the two values of arithmetic, a comparison or `x[i]`; 0 for one that is not followed."""
+        file, span = self.file_of(names), (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+        if file is None or span not in file.spans:
+            return []
+        return [file.first + each if each else 0 for each in file.operations[file.spans[span]].operands]
 
     def uses(self, place: int, asker: str) -> list[ValueUse]:
         """The uses of a value: the value itself or a text that it is a part of."""
