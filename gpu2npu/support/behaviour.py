@@ -33,7 +33,8 @@ class Row:
 
     `chips` are the families that it is for. `releases` are those of torch_npu, each "2.1.0", a
     minor release ("2.2"), or a range of such ("2.1.0..2.1.0.post10", "2.6..", "..2.5"); none are all. `lacks` is a fact
-    of support.releases that the release must not have. `words` are the error of a real NPU; `{self}` is the dtype of an
+    of support.releases that the release must not have. `unless` is a regular expression for the words of a program that
+    does what the row asks for. `words` are the error of a real NPU; `{self}` is the dtype of an
     argument as CANN spells it. `fails` and `passes` are programs, one that meets the row and one beside it.
     `at_run_time`: a source does not show what it depends on.
     """
@@ -49,6 +50,7 @@ class Row:
     chips: frozenset[str] = frozenset(CHIPS)
     releases: tuple[str, ...] = ()
     lacks: str = ""
+    unless: str = ""
     words: str = ""
     fails: str = ""
     passes: str = ""

@@ -68,11 +68,6 @@ _OF_DTYPES = re.compile(
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
 )
-# What a program has that chooses a device for each of its ranks, or has a library do it.
-_CHOOSES_DEVICE = re.compile(
-    r"set_device|device_ids?\b|(?i:local_?rank)|VISIBLE_DEVICES|(?:cuda|npu):\W*\{|(?:cuda|to|device)\([^)\n]*rank|"
-    r"device_mesh|deepspeed|accelerate|lightning|ignite|ray\b"
-)
 _USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
 _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
@@ -91,6 +86,8 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     found = []
     for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
+            if met.unless and _says(code, met.unless):
+                continue
             some = on if len(on) < len(chips) else []
             text = _text(api, met, some)
             found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, text, Severity.CHANGE))
@@ -269,8 +266,6 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
         given["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
-    if "names_device" in needed:
-        given["names_device"] = _names_device(code)
     if any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
         others_known += on  # a device that the text does not say is taken for the NPU
@@ -279,16 +274,17 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
     return CallFacts(given, tuple(others_known))
 
 
-def _names_device(code: Code) -> bool:
-    """Return whether a file, or one that it imports or that imports it, may choose the device of a rank."""
+def _says(code: Code, words: str) -> bool:
+    """Return whether a file that puts something on a device, or one that is loaded with it, has some words; or whether
+    it puts nothing there."""
     project, path = code.names.project, code.names.path
-    if _CHOOSES_DEVICE.search(code.text) or not _USES_DEVICE.search(code.text):
+    if re.search(words, code.text) or not _USES_DEVICE.search(code.text):
         return True
     seen, paths = {path}, [path]
     while paths:
         one = paths.pop()
         facts = project.facts(one, path)
-        if facts is not None and (one != path and _CHOOSES_DEVICE.search(" ".join(facts.names | facts.texts))):
+        if facts is not None and one != path and re.search(words, " ".join(facts.names | facts.texts)):
             return True
         near = project.importing(one) | (project.imported_paths(facts, one) if facts is not None else frozenset())
         paths += near - seen
