@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from gpu2npu.engine.elsewhere.foreign_calls import ForeignCalls, is_read, values_of
-from gpu2npu.engine.elsewhere.own_functions import called_function
-from gpu2npu.engine.elsewhere.reach import leads_to_package
 from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.names import Definition, Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Parameter, Scope
+from gpu2npu.python.tree.scopes import Defined, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     Function,
     argument_value,
     arguments,
+    is_classmethod,
     is_self,
+    is_static,
+    is_super,
     last_name,
     parameters,
 )
@@ -37,6 +39,7 @@ _CHOICES = (ast.IfExp, ast.BoolOp)
 _DEVICES = frozenset({"torch.device", "torch.cuda.is_available"})
 _MOVES = frozenset({"cuda", "to"})
 _MAX_STEPS = 10
+_CHAIN = 2  # files through which a name of a package is followed: a base class, and one that is made of it
 
 
 class _Given(Struct, frozen=True):
@@ -252,3 +255,89 @@ def _given(call: ast.Call, function: Function, is_bound: bool) -> Iterator[tuple
     yield from ((rest if rest is not None and name not in own else name, value) for name, value in given)
     open_names = [name for name in own if name not in dict(given)]
     yield from ((name, each.value) for each in call.keywords if each.arg is None for name in open_names)
+
+
+# The files from which imports lead to packages, and the project's own functions that calls run
+
+
+def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
+    """Return whether a file imports one of some packages, itself or through at most _CHAIN files of the project.
+
+    A package's `__init__.py` hands names on and is not counted. Longer chains reach all of a large project.
+    """
+    if not packages.isdisjoint(imported_packages(names.file)):
+        return True
+    wanted = names.project.settled(("imports", packages), partial(_importing, names, packages)) or frozenset()
+    return bool(wanted) and not wanted.isdisjoint(_reached(names))
+
+
+def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
+    """The files of a project that import one of some packages: of those whose text holds its name."""
+    found: set[str] = set()
+    for path in names.project.spelling(*packages):
+        facts = names.project.facts(path, names.path)
+        if facts is not None and facts.imports_one_of(packages):
+            found.add(path)
+    return frozenset(found)
+
+
+def _reached(names: Names) -> Iterator[str]:
+    """The files that the imports of a file lead to, nearest first."""
+    project, seen = names.project, set[str]()
+    near = list(project.imported_paths(names.facts, names.path))
+    for length in range(1, _CHAIN + 1):
+        far: list[str] = []
+        for path in near:
+            if path in seen:
+                continue
+            seen.add(path)
+            yield path
+            hands_on = path.endswith("__init__.py")
+            facts = project.facts(path, names.path) if hands_on or length < _CHAIN else None
+            if facts is not None:
+                (near if hands_on else far).extend(project.imported_paths(facts, path))
+        near = far
+
+
+def called_function(names: Names, func: ast.expr, scope: Scope) -> tuple[Names, Function, bool] | None:
+    """The project's own function that a call runs, perhaps an `__init__`, with the names of its file; True where
+    its first parameter is given without being written."""
+    made = names.definition(func, scope)
+    if made is not None:
+        return _own_function(made)
+    if not isinstance(func, ast.Attribute):
+        return None
+    if is_super(func.value):
+        cls = scope.enclosing_class()
+        for base in cls.node.bases if cls is not None and isinstance(cls.node, ast.ClassDef) else ():
+            above = names.definition(base, cls.parent or cls) if cls is not None else None
+            found = _method(above, func.attr) if above is not None else None
+            if found is not None:
+                return found
+        return None
+    is_made = isinstance(func.value, ast.Call)
+    of_class = names.definition(func.value.func if isinstance(func.value, ast.Call) else func.value, scope)
+    found = _method(of_class, func.attr) if of_class is not None else None
+    return found and (found[0], found[1], found[2] and (is_made or is_classmethod(found[1])))
+
+
+def _own_function(made: Definition) -> tuple[Names, Function, bool] | None:
+    node = made.bound.node
+    return _method(made, "__init__") if isinstance(node, ast.ClassDef) else (made.names, node, False)
+
+
+def _method(cls: Definition, name: str, depth: int = _MAX_STEPS) -> tuple[Names, Function, bool] | None:
+    """The method that a class of the project defines or inherits from another one; None where several may be meant."""
+    node, scope = cls.bound.node, cls.bound.scope
+    if not isinstance(node, ast.ClassDef):
+        return None
+    bound = scope.bindings.get(name, ())
+    if bound:
+        method = bound[0].node if len(bound) == 1 and isinstance(bound[0], Defined) else None
+        return (cls.names, method, not is_static(method)) if isinstance(method, FUNCTIONS) else None
+    for base in node.bases if depth else ():
+        above = cls.names.definition(base, scope.parent or scope)
+        found = _method(above, name, depth - 1) if above is not None else None
+        if found is not None:
+            return found
+    return None

@@ -43,7 +43,7 @@ def _field(place: StringPlace) -> str:
 
 
 def _lookups(place: StringPlace, values: Values) -> Iterator[tuple[int, bool]]:
-    """What a key is looked up in, or the dict display that has it; and whether it is the display."""
+    """The values that a key is looked up in, or the dict display that has it; and whether it is the display."""
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     file = values.file_of(place.names)
     for target, kind, label in file.out.get(at, ()) if file is not None and at is not None else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu2npu.python.flow.value_files import CallEffect
+from gpu2npu.python.flow.call_effects import CallEffect
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.project.project import Project
 
@@ -12,11 +12,15 @@ _NAMES = {
     "replaced": "replace _replace",
     "class": "type",
     "parts": "split rsplit partition rpartition",
-    "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args vars asdict",
+    "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args chain",
+    "keyed": "vars asdict _asdict model_dump",
+    "mapped": "map imap starmap",
+    "started": "Thread Process apply_async",
+    "spawned": "spawn start_processes",
     "parsed": "parse_known_args",
     "element": "next choice",
     "numbered": "enumerate",
-    "zipped": "zip",
+    "zipped": "zip zip_longest product",
     "item": "get pop setdefault",
     "added": "append appendleft add insert",
     "merged": "update extend",
@@ -24,7 +28,7 @@ _NAMES = {
     "keys": "keys",
     "items": "items",
     "begins": "startswith endswith __eq__",
-    "equal": "assertEqual assertNotEqual assertIs assert_equal",
+    "equal": "assertEqual assertNotEqual assertIs assert_equal eq ne",
     "attribute": "getattr",
     "set attribute": "setattr",
     "option": "add_argument",

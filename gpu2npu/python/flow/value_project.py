@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpu2npu.python.facts.value_walk import value_facts
-from gpu2npu.python.facts.values import ValueFacts
+from gpu2npu.python.facts.values import MODULE, ValueFacts
+from gpu2npu.python.flow.call_effects import CallEffect, read_values
 from gpu2npu.python.flow.questions import Questions
-from gpu2npu.python.flow.value_files import CallEffect, ValueFile, read_values
+from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Project
 
@@ -108,7 +109,9 @@ class ValueProject(Questions):
         project = self.project
         project.consult(self._asker, EVERY_FILE)
         facts = {other: project.facts(other, other) for other in project.importing(path) - {path}}
-        files = [other for other, each in facts.items() if each and (name in each.names or name in each.texts)]
+        files = [
+            other for other, each in facts.items() if each and (name in each.names or name in each.texts or each.stars)
+        ]
         if len(files) > _MOST_FILES:
             self._cut.add(("importers", path, name))
             return {}
@@ -123,6 +126,8 @@ class ValueProject(Questions):
                     nodes.append((taken.node, False))
                 elif self.module_of(other, taken.module, taken.name) == path:
                     nodes.append((taken.node, True))
+            if any(project.module_path(module, other) == path for module in file.facts.stars):
+                nodes += [(MODULE, True), *((node, False) for node, read in file.facts.outside if read == name)]
             if nodes:
                 found[other] = tuple(nodes)
         return found

@@ -16,6 +16,7 @@ from gpu2npu.python.facts.values import (
     ASSIGN,
     COMPARE,
     INHERIT,
+    KEYS,
     LOAD,
     MODULE,
     STORE,
@@ -83,9 +84,8 @@ class Values(ValueProject):
     def operands(self, names: Names, node: ast.expr) -> list[int]:
         """The places of the two values of arithmetic, a comparison or `x[i]`; 0 for one that is not followed."""
         file, span = self.file_of(names), (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
-        if file is None or span not in file.spans:
-            return []
-        return [file.first + each if each else 0 for each in file.operations[file.spans[span]].operands]
+        operands = file.operations[file.spans[span]].operands if file is not None and span in file.spans else ()
+        return [file.first + each if each else 0 for each in operands]  # type: ignore[union-attr]
 
     def uses(self, place: int, asker: str) -> list[ValueUse]:
         """The uses of a value: the value itself or a text that it is a part of."""
@@ -169,6 +169,9 @@ class Values(ValueProject):
             elif kind == INHERIT:
                 if path and not self._overrides(file, target, path[0]):
                     yield target, path
+            elif kind == KEYS:
+                if path and path[0][0] == ".":
+                    yield target, (f"['{path[0][1:]}']", *path[1:])
             elif kind == STORE:
                 yield target, (label, *path)
                 for origin in self.origins(target):
@@ -225,10 +228,9 @@ class Values(ValueProject):
         """The ends, but for a class without bases that lacks an attribute which something else gives to its objects."""
         ends = dict.fromkeys(self._ends(key, place, path))
         lacking = [one for one in ends if one.kind == "unknown" and self.kind(one.place)[0] == "class"]
-        if len(lacking) < len(ends):
-            for one in lacking:
-                if not self.at(one.place).into.get(one.place):
-                    del ends[one]
+        for one in lacking if len(lacking) < len(ends) else ():
+            if not self.at(one.place).into.get(one.place):
+                del ends[one]
         return ends
 
     def _ends(self, key: tuple[Any, ...], place: int, path: Path) -> Iterator[ValueOrigin]:
@@ -267,6 +269,9 @@ class Values(ValueProject):
             elif kind == INHERIT:
                 if path and not own:
                     yield source, path
+            elif kind == KEYS:
+                if path and path[0].startswith("['"):
+                    yield source, (f".{path[0][2:-2]}", *path[1:])
             elif kind == LOAD:
                 yield source, (label, *path)
         if path:
@@ -385,7 +390,9 @@ class Values(ValueProject):
         for origin, skip in self.callees(call):
             file = self.at(origin.place)
             one = file.kinds.get(origin.place, UNKNOWN)[1]
-            if origin.kind == "class" and one.fields:
+            if origin.kind == "class" and one.fields and key == "**":
+                yield from ((file.first + one.instance, f"['{name}']", (f".{name}",)) for name in one.fields)
+            elif origin.kind == "class" and one.fields:
                 index = int(key) if key.isdigit() else -1
                 name = one.fields[index] if 0 <= index < len(one.fields) else key
                 yield file.first + one.instance, "", (f".{name}",)

@@ -23,3 +23,20 @@ def test_the_flow_of_a_value_decides_what_a_string_is(code, is_renamed):
     text = migrate_source(f"import torch\n{code}\n", version="2.7.1").text
     assert ("'npu" in text or '"npu' in text) == is_renamed
     assert not is_renamed or not ('"cuda' in text or "'cuda" in text)
+
+
+ZEROS = "import torch\nimport {0}\ntorch.zeros(2, device={1})\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "is_renamed"),
+    [
+        ({"c.py": "W = 'cuda'\n", "m.py": ZEROS.format("c", "c.W")}, True),
+        ({"p/__init__.py": "from .c import *\n", "p/c.py": "W = 'cuda'\n", "m.py": ZEROS.format("p", "p.W")}, True),
+        ({"c.py": "W = None\n", "s.py": "import c\nc.W = 'cuda'\n", "m.py": ZEROS.format("c", "c.W")}, True),
+        ({"c.py": "W = 'cuda'\nprint(W)\n", "d.py": "W = 'cpu'\n", "m.py": ZEROS.format("d", "d.W")}, False),
+    ],
+)
+def test_values_of_other_files(project, files, is_renamed):
+    results = project(files)
+    assert any(b"'npu'" in (each.content or b"") for each in results.values()) == is_renamed
