@@ -195,19 +195,12 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
 def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
     with: `x == "cpu"` beside `x == "cuda"`."""
-    if holds(node, role) or _stands_for(node, place, role):
+    if holds(node, role):
         return True
     param = param_of(node, place)
     if param is not None and is_param(param, place, role):
         return True
     return beside(place.siblings.compared(node, place.names.file), place, role) == YES
-
-
-def _stands_for(name: ast.AST, place: StringPlace, role: Role) -> bool:
-    """Return whether a name is bound to such values alone: `kind = x.device.type`."""
-    found = place.scope.lookup(name.id) if isinstance(name, ast.Name) else None
-    values = [getattr(binding, "whole", None) for binding in found[1]] if found is not None else []
-    return bool(values) and all(value is not None and holds(value, role) for value in values)
 
 
 def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:

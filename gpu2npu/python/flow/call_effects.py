@@ -1,4 +1,4 @@
-"""What calls do with their values: the edges that one adds to its file, by an effect for the last name of its callee.
+"""Effects of calls on their values: the edges that a call adds to its file, found by the last name of its callee.
 
 Which names have an effect is data of the caller, as no library is known here.
 """
