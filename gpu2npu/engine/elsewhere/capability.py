@@ -42,7 +42,9 @@ def compared_answer(comparison: ast.Compare, names: Names) -> str | None:
     it is not known."""
     values = values_of(names.project)
     left, *_ = values.operands(names, comparison) or [0]
-    ends = {each.text for each in values.sources(left, names.path) if each.kind not in _CONSTANTS} if left else ()
+    with values.near(names.path):
+        sources = values.origins(left) if left else ()
+    ends = {each.text for each in sources if each.kind not in _CONSTANTS}
     return ends.pop() if len(ends) == 1 else None
 
 

@@ -109,8 +109,15 @@ class ValueProject(Questions):
         project = self.project
         project.consult(self._asker, EVERY_FILE)
         facts = {other: project.facts(other, other) for other in project.importing(path) - {path}}
+        starring = {
+            other
+            for other, each in facts.items()
+            if each and path in (project.module_path(one, other) for one in each.stars)
+        }
         files = [
-            other for other, each in facts.items() if each and (name in each.names or name in each.texts or each.stars)
+            other
+            for other, each in facts.items()
+            if each and (name in each.names or name in each.texts or other in starring)
         ]
         if len(files) > _MOST_FILES:
             self._cut.add(("importers", path, name))
@@ -126,7 +133,7 @@ class ValueProject(Questions):
                     nodes.append((taken.node, False))
                 elif self.module_of(other, taken.module, taken.name) == path:
                     nodes.append((taken.node, True))
-            if any(project.module_path(module, other) == path for module in file.facts.stars):
+            if other in starring:
                 nodes += [(MODULE, True), *((node, False) for node, read in file.facts.outside if read == name)]
             if nodes:
                 found[other] = tuple(nodes)
