@@ -31,10 +31,10 @@ def through_names(
             wanted[_answer(tree.left), type(tree.ops[0])] = rule, word
     for node in file.unordered().get(ast.Compare, ()) if wanted else ():
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and node not in met:
-            if any(chooses(file, node, word) for _, word in wanted.values()):
-                found = wanted.get((compared_answer(node, names) or "", type(node.ops[0])))
-                if found is not None and chooses(file, node, found[1]):
-                    yield found[0], Matched(node, file.scope_of(node))
+            words = [word for _, word in wanted.values() if chooses(file, node, word)]
+            found = wanted.get((compared_answer(node, names) or "", type(node.ops[0]))) if words else None
+            if found is not None and found[1] in words:
+                yield found[0], Matched(node, file.scope_of(node))
 
 
 def _answer(code: ast.expr) -> str:
