@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -173,17 +174,23 @@ def anchor(sites: Sequence[ImportSite]) -> tuple[ImportSite, bool] | None:
 
 
 def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
-    """The rulebook without rules for packages that the project itself is, or has at its top.
+    """The rulebook without rules for the package that the project itself is, and import rules for those at its top: who
+    uses a package that the project brings along is changed as who uses an installed one.
 
-    `files` are its Python files, relative; `root` is the name of its folder.
+    `files` are its Python files, relative; `root` is the name of its folder, perhaps with a version.
     """
     own = {root}
     for path in files:
         parts = path.removeprefix("src/").split("/")
         own.add(parts[0] if len(parts) > 1 else parts[0].removesuffix(".py"))
-    own -= {"torch", "torch_npu"}
-    subjects = ((rule, rule.match.package or rule.match.subject) for rule in rulebook.rules)
-    retained = [rule for rule, subject in subjects if subject.partition(".")[0] not in own]
+    named = re.sub(r"-v?\d.*", "", root).replace("-", "_").lower()
+    itself = {each for each in own if each.lower() == named} - {"torch", "torch_npu"}
+    retained = [
+        rule
+        for rule in rulebook.rules
+        if (rule.match.package or "").partition(".")[0] not in own
+        and rule.match.subject.partition(".")[0] not in itself
+    ]
     return Rulebook(tuple(retained), rulebook.roles)
 
 

@@ -153,6 +153,10 @@ def test_rules_for_the_projects_own_packages_are_left_out(rulebook) -> None:
     assert every - modules(["megatron/core/a.py", "src/apex/b.py"], "triton") == {"megatron", "apex", "triton"}
     assert every - modules(["apex.py", "src/triton.py"], "project") == {"apex", "triton"}
     assert modules(["kernels/triton/a.py"], "project") == every
+    subjects = {rule.match.subject for rule in rulebook.rules if rule.match.subject.startswith("deepspeed.")}
+    for root, is_itself in {"DeepSpeed-0.19.8": True, "project": False}.items():
+        left = {rule.match.subject for rule in without_own(rulebook, ["deepspeed/ops/adam.py"], root).rules}
+        assert subjects.isdisjoint(left) is is_itself
 
 
 @pytest.mark.parametrize(
