@@ -19,7 +19,7 @@ from gpu2npu.records import PathNote
 # Bytes. The syntax tree of a Python file and what is found out about it take 150 times as much memory; other files are
 # data when they are so large, but for notebooks with pictures in them.
 LARGEST_PYTHON = 4_000_000
-LARGEST_OTHER = 50_000_000
+LARGEST_OTHER = 100_000_000
 
 
 def mirror(tree: Tree, root: Path, copy: Path, progress: Progress = no_progress) -> list[PathNote]:
