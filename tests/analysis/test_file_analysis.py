@@ -270,6 +270,22 @@ def test_dtypes_follow_the_values(text: str, limited: list[tuple[int, str]]) -> 
     assert [(each.span.start_line, each.api) for each in found] == limited
 
 
+@pytest.mark.parametrize(
+    ("index", "is_named"),
+    [("[:, None, None, :]", True), ("[:, None]", False), ("[:, None, None, 0]", False), ("[:, None, i, :]", False)],
+)
+def test_a_view_has_the_shape_of_its_indices(index: str, is_named: bool) -> None:
+    """A mask of [B, 1, 1, Sk] is not broadcast; of another rank or shape nothing is known."""
+    text = (
+        "import torch\nimport torch.nn.functional as F\nB, S = 2, 16\n"
+        "q = torch.rand(B, 4, S, 32, dtype=torch.float16)\n"
+        f"keep = torch.ones(B, S, dtype=torch.bool)\nF.scaled_dot_product_attention(q, q, q, keep{index})\n"
+    )
+    look = FileAnalyser("2.6.0", frozenset({FileQuestion.TORCH_APIS}), Project(library=TORCH))
+    messages = [each.message for each in look(text.encode(), "a.py").findings]
+    assert any("takes a mask" in each for each in messages) is is_named
+
+
 def test_long_arithmetic_is_followed_to_a_depth() -> None:
     lines = "".join(f"x{each + 1} = x{each} * torch.add(x{each}, 1) - x{each}\n" for each in range(400))
     assert rules(f"import torch\nx0 = torch.ones(2, dtype=torch.float64)\n{lines}torch.mm(x400, x400)\n".encode()) == []

@@ -36,6 +36,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     of_text,
     promoted,
     spectrum,
+    viewed,
 )
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import ARGUMENT, MODULE, STORE, SUBSCRIPT, Arithmetic, Called
@@ -322,6 +323,9 @@ class Tensors:
         """The labels that arithmetic gives; of `+=` what is on the left, where that is a tensor."""
         first = self._values.at(place).first
         left, right = (list(self._of(first + each if each else 0)) for each in operation.operands)
+        if operation.operator[0] == "[":
+            yield from (each._replace(shape=viewed(each.shape, operation.operator[1:-1].split(","))) for each in left)
+            return
         changed = [each for each in left if each.dtype is not None and not each.is_number]
         if operation.is_in_place and changed:
             yield from changed

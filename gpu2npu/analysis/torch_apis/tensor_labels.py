@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 DTYPES = {
@@ -166,3 +166,17 @@ def agreed(labels: Iterable[Label]) -> Label:
         is_number=all(each.is_number for each in several),
         name=several[0].name,
     )
+
+
+def viewed(shape: tuple[int | None, ...] | None, axes: Sequence[str]) -> tuple[int | None, ...] | None:
+    """The shape of a view by indices: `:` keeps an axis, a number takes it out, None puts one in."""
+    if shape is None or len(axes) - axes.count("None") > len(shape):
+        return None
+    found, sizes = list[int | None](), iter(shape)
+    for axis in axes:
+        if axis == "None":
+            found.append(1)
+        else:
+            size = next(sizes)
+            found += [size] if axis == ":" else []
+    return (*found, *sizes)

@@ -49,6 +49,11 @@ class Expressions(Nodes):
             return self.join([base], TEXT)
         if index and index not in self.numbers:
             self.compare(index, self.load(base, "[key]"))
+        if base and isinstance(node.slice, ast.Tuple) and (axes := _axes(node.slice.elts)):
+            view = self.new()
+            self.edge(base, LOAD, view, "[*]")
+            self.operations.append(Arithmetic(view, axes, (base, NOTHING), False, _place(node)))
+            return view
         element = self.load(base, field_of(node.slice))
         if index and element and not isinstance(node.slice, ast.Constant):
             self.operations.append(Arithmetic(element, SUBSCRIPT, (base, index), False, _place(node)))
@@ -215,3 +220,9 @@ class Expressions(Nodes):
 def _place(node: ast.expr | ast.AugAssign) -> tuple[int, int, int, int]:
     """The line and column where a piece of code begins, and where it ends."""
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _axes(indices: Sequence[ast.expr]) -> str:
+    """`[:,None,0]` for indices that are whole slices, None or numbers, and give a view; empty for others."""
+    texts = [ast.unparse(each) for each in indices]
+    return f"[{','.join(texts)}]" if all(each in (":", "None") or each.isdigit() for each in texts) else ""

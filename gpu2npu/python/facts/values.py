@@ -87,7 +87,7 @@ class Called(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class Arithmetic(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Arithmetic or a comparison of two values: the name of the operator in `ast` ("Mult", "GtE"), its operands or 0,
-    and where it begins and ends. Of `+=` and the like the left operand is what is changed."""
+    "[:,None]" of a view, and where it begins and ends. Of `+=` and the like the left operand is what is changed."""
 
     node: int
     operator: str
