@@ -29,7 +29,12 @@ from gpu2npu.support.documented import DOCUMENTED
 from gpu2npu.support.documented import documented as known_of
 
 VERSION = "2.7.1"
-_HEAD = ("import torch", "import torch.distributed.fsdp", "tensor = torch.ones(2)", "module = torch.nn.Linear(1, 1)")
+_HEAD = (
+    "import torch",
+    "import torch.distributed.fsdp",
+    "tensor = torch.ones(2).npu()",
+    "module = torch.nn.Linear(1, 1)",
+)
 
 
 SOURCE = "https://github.com/Ascend/pytorch/tree/master/docs/en/native_apis/pytorch_2-7-1"

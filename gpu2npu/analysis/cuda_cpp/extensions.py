@@ -51,10 +51,10 @@ class Extension(Struct, frozen=True):
         return source in exact or (below and posixpath.basename(source) in bare)
 
 
-def extensions(project: Project) -> list[Extension]:
-    """The extensions whose name is plain text, from the Python files of a project."""
+def extensions(project: Project, start: str = "") -> list[Extension]:
+    """The extensions whose name is plain text, from the Python files of a project whose names begin with `start`."""
     found: list[Extension] = []
-    for path in sorted(project.files):
+    for path in sorted(each for each in project.files if posixpath.basename(each).startswith(start)):
         names = project.names(path) if _WORDS.search(project.read(path)) is not None else None
         if names is not None:
             calls = ((node, scope) for node, scope in names.file.uses if isinstance(node, ast.Call))
@@ -68,8 +68,8 @@ def built_modules(project: Project, others: Mapping[str, bytes]) -> dict[str, tu
     A `setup.py` shows its sources; a folder that .gitmodules or requirements (`others`) name may be empty here; other
     packages show it by their names."""
     found: dict[str, tuple[FindingKind, str]] = {}
-    for each in extensions(project):
-        if each.cuda and posixpath.basename(each.path).startswith("setup"):
+    for each in extensions(project, "setup"):
+        if each.cuda:
             message = f"{each.path} builds it from CUDA sources: it needs a counterpart in Ascend C."
             names = [each.name, *([each.name.partition(".")[0]] if "/" in each.path else ())]
             found.update(dict.fromkeys(names, (FindingKind.UNSUPPORTED, message)))
