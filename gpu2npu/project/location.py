@@ -98,4 +98,7 @@ def _check_destination(destination: Path, source: Path, force: bool) -> None:
     if destination.is_symlink() or not destination.is_dir():
         raise UsageError(f"The output '{destination}' exists and is not a folder; move it away or choose another.")
     if not force:
-        raise UsageError(f"The output '{destination}' exists; give --force to replace it, or choose another folder.")
+        raise UsageError(
+            f"The output '{destination}' exists; give --force to replace it with all that was changed in it, or choose "
+            f"another folder."
+        )

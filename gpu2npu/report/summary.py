@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpu2npu.language import message
 from gpu2npu.records import FindingKind, Outcome
@@ -16,7 +17,7 @@ _FINDING_LABELS = {
     FindingKind.UNSUPPORTED: message("  unsupported on the NPU"),
     FindingKind.FALLBACK: message("  slow, run on the CPU"),
     FindingKind.UNKNOWN: message("  not known to be supported"),
-    FindingKind.REVIEW: message("  may mean CUDA, left unchanged"),
+    FindingKind.REVIEW: message("  to be looked at by a person"),
 }
 _LARGEST = 3  # causes that the summary names
 _ENTRIES = ("train.py", "main.py", "run.py")  # what a script that trains is mostly called
@@ -61,6 +62,9 @@ def next_steps(outcome: Outcome, source: str, destination: str) -> Iterator[str]
     """The two files to open first, and the command to run next, for what was written to `destination`."""
     if any(file.findings for file in outcome.files):
         yield f"Open first: {FINDING_GROUPS} (what is left to do, each cause once) and {CHANGE_LIST}, in {destination}"
+    if Path(source).is_file():
+        yield f"Next: cd {destination} && gpu2npu run {Path(source).name}"
+        return
     script = next((entry for entry in _ENTRIES if any(file.path == entry for file in outcome.files)), "SCRIPT.py")
     yield f"Next: gpu2npu verify -i {source} --migrated {destination} -- {script}"
 

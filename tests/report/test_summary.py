@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from gpu2npu.records import (
     Advice,
     AdviceKind,
@@ -58,3 +60,9 @@ def test_problems_are_sorted_and_say_which_are_failures() -> None:
     ]
     assert not OUTCOME.complete
     assert Outcome("p", (MigratedFile("a.py"),), notes=OUTCOME.notes[:1]).complete
+
+
+def test_one_file_is_run_next(tmp_path: Path) -> None:
+    (tmp_path / "tiny.py").touch()
+    (line,) = next_steps(Outcome("tiny.py", ()), str(tmp_path / "tiny.py"), "out/tiny_msft")
+    assert line == "Next: cd out/tiny_msft && gpu2npu run tiny.py"
