@@ -153,8 +153,6 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         content = None if result.content is None else file.encode(result.content.decode())
         return Migration(replace(result, content=content), edited)
     marks = _marks(text, path, kind, knowledge)
-    if len(text) > LARGEST and marks:
-        return Migration(MigratedFile(path, failure=_TOO_LARGE))
     if kind in _WITH_PYTHON and _EXPRESSION.search(text) is not None and len(text) <= LARGEST:
         marks += _python_marks(text, kind, rulebook, context)
     marks = [_compared(mark, text) for mark in marks] if "matrix." in text else marks

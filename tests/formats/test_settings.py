@@ -100,7 +100,7 @@ def test_a_large_file_is_searched_only(migrate, monkeypatch: pytest.MonkeyPatch)
     assert migrate(data, "data.json").content is not None
     monkeypatch.setattr(dispatch, "LARGEST", len(data) - 1)
     result = migrate(data, "data.json")
-    assert result.content is None and "too large" in (result.failure or "")
+    assert result.content is None and "too large" in result.findings[0].message
 
 
 def test_a_long_list_takes_steps_in_proportion_to_its_length(migrate, steps) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+import sys
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -73,13 +74,14 @@ def built_modules(project: Project, others: Mapping[str, bytes]) -> dict[str, tu
             message = f"{each.path} builds it from CUDA sources: it needs a counterpart in Ascend C."
             names = [each.name, *([each.name.partition(".")[0]] if "/" in each.path else ())]
             found.update(dict.fromkeys(names, (FindingKind.UNSUPPORTED, message)))
+    known = {*sys.stdlib_module_names, *(path.partition("/")[0].removesuffix(".py") for path in project.files)}
     for path, source in others.items():
         for line in _INSTALLED.finditer(source.decode("utf-8", "replace")):
             what = line["what"].removeprefix("file:")
             name = re.sub(r"(\.git)?(@[^/]*)?(#.*)?$", "", what.rstrip("/")).rpartition("/")[2]
             folder = posixpath.normpath(posixpath.join(posixpath.dirname(path), what))
             is_folder = "/" in what and "://" not in what
-            if is_folder and any(each.startswith(f"{folder}/") for each in project.files):
+            if _module(name) in known or (is_folder and any(each.startswith(f"{folder}/") for each in project.files)):
                 continue
             if is_folder:
                 message = (

@@ -8,6 +8,7 @@ writes there.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -43,7 +44,10 @@ def show_ascend_files() -> list[Path]:
     possible = [place for place in missing if place.parent.is_dir()]
     if possible and sys.platform.startswith("linux") and _permitted(possible):
         _mount_ascend(possible)
-    return [place for place in (*missing, Path.home() / "Ascend") if not place.exists()]
+    with contextlib.suppress(OSError, RuntimeError):  # a home folder of somebody else, or of nobody
+        missing.append(Path.home() / "Ascend")
+        return [place for place in missing if not place.exists()]
+    return [place for place in EXPECTED if not place.exists()]
 
 
 def _permitted(places: Sequence[Path]) -> bool:

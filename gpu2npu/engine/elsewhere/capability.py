@@ -10,6 +10,8 @@ from gpu2npu.engine.elsewhere.kernels import is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.facts.values import SUBSCRIPT
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name
@@ -42,10 +44,19 @@ def compared_answer(comparison: ast.Compare, names: Names) -> str | None:
     it is not known."""
     values = values_of(names.project)
     left, *_ = values.operands(names, comparison) or [0]
+    if any(isinstance(each, (ast.NamedExpr, ast.UnaryOp)) for each in walk(comparison.left)):
+        return None
     with values.near(names.path):
-        sources = values.origins(left) if left else ()
+        sources = values.origins(left) if left and not _is_computed(left, values) else ()
     ends = {each.text for each in sources if each.kind not in _CONSTANTS}
     return ends.pop() if len(ends) == 1 else None
+
+
+def _is_computed(place: int, values: Values) -> bool:
+    """Return whether arithmetic makes a value, or a part of it, of others."""
+    states = values.closed(("computed", place), (place, ()), values.before)
+    operations = (values.at(at).operations.get(at) for at, _ in states)
+    return any(each is not None and each.operator != SUBSCRIPT and each.operator[0] != "[" for each in operations)
 
 
 class _Answers:

@@ -30,9 +30,8 @@ _KEYS = {
 }
 # A class for GPUs, and what such words become in the name of its counterpart: `CudaDevice`, `GPU_Worker`.
 _CLASS_WORD = re.compile(r"CUDA|Cuda|GPU|Gpu")
-_TORCH_CUDA = "torch.cuda."
+_AVAILABLE = "torch.cuda.is_available()"
 _CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILINE)
-_BASES = 3  # classes above one that are looked at
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 
@@ -50,34 +49,30 @@ def counterparts(names: Names, kinds: ByKind) -> Iterator[Bounds]:
             yield file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1]
     for node in kinds.get(ast.BoolOp, ()):  # (is_npu_available() and n > 1) or (torch.cuda.is_available() and n > 1)
         if isinstance(node.op, ast.Or) and any(map(_holds_on_npu, node.values)):
-            yield from (file.bounds(each) for each in node.values if file.code(each).startswith(_TORCH_CUDA))
+            yield from (file.bounds(each) for each in node.values if file.code(each).startswith(_AVAILABLE))
 
 
 def classes_for_gpus(names: Names) -> Iterator[Bounds]:
-    """The classes of a file that are for GPUs, where the project has one for NPUs with the same base, and those that
-    are derived from such a class."""
+    """The classes of a file that are for GPUs, where the project has one for NPUs with the same base of its own."""
     if _CLASSES.search(names.file.text) is not None:
         for cls in names.file.unordered().get(ast.ClassDef, ()):
             if _is_for_gpus(cls, names):
                 yield names.file.bounds(cls)
 
 
-def _is_for_gpus(cls: ast.ClassDef, names: Names, depth: int = _BASES) -> bool:
-    project = names.project
+def _is_for_gpus(cls: ast.ClassDef, names: Names) -> bool:
+    project, scope = names.project, names.file.scope_of(cls)
     other = _CLASS_WORD.sub(lambda word: "NPU" if word[0].isupper() else "Npu", cls.name)
-    bases = {last_name(base) for base in cls.bases} - {"object", None}
-    if other != cls.name and bases:
-        project.consult(names.path, EVERY_FILE)
-        for found in (project.names(path, names.path) for path in sorted(project.spelling(f"class {other}("))):
-            beside = found.file.unordered().get(ast.ClassDef, ()) if found is not None else ()
-            if any(each.name == other and bases & {last_name(base) for base in each.bases} for each in beside):
+    bases = {found.bound.node for base in cls.bases if (found := names.definition(base, scope)) is not None}
+    if other == cls.name or not bases:
+        return False
+    project.consult(names.path, EVERY_FILE)
+    for beside in (project.names(path, names.path) for path in sorted(project.spelling(f"class {other}("))):
+        for each in beside.file.unordered().get(ast.ClassDef, ()) if beside is not None else ():
+            above = [beside.definition(base, beside.file.scope_of(each)) for base in each.bases] if beside else ()
+            if each.name == other and any(one is not None and one.bound.node in bases for one in above):
                 return True
-    above = [names.definition(base, names.file.scope_of(cls)) for base in cls.bases] if depth else ()
-    return any(
-        found is not None and isinstance(node := found.bound.node, ast.ClassDef)
-        and _is_for_gpus(node, found.names, depth - 1)
-        for found in above
-    )  # fmt: skip
+    return False
 
 
 def _is_chosen(node: ast.If, kinds: ByKind, file: PythonFile) -> bool:

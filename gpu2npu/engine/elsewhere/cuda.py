@@ -17,7 +17,6 @@ from gpu2npu.engine.elsewhere.counterparts import tests_own_function
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
 from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
-from gpu2npu.engine.elsewhere.values import distinguished
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -104,9 +103,8 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             bodies += [body for guard in guards for body in _body(file, guard)]
         else:
             woken += [(file.bounds(guard.test), value) for guard in guards]
-    apart = dict(distinguished(names, kinds))
     tested = (node for node in kinds.get(ast.If, ()) if tests_own_function(node, names))
-    apart.update((file.bounds(node.test), _body(file, node)) for node in tested)
+    apart = {file.bounds(node.test): _body(file, node) for node in tested}
     bodies += [each for under in apart.values() for each in under]
     conditions = tuple(sorted({*found, *apart}))
     return CudaBranches(conditions, tuple(sorted(woken)), tuple(bodies), tuple(moves), apart)

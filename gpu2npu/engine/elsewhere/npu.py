@@ -18,7 +18,7 @@ _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
 # Words in the names of files for other devices, and those in their place in the names of files for NPUs.
-_DEVICES = ("cuda", "gpu", "cpu", "hpu", "mps", "rocm", "tpu", "xpu")
+_DEVICES = ("cuda", "gpu", "hpu", "mps", "rocm", "tpu", "xpu")
 _COUNTERPARTS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.

@@ -6,9 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.live_names import live_bindings
-from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
@@ -56,24 +54,6 @@ def compared_with_cuda(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
             if guarded is not None:
                 yield file.bounds(each.node)
                 yield from guarded
-
-
-def distinguished(names: Names, kinds: ByKind) -> Iterator[tuple[Bounds, list[Bounds]]]:
-    """The comparisons with "cuda" or "nccl" of values that the project's own code gives "npu" or "hccl" as well,
-    wherever: each with the code that then runs."""
-    file, found = names.file, [node for node in kinds.get(ast.Compare, ()) if type(node.ops[0]) in _HOLDS]
-    if not found or not names.project.spelling('"npu"', "'npu'"):
-        return
-    values = values_of(names.project)
-    for node in found:
-        sides = [each for each in (node.left, *node.comparators) if string_value(each) in _REPLACED]
-        at = values.place_of(names, sides[0].lineno, sides[0].col_offset) if len(sides) == 1 else None
-        compared = [use for use in values.uses(at, names.path) if use.kind == "compared"] if at is not None else ()
-        origins = [each for use in compared for each in values.sources(use.place, names.path) if each.kind == "text"]
-        if any(values.text(each.place) == _REPLACED[string_value(sides[0])] for each in origins):
-            guarded = _guarded(node, _HOLDS[type(node.ops[0])], file, kinds)
-            if guarded is not None:
-                yield file.bounds(node), guarded
 
 
 def _read(node: ast.Compare, file: PythonFile) -> Iterator[_Comparison]:

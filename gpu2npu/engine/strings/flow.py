@@ -12,8 +12,6 @@ from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
 from gpu2npu.python.flow.values import ValueOrigin, Values, ValueUse, Way
-from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
 
 # Calls that look at a value and do nothing that depends on its being a device.
@@ -125,24 +123,11 @@ class _Judge:
         if verdict == NO:
             return NO  # the code knows the NPU
         verdicts = {verdict, *(self.of_origin(origin) for origin in origins)}
-        if not texts and self._is_beside_question():
-            return YES
         if YES not in verdicts:
             for at in dict.fromkeys([other, *(each.place for each in origins if each.kind in ("unknown", "text"))]):
                 uses = [use for use in self.values.uses(at, self.asker) if use.kind == "argument"]
                 verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
-
-    def _is_beside_question(self) -> bool:
-        """`torch.cuda.is_available() and settings["kind"] == "cuda"`"""
-        compared = self.place.parent(self.place.node)
-        above = self.place.parent(compared) if compared is not None else None
-        question = f"torch.{string_value(self.place.node)}.is_available"
-        parts = walk(*above.values) if isinstance(above, ast.BoolOp) else ()
-        names = self.place.names
-        return any(
-            isinstance(each, ast.Attribute) and names.qualified(each, self.place.scope) == question for each in parts
-        )
 
     def of_origin(self, origin: ValueOrigin) -> str | None:
         if origin.kind not in ("outside", "unknown"):

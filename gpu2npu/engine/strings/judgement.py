@@ -142,10 +142,7 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     if key is None:  # {**other}
         return UNSURE
     if key is child:
-        above = place.parent(parent)  # {"norm": {"cuda": a, "npu": b}, "rope": {"cuda": c}}
-        tables = above.values if isinstance(above, ast.Dict) else [parent]
-        keys = place.siblings.inside(parent).union(*(place.siblings.inside(each) & {_NPU} for each in tables))
-        verdict = beside(keys, place, role) or UNSURE
+        verdict = beside(place.siblings.inside(parent), place, role) or UNSURE
         is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
         if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
             return LEFT

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu2npu.engine.strings.places import StringPlace
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
-from gpu2npu.python.flow.values import Values
+from gpu2npu.python.flow.values import ValueOrigin, Values
 from gpu2npu.python.tree.syntax import string_value
 
 
@@ -61,7 +61,7 @@ def _tables(place: StringPlace, values: Values) -> list[int]:
     found: dict[int, None] = {}
     for base, is_display in _lookups(place, values):
         origins = [] if is_display else values.sources(base, place.names.path)
-        if any(each.kind != "container" for each in origins):
+        if not all(_is_display(each, values) for each in origins):
             return []
         found.update(dict.fromkeys([base] if is_display else [each.place for each in origins]))
     return list(found)
@@ -84,8 +84,13 @@ def _is_read_elsewhere(table: int, place: StringPlace, values: Values) -> bool:
     if any(_is_written(each, values) for each, _ in values.reach(table)):
         return True
     readers = [each for each, loads in file.loads.items() if field in loads] if file is not None else []
-    others = set(readers).difference(_holders(table, values))
-    return any({one.kind for one in values.sources(each, place.names.path)} != {"container"} for each in others)
+    sources = [values.sources(each, place.names.path) for each in readers]
+    return any(not each or not all(_is_display(one, values) for one in each) for each in sources)
+
+
+def _is_display(one: ValueOrigin, values: Values) -> bool:
+    """Return whether a value is a dict as it is written out, and not a copy of one, which has its keys."""
+    return one.kind == "container" and one.place not in values.at(one.place).calls
 
 
 def _is_written(place: int, values: Values) -> bool:

@@ -13,10 +13,11 @@ FILES = {
     "modules/plain/plain.py": "x = 1\n",
     "setup.py": SETUP.format("CUDAExtension('own._C', ['b.cu'])"),
     "own/__init__.py": "",
-    "a.py": "import splat\nimport near_points\nimport warp_fast\nimport plain\nimport own\n",
+    "a.py": "import splat\nimport near_points\nimport warp_fast\nimport plain\nimport own\nimport json\n",
 }
 OTHERS = {
-    ".gitmodules": '[submodule "m/near-points"]\n\tpath = m/near-points\n\turl = https://example.org/near-points.git\n',
+    ".gitmodules": '[submodule "m/near-points"]\n\tpath = m/near-points\n\turl = https://example.org/near-points.git\n'
+    "\tpath = third_party/json\n",
     "environment.yml": "dependencies:\n  - pip:\n    - modules/splat\n    - git+https://example.org/warp-fast-cuda.git@v1\n",
     "requirements.txt": "torch==2.1\n-e modules/plain\n--index-url https://example.org/x-cuda\n",
 }

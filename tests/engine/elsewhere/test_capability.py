@@ -72,3 +72,16 @@ def test_a_condition_stays_where_only_a_gpu_can_answer(project, code, stays, que
 )
 def test_a_condition_stays_where_only_a_gpu_has_a_property(migrate, property_of_gpu, stays):
     assert ("x.is_cuda" in migrate(f"import torch\nn = {property_of_gpu} if x.is_cuda else 1\n")) is stays
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["(cap := torch.cuda.get_device_capability())[0] >= 8", "-major >= 8", "sm() >= 8", "major >= 8"],
+)
+def test_a_comparison_is_replaced_where_it_is_of_the_capability_itself(migrate, test):
+    text = (
+        "import torch\nmajor, _ = torch.cuda.get_device_capability()\n"
+        "def sm():\n    return torch.cuda.get_device_capability()[0] + 1\n"
+        f"if {test}: kind = torch.bfloat16\nelse: kind = torch.float16\n"
+    )
+    assert ("is_bf16_supported" in migrate(text)) is (test == "major >= 8")

@@ -189,9 +189,3 @@ def test_a_function_of_cudas_stays_beside_the_npus_that_other_files_take(project
     assert project(both)["has.py"].content is None
     assert b"torch.npu.is_available" in project({"has.py": has.format("")})["has.py"].content
     assert project({"has.py": has.format(npu)})["has.py"].content.count(b"torch.npu.is_available") == 2
-
-
-def test_a_table_beside_one_with_an_entry_for_npus_has_none_for_them(migrate):
-    code = "import torch\nlayers = {'norm': {'cuda': 1, 'npu': 2}, 'rope': {'cuda': 3, 'xpu': 4}}\n"
-    assert migrate(code) == code
-    assert "'npu': 3" in migrate(code.replace("'npu': 2", "'mps': 2"))

@@ -346,6 +346,15 @@ TABLES = {
         "class A:\n    def __init__(self): self.t = {'cuda': f, 'cpu': g}\n    def run(self): self.t['cuda']()",
         "class A:\n    def __init__(self): self.t = {'npu': f, 'cpu': g}\n    def run(self): self.t['npu']()",
     ),
+    "look-ups of elements of a table": (
+        "T = {'a': {'cuda': f, 'cpu': g}}\nfor row in T.values(): row['cuda']()\nT.copy()['a']['cuda']",
+    )
+    * 2,
+    "look-ups in a copy": ("T = {'cuda': f, 'cpu': g}\ndict(T)['cuda']()",) * 2,
+    "a table beside one that has the NPU": (
+        "T = {'a': {'npu': f}, 'b': {'cuda': g, 'cpu': h}}\nT['b']['cuda']()",
+        "T = {'a': {'npu': f}, 'b': {'npu': g, 'cpu': h}}\nT['b']['npu']()",
+    ),
     "look-ups in another table": ("T = {'cuda': f, 'cpu': g}\nT = load()\nT['cuda']()",) * 2,
     "the device of every part": ("load(device_map={'': 'cuda'})", "load(device_map={'': 'npu'})"),
     "no device": ("labels = {'': 'cuda'}",) * 2,
