@@ -78,12 +78,14 @@ def _holders(table: int, values: Values) -> list[int]:
 
 
 def _is_read_elsewhere(table: int, place: StringPlace, values: Values) -> bool:
-    """Return whether a dict, or what it is in, is written to a file, or its key is read in this file of what is not
-    known to be another dict."""
+    """Return whether a dict, or what it is in, is written to a file, or its key is read of what is not known to be
+    another dict, in a file that has the dict."""
     file, field = values.file_of(place.names), _field(place)
     if any(_is_written(each, values) for each, _ in values.reach(table)):
         return True
-    readers = [each for each, loads in file.loads.items() if field in loads] if file is not None else []
+    files = {values.at(each).path: values.at(each) for each in _holders(table, values)}
+    files |= {file.path: file} if file is not None else {}
+    readers = [each for one in files.values() for each, loads in one.loads.items() if field in loads]
     sources = [values.sources(each, place.names.path) for each in readers]
     return any(not each or not all(_is_display(one, values) for one in each) for each in sources)
 

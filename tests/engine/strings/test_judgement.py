@@ -246,7 +246,10 @@ def test_what_is_doubtful_stays_and_is_reported(rulebook, text: str) -> None:
     assert [finding.kind.value for finding in result.findings] == ["review"]
 
 
-@pytest.mark.parametrize(("other", "is_edited"), [("", True), ("import json\njson.dump({'t': TABLE}, out)", False)])
+@pytest.mark.parametrize(
+    ("other", "is_edited"),
+    [("", True), ("import json\njson.dump({'t': TABLE}, out)", False), ("t = TABLE if c else d\nt['cuda']", False)],
+)
 def test_keys_of_another_file_go_with_those_that_read_them(project, other: str, is_edited: bool) -> None:
     reads = "from tables import TABLE\nTABLE['cuda'](), TABLE.get('cuda')\n" + other
     results = project({"tables.py": "TABLE = {'cuda': f, 'cpu': g}\n", "run.py": reads})
