@@ -14,7 +14,7 @@ from itertools import chain
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.skips import Skips, find_skips
-from gpu2npu.formats.required_packages import installed, requirement, requirement_marks
+from gpu2npu.formats.required_packages import installed, npu_findings, requirement, requirement_marks
 from gpu2npu.formats.shell_lexer import lex
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
@@ -98,9 +98,11 @@ class _Installs:
     def _required(self, call: ast.Call) -> Iterator[object]:
         for keyword in call.keywords:
             if keyword.arg in _REQUIRED:
-                for start, text in self._words(keyword.value):
-                    required = requirement(text, start)
-                    yield from requirement_marks(required, self.knowledge) if required is not None else ()
+                found = [one for start, text in self._words(keyword.value) if (one := requirement(text, start))]
+                for required in found:
+                    yield from requirement_marks(required, self.knowledge)
+                if keyword.arg == "install_requires":
+                    yield from npu_findings(found, self.knowledge)
 
     def _words(self, node: ast.expr, path: _Path = ()) -> Iterator[_Word]:
         """Yield the strings of an expression, each with its place; a command as a whole is one of them."""

@@ -15,7 +15,8 @@ from gpu2npu.formats.required_packages import (
     Required,
     is_for_others,
     missing_release,
-    npu_requirement,
+    npu_findings,
+    npu_requirements,
     requirement,
     requirement_marks,
 )
@@ -79,9 +80,8 @@ def conda_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark
     found = list(_required(_strings(dependencies)))
     for one in found:
         marks += requirement_marks(one, knowledge)
-    wanted = npu_requirement([*found, *(one for node in pip for one in _required(_strings(node)))], knowledge)
-    if wanted is not None and wanted[0] in found:
-        torch, new = wanted
+    wanted, new = npu_requirements([*found, *(one for node in pip for one in _required(_strings(node)))], knowledge)
+    for torch in (one for one in wanted if one in found):
         message = f"{ADDED} Add {new} to the packages under pip."
         marks.append(of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message))
     return marks + missing_release(found, knowledge)
@@ -109,9 +109,8 @@ def _listed(lists: Iterable[Node | None], text: str, knowledge: Knowledge, has_n
             marks += requirement_marks(one, knowledge)
         found = required if has_npu else []
         marks += missing_release(found, knowledge)
-        wanted = npu_requirement(found, knowledge)
-        if wanted is not None:
-            torch, new = wanted
+        wanted, new = npu_requirements(found, knowledge)
+        for torch in wanted:
             place = next(scalar for scalar in scalars if scalar.start <= torch.start <= scalar.end)
             marks.append(_new_item(text, place, new + torch.marker))
     return marks
@@ -139,24 +138,18 @@ def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
     marks: list[Mark] = []
     found = []
     for key, value in table.entries:
-        version = value if isinstance(value, Scalar) else entry(value, "version")
-        written = (version.value or "") if isinstance(version, Scalar) else ""
-        specifier = f"=={written}" if re.fullmatch(r"\d[\w.+]*", written) else written
-        one = Required(key.start, key.end, normalised(key.value or ""), specifier, "")
-        found.append(one)
-        marks += requirement_marks(one, knowledge)
+        for each in value.items if isinstance(value, Items) else (value,):
+            version, markers = (each if isinstance(each, Scalar) else entry(each, "version")), entry(each, "markers")
+            written = (version.value or "") if isinstance(version, Scalar) else ""
+            specifier = f"=={written}" if re.fullmatch(r"\d[\w.+]*", written) else written
+            marker = f"; {markers.value}" if isinstance(markers, Scalar) else ""
+            one = Required(key.start, key.end, normalised(key.value or ""), specifier, marker)
+            found.append(one)
+            marks += requirement_marks(one, knowledge)
     marks += missing_release(found, knowledge)
-    wanted = npu_requirement(found, knowledge)
-    if wanted is not None:
-        torch, new = wanted
-        end = text.find("\n", torch.end)
-        value = next(value for key, value in table.entries if key.start == torch.start)
-        if end < 0 or not isinstance(value, Scalar):
-            message = f"{ADDED} Add {new}."
-            return [
-                *marks,
-                of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message),
-            ]
-        line = f'torch-npu = "{new.partition("==")[2]}"' + ("\r\n" if text[end - 1 : end] == "\r" else "\n")
-        marks.append(Edit((end + 1, end + 1), line, TORCH_NPU, ADDED))
-    return marks
+    wanted, new = npu_requirements(found, knowledge)
+    end = text.find("\n", wanted[0].end) if wanted else -1
+    if end < 0 or not any(key.start == wanted[0].start and isinstance(value, Scalar) for key, value in table.entries):
+        return [*marks, *npu_findings(found, knowledge)]
+    line = f'torch-npu = "{new.partition("==")[2]}"' + ("\r\n" if text[end - 1 : end] == "\r" else "\n")
+    return [*marks, Edit((end + 1, end + 1), line, TORCH_NPU, ADDED)]

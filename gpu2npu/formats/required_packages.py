@@ -13,10 +13,14 @@ from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.marks import of_environment
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.in_code import COMPANION, CUDA_BUILD, TORCH_NPU
+from gpu2npu.support.cann import CPU_INDEX, pythons_of
 from gpu2npu.support.releases import RELEASES, known_version, release_of, wheel_version
 
 # No rule of a rule file: what matches is every torch, and what it becomes depends on the version asked for.
-ADDED = "PyTorch reaches the NPU through torch-npu, whose version belongs to that of torch."
+ADDED = (
+    "PyTorch reaches the NPU through torch-npu, whose version belongs to that of torch."
+    f" It takes PyTorch's build for the CPU: pip install --extra-index-url {CPU_INDEX}."
+)
 
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*"
@@ -32,6 +36,7 @@ _WHEEL = re.compile(r"(?:[^\s@]*/)?(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>\d[\w
 _REPOSITORY = re.compile(r"git\+\S*?(?:/(?P<name>[A-Za-z0-9][\w.-]*?)(?:\.git)?/?(?:@[^\s/]*)?(?=$|[\s#?;]))")
 _CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<|\^|~)\s*(?P<version>[^\s,;()|]+)")
 _TORCH = frozenset({"torch", "pytorch"})
+_OF_PYTHON = re.compile(r"python_version\s*(?P<operator>[=<>!~]=|<|>)\s*['\"](?P<version>[\d.*]+)['\"]")
 # Markers of machines that have no NPU: `; sys_platform == "darwin"`.
 _ELSEWHERE = re.compile(
     r"(?!.*\sor\s).*[;(\s](sys_platform|platform_system|os_name)\s*"
@@ -75,8 +80,8 @@ def requirement(text: str, start: int = 0) -> Required | None:
         return Required(at, at + file.end(), normalised(file["name"]), f"=={version}" if version else "", "")
     match = _REQUIREMENT.match(stripped)
     if match is None:
-        url = re.match(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*\S", stripped)
-        return Required(at, at + url.end("name"), normalised(url["name"]), "", "") if url is not None else None
+        url = re.match(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*[^\s;]+(?P<marker>\s*;.*)?", stripped)
+        return Required(at, at + url.end("name"), normalised(url["name"]), "", url["marker"] or "") if url else None
     specifier = match["specifier"].strip().rstrip(",")
     name, marker = normalised(match["name"]), (match["marker"] or "").rstrip()
     return Required(at, at + match.end("name"), name, specifier, marker, match["extras"] or "")
@@ -89,6 +94,10 @@ def requirement_marks(required: Required, knowledge: Knowledge) -> list[Mark]:
         report = rule.then.report
         kind, message = (report.kind, report.message) if report else (FindingKind.REVIEW, rule.why)
         return [of_environment((required.start, required.end), rule.id, kind, required.name, message)]
+    if required.name in _TORCH and knowledge.uses_device and not _has_wheel(required, knowledge):
+        wheel, pythons = _torch_npu(knowledge), ", ".join(pythons_of(_torch_npu(knowledge)))
+        message = f"PyPI has no wheel of torch-npu {wheel} for the Python of this line, but for {pythons}."
+        return [of_environment((required.start, required.end), TORCH_NPU, FindingKind.REVIEW, required.name, message)]
     if required.name in _TORCH and not allows(required.specifier, torch_of(knowledge.version)):
         wanted = torch_of(knowledge.version)
         written = f"{required.name}{required.specifier}"
@@ -117,16 +126,44 @@ def is_for_others(name: str) -> bool:
     return _OTHERS.fullmatch(name) is not None
 
 
-def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Required, str] | None:
-    """The requirement of torch after which one of torch-npu is to stand, and that one's text without a marker; None
-    where none is wanted."""
+def npu_requirements(found: Iterable[Required], knowledge: Knowledge) -> tuple[list[Required], str]:
+    """The requirements of torch each of which one of torch-npu is to follow with the same marker, and the text of that
+    one without a marker. There are none where the project needs none, or has one already."""
     requirements = list(found)
-    torch = next((one for one in requirements if one.name in _TORCH and not _ELSEWHERE.fullmatch(one.marker)), None)
-    if torch is None or not knowledge.uses_device or any(one.name == "torch-npu" for one in requirements):
-        return None
-    if not _is_on_pypi(knowledge.version) or not allows(torch.specifier, torch_of(knowledge.version)):
-        return None
-    return torch, f"torch-npu=={wheel_version(known_version(knowledge.version) or knowledge.version)}"
+    text = f"torch-npu=={_torch_npu(knowledge)}"
+    if not knowledge.uses_device or not _is_on_pypi(knowledge.version):
+        return [], text
+    if any(one.name == "torch-npu" for one in requirements):
+        return [], text
+    torch = torch_of(knowledge.version)
+    by_marker: dict[str, Required] = {}
+    for one in requirements:
+        fits = one.name in _TORCH and allows(one.specifier, torch) and _has_wheel(one, knowledge)
+        if fits and not _ELSEWHERE.fullmatch(one.marker):
+            by_marker.setdefault("".join(one.marker.split()), one)
+    return [by_marker[""]] if "" in by_marker else list(by_marker.values()), text
+
+
+def npu_findings(found: Iterable[Required], knowledge: Knowledge) -> Iterator[Found]:
+    """Yield the findings that torch-npu is to be required beside torch, for places that are not edited."""
+    wanted, text = npu_requirements(found, knowledge)
+    for torch in wanted:
+        message = f"{ADDED} Require {text}{torch.marker} too."
+        yield of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message)
+
+
+def _torch_npu(knowledge: Knowledge) -> str:
+    return wheel_version(known_version(knowledge.version) or knowledge.version)
+
+
+def _has_wheel(required: Required, knowledge: Knowledge) -> bool:
+    """Return whether torch-npu has a wheel for a Python that a requirement's marker allows; true for a marker that this
+    does not read, and where PyPI has no torch-npu at all."""
+    clauses = list(_OF_PYTHON.finditer(required.marker))
+    pythons = pythons_of(_torch_npu(knowledge))
+    if not clauses or not pythons or re.search(r"\b(?:or|not)\b", required.marker):
+        return True
+    return any(all(_allows(each["operator"], each["version"], _numbers(one)) for each in clauses) for one in pythons)
 
 
 def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mark]:
@@ -222,9 +259,5 @@ def installed(program: str, arguments: Sequence[tuple[int, str]], knowledge: Kno
         if required is not None:
             found.append(required)
             yield from requirement_marks(required, knowledge)
-    wanted = npu_requirement(found, knowledge)
-    if wanted is not None:
-        torch, text = wanted
-        message = f"{ADDED} Install {text} too."
-        yield of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message)
+    yield from npu_findings(found, knowledge)
     yield from missing_release(found, knowledge)

@@ -11,16 +11,19 @@ from gpu2npu.formats.marks import of_environment
 from gpu2npu.formats.required_packages import (
     ADDED,
     missing_release,
-    npu_requirement,
+    npu_requirements,
     requirement,
     requirement_marks,
 )
 from gpu2npu.records import Edit, FindingKind
 from gpu2npu.rulebook.in_code import TORCH_NPU
+from gpu2npu.support.cann import CPU_INDEX
 
 # A line with those that continue it.
 _LINE = re.compile(r"(?:[^\\\n]|\\(?!\r?\n)|\\\r?\n)+")
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+# A comment, and no option: a setup.py often takes its requirements from this file.
+_INDEX = f"  # with PyTorch's build for the CPU: pip install --extra-index-url {CPU_INDEX}"
 
 
 def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -> list[Mark]:
@@ -39,14 +42,15 @@ def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -
     hashed = "--hash" in text
     marks += _hashed_edits(text, marks) if hashed else []
     marks += missing_release(found, knowledge)
-    wanted = npu_requirement(found, knowledge)
-    if wanted is None or not installs:
-        return marks
-    torch, new = wanted
-    if hashed:
-        message = f"{ADDED} Add {new} with its hash: pip checks hashes for this file."
-        return [*marks, of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message)]
-    return [*marks, _new_line(text, torch.start, new + torch.marker)]
+    wanted, new = npu_requirements(found if installs else (), knowledge)
+    for torch in wanted:
+        if hashed:
+            message = f"{ADDED} Add {new} with its hash: pip checks hashes for this file."
+            place = (torch.start, torch.end)
+            marks.append(of_environment(place, TORCH_NPU, FindingKind.REVIEW, torch.name, message))
+            continue
+        marks.append(_new_line(text, torch.start, new + torch.marker + ("" if CPU_INDEX in text else _INDEX)))
+    return marks
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

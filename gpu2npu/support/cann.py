@@ -76,6 +76,7 @@ def chip_problem(version: str, chip: str) -> str:
 
 # CANN's own releases, and what its packages and images add to them: "8.3.RC1", "8.3.RC1.beta1", "9.0.0-beta.1".
 _CANN = re.compile(r"(\d+)\.(\d+)\.?(RC)?(\d+)((?:\.\d+)*)(?:[.-]?(alpha|beta)\.?(\d+))?", re.IGNORECASE)
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # of PyTorch's builds for the CPU
 _NEAREST = 4  # releases that a sentence about an unknown one names
 
 
@@ -104,10 +105,9 @@ class Pairing(Struct, frozen=True):
         if not self.pythons:
             return ""
         numpy = ' "numpy<2"' if version_key(self.torch) < (2, 3) else ""
-        index = "https://download.pytorch.org/whl/cpu"
         return (
             f"pip install torch=={self.torch} torch-npu=={self.torch_npu}{numpy} pyyaml setuptools"
-            f" --extra-index-url {index}"
+            f" --extra-index-url {CPU_INDEX}"
         )
 
 

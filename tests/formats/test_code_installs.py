@@ -42,6 +42,8 @@ IMPORTS = "import os, subprocess, sys\nimport pip\n"
         ("os.system('pip install torch==1.13.0')", ["torch==1.13.0"]),
         ("from setuptools import setup\nneeds = ['apex>=0.1']\nsetup(install_requires=needs)", ["apex"]),
         ("from setuptools import setup\nsetup(extras_require={'gpu': ['cupy-cuda12x']})", ["cupy-cuda12x"]),
+        ("from setuptools import setup\nsetup(install_requires=['numpy', 'torch>=2.0'])", ["torch"]),
+        ("from setuptools import setup\nsetup(install_requires=['torch', 'torch-npu==2.7.1'])", []),
         # said to people, or of another program
         ('print("pip install flash-attn")', []),
         ('raise ImportError("pip install flash-attn")', []),

@@ -1,7 +1,16 @@
 import pytest
 
 NPU = "torch-npu==2.1.0.post17"
+INDEX = "  # with PyTorch's build for the CPU: pip install --extra-index-url https://download.pytorch.org/whl/cpu"
 CASES = [
+    (
+        "pyproject.toml",
+        "[project]\ndependencies = [\n  \"torch>=1.13;python_version<'3.11'\",\n"
+        "  \"torch>=2.0;python_version>='3.11'\",\n]\n",
+        "[project]\ndependencies = [\n"
+        f"  \"torch>=1.13;python_version<'3.11'\",\n  \"{NPU};python_version<'3.11'\",\n"
+        f"  \"torch>=2.0;python_version>='3.11'\",\n  \"{NPU};python_version>='3.11'\",\n]\n",
+    ),
     (
         "pyproject.toml",
         '[project]\ndependencies = [\n    "torch>=2.0",  # it\n    "numpy",\n]\n',
@@ -54,13 +63,13 @@ CASES = [
     ("requirements-cpu.txt", "torch\n", "torch\n"),
     ("requirements/rocm.txt", "torch\n", "torch\n"),
     ("requirements/windows-gpu.txt", "torch\n", "torch\n"),
-    ("requirements-cpu-and-gpu.txt", "torch\n", f"torch\n{NPU}\n"),
-    ("requirements/cuda.txt", "torch\n", f"torch\n{NPU}\n"),
+    ("requirements-cpu-and-gpu.txt", "torch\n", f"torch\n{NPU}{INDEX}\n"),
+    ("requirements/cuda.txt", "torch\n", f"torch\n{NPU}{INDEX}\n"),
     ("requirements.txt", text := "torch; platform_machine == 'arm64' and (sys_platform == 'darwin')\n", text),
     (
         "requirements.txt",
         text := "torch; sys_platform == 'darwin' or python_version > '3.9'\n",
-        text + f"{NPU}; sys_platform == 'darwin' or python_version > '3.9'\n",
+        text + f"{NPU}; sys_platform == 'darwin' or python_version > '3.9'{INDEX}\n",
     ),
     ("pyproject.toml", '[build-system]\nrequires = ["torch"]\n', '[build-system]\nrequires = ["torch"]\n'),
     (
@@ -95,6 +104,8 @@ def test_torch_npu_beside_torch(migrated, path: str, before: str, after: str) ->
             '[project]\ndependencies = ["torch<2", "xformers"]\n',
             {"torch-npu-requirement", "package-xformers"},
         ),
+        ("Pipfile", '[packages]\ntorch = {version = "*", markers = "sys_platform == \'darwin\'"}\n', set()),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = [{version = "^1.13"}]\n', {"torch-npu-requirement"}),
         ("Pipfile", '[packages]\ncupy-cuda12x = "*"\n', {"package-cupy"}),
     ],
 )

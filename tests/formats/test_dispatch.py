@@ -3,6 +3,7 @@ import pytest
 from gpu2npu.engine import ProjectContext, scan_project
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.rulebook import Rulebook
+from gpu2npu.support.cann import CPU_INDEX
 
 
 def test_bytes_that_are_no_utf8_survive(migrate) -> None:
@@ -92,7 +93,7 @@ def test_a_project_imports_what_rules_want_imported(rulebook: Rulebook, source: 
     [
         ("c.json", '{"device": "cuda", "name": "é"}\r\n', '{"device": "npu", "name": "é"}\r\n'),
         ("c.yaml", "device: cuda\n", "device: npu\n"),
-        ("requirements.txt", "torch==2.1.0\n", "torch==2.1.0\ntorch-npu==2.1.0.post17\n"),
+        ("requirements.txt", text := f"torch==2.1.0\n# {CPU_INDEX}\n", text.replace("#", "torch-npu==2.1.0.post17\n#")),
     ],
 )
 def test_wide_encodings_survive(rulebook: Rulebook, encoding: str, path: str, before: str, after: str) -> None:

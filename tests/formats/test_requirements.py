@@ -4,13 +4,29 @@ from gpu2npu.engine import scan_project
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.records import Severity
 
+INDEX = "  # with PyTorch's build for the CPU: pip install --extra-index-url https://download.pytorch.org/whl/cpu"
 CASES = [
-    ("torch==2.1.0\nnumpy\n", "torch==2.1.0\ntorch-npu==2.1.0.post17\nnumpy\n"),
-    ("numpy\ntorch", "numpy\ntorch\ntorch-npu==2.1.0.post17"),
-    ("torch>=1.10 # any\r\nnumpy\r\n", "torch>=1.10 # any\r\ntorch-npu==2.1.0.post17\r\nnumpy\r\n"),
+    ("torch==2.1.0\nnumpy\n", f"torch==2.1.0\ntorch-npu==2.1.0.post17{INDEX}\nnumpy\n"),
+    ("numpy\ntorch", f"numpy\ntorch\ntorch-npu==2.1.0.post17{INDEX}"),
+    ("torch>=1.10 # any\r\nnumpy\r\n", f"torch>=1.10 # any\r\ntorch-npu==2.1.0.post17{INDEX}\r\nnumpy\r\n"),
     (
         "torch==2.1.0+cu118; os_name == 'posix'\n",
-        "torch==2.1.0; os_name == 'posix'\ntorch-npu==2.1.0.post17; os_name == 'posix'\n",
+        f"torch==2.1.0; os_name == 'posix'\ntorch-npu==2.1.0.post17; os_name == 'posix'{INDEX}\n",
+    ),
+    (
+        "--extra-index-url https://download.pytorch.org/whl/cpu\ntorch\n",
+        "--extra-index-url https://download.pytorch.org/whl/cpu\ntorch\ntorch-npu==2.1.0.post17\n",
+    ),
+    (  # each Python's own line of torch
+        "torch<2; python_version < '3.8'\ntorch>=1.13;python_version<'3.11'\ntorch>=2; python_version>='3.11'\n",
+        "torch<2; python_version < '3.8'\n"
+        f"torch>=1.13;python_version<'3.11'\ntorch-npu==2.1.0.post17;python_version<'3.11'{INDEX}\n"
+        f"torch>=2; python_version>='3.11'\ntorch-npu==2.1.0.post17; python_version>='3.11'{INDEX}\n",
+    ),
+    (
+        "torch @ https://a.b/torch.whl ; python_version == '3.9'\n",
+        "torch @ https://a.b/torch.whl ; python_version == '3.9'\n"
+        f"torch-npu==2.1.0.post17 ; python_version == '3.9'{INDEX}\n",
     ),
     (
         "-f https://download.pytorch.org/whl/cu118/torch_stable.html\n",
@@ -28,7 +44,7 @@ def test_files(migrated, before: str, after: str) -> None:
 
 
 def test_the_requested_version(migrated) -> None:
-    assert migrated("torch\n", "requirements/train.txt", "2.5.0") == "torch\ntorch-npu==2.5.1.post1\n"
+    assert migrated("torch\n", "requirements/train.txt", "2.5.0") == f"torch\ntorch-npu==2.5.1.post1{INDEX}\n"
     assert migrated("torch\n", "requirements-dev.in", "1.11.0") == "torch\n"
 
 
@@ -63,14 +79,24 @@ def test_hashes_of_an_edited_line(migrate) -> None:
     assert {finding.api for finding in result.findings} == {"--hash", "torch"}
 
 
+def test_a_python_without_a_wheel_is_reported(migrate) -> None:
+    result = migrate("torch>=2.0; python_version < '3.12'\ntorch>=2.6; python_version >= '3.12'\n", "requirements.txt")
+    (finding,) = result.findings
+    assert finding.span.start_line == 2 and "but for 3.8, 3.9, 3.10, 3.11." in finding.message
+
+
 def test_the_new_line_is_reported_at_the_line_it_follows(migrate) -> None:
     (change,) = migrate("numpy\ntorch\nx\n", "requirements.txt").changes
-    assert (change.span.start_line, change.operation.value, change.after) == (2, "INSERT", "torch-npu==2.1.0.post17")
+    assert (change.span.start_line, change.operation.value, change.after) == (
+        2,
+        "INSERT",
+        f"torch-npu==2.1.0.post17{INDEX}",
+    )
 
 
 def test_torch_npu_goes_with_the_line_of_torch_when_comments_skip_lines(migrated) -> None:
     below = "torch==2.1.0\nnumpy  # gpu2npu: skip\n"
-    assert migrated(below, "requirements.txt") == below.replace("numpy", "torch-npu==2.1.0.post17\nnumpy")
+    assert migrated(below, "requirements.txt") == below.replace("numpy", f"torch-npu==2.1.0.post17{INDEX}\nnumpy")
     own = "torch==2.1.0  # gpu2npu: skip\nnumpy\n"
     assert migrated(own, "requirements.txt") == own
 
