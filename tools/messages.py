@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.language import DOMAIN, LOCALE, PLACEHOLDER
+from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.webpage import MESSAGE
+from gpu2npu.support.verdicts import VerdictKind
 from gpu2npu.verify.comparing.diagnosis import FaultKind
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +68,11 @@ KINDS = (
     "draw",
     "mode",
     "checkpoint",
+)
+# The words of records that people are shown, and those of a cause with what it is about: "change torch<2".
+OF_RECORDS = (
+    *(each.value for words in (FaultKind, Severity, FindingKind, VerdictKind) for each in words),
+    *(f"{word} {{0}}" for word in (*(each.value for each in Severity), "unknown")),
 )
 # What click says to users of a command.
 OF_CLICK = (
@@ -306,7 +313,7 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
         collected = _messages_of_schema if path.name == "rule.schema.json" else messages_of_table
         for text in collected(json.loads(path.read_text(encoding="utf-8"))):
             found.setdefault(text, []).append((f"rules/{path.name}", 1))
-    for text in (*OF_CLICK, *KINDS, *(kind.value for kind in FaultKind)):
+    for text in (*OF_CLICK, *KINDS, *OF_RECORDS):
         found.setdefault(text, []).append(("tools/messages.py", 1))
     return found
 

@@ -26,7 +26,7 @@ def _migration(migrated: MigratedFile, at: Position) -> Iterator[str]:
             yield f"{becomes} ({change.rule})\n\n{shown(change.message)}"
     for finding in migrated.findings:
         if _covers(finding.span, at):
-            yield f"**{finding.severity.value}**: {shown(finding.message)} ({finding.rule})"
+            yield f"**{shown(finding.severity.value)}**: {shown(finding.message)} ({finding.rule})"
 
 
 def _verdict(names: Names | None, release: str, at: Position) -> Iterator[str]:

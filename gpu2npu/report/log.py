@@ -58,7 +58,7 @@ def _entries(outcome: Outcome) -> Iterator[_Entry]:
     changes = sum(len(file.changes) for file in outcome.files)
     findings = sum(len(file.findings) for file in outcome.files)
     sums = (counted(python, "Python file"), counted(changes, "change"), counted(findings, "finding"))
-    yield logging.INFO, shown(f"{', '.join(sums)} in {outcome.seconds:.2f} s")
+    yield logging.INFO, sentence("{} in {} s", ", ".join(map(shown, sums)), f"{outcome.seconds:.2f}")
 
 
 def _file_entries(file: MigratedFile) -> Iterator[_Entry]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpu2npu.language import message
+from gpu2npu.language import message, shown
 from gpu2npu.records import FindingKind, Outcome
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Part
@@ -74,7 +74,7 @@ def finding_lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
     for file in outcome.files:
         for finding in sorted(file.findings, key=lambda each: (each.span, each.rule)):
             cell = f"cell_{finding.span.cell}:" if finding.span.cell else ""
-            place = f"{file.path}:{cell}{finding.span.start_line}: {finding.severity.value} [{finding.rule}]"
+            place = f"{file.path}:{cell}{finding.span.start_line}: {shown(finding.severity.value)} [{finding.rule}]"
             yield one_line(f"{place} {finding.api}"), finding.message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu2npu.language import sentence, shown
 from gpu2npu.records import Span
 
 _LONGEST = 2_000
@@ -15,6 +16,11 @@ def file_and_cell(path: str, span: Span) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """A number and its noun: "1 file", "2 files"; `many` where the plural has more than an s."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def of_place(kind: str, name: str) -> str:
+    """What `gpu2npu verify` compared, in the language in use: "gradient of fc1"; a loss has no other name."""
+    return shown(kind) if kind == name else sentence("{} of {}", shown(kind), name)
 
 
 def one_line(text: str) -> str:

@@ -11,6 +11,7 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from gpu2npu.language import exactly, language, sentence, shown
+from gpu2npu.report.text import of_place
 
 # A message in a template or script: _("..."), and sentence("...") with its values.
 MESSAGE = re.compile(r'\b(?:_|sentence)\("([^"\\]+)"')
@@ -19,7 +20,8 @@ MESSAGE = re.compile(r'\b(?:_|sentence)\("([^"\\]+)"')
 def render(template: str, **values: Any) -> str:
     """The page that a template of `templates/` makes of the values, in the language in use."""
     environment = Environment(loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"_": _shown, "sentence": sentence, "hours": _hours, "words_of": _words_of}
+    environment.globals |= {"_": _shown, "sentence": sentence, "of_place": of_place, "hours": _hours}
+    environment.globals["words_of"] = _words_of
     return environment.get_template(template).render(lang="zh-CN" if language() == "zh" else "en", **values)
 
 

@@ -300,8 +300,9 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
     falling = [each for each in known if lacks[id(each)]]
     if 2 * sum(_weight(each) for each in falling) > sum(_weight(each) for each in known):
         operators = sorted(set().union(*(lacks[id(each)].falls_back for each in falling)))
-        verb = "is" if len(operators) == 1 else "are"
-        evidence = f"{_listed(operators)} {verb} not registered for the NPU ({table.evidence})"
+        evidence = f"{_listed(operators)} is not registered for the NPU ({table.evidence})"
+        if len(operators) > 1:
+            evidence = f"{_listed(operators)} are not registered for the NPU ({table.evidence})"
         others = [each for each in variants if not lacks[id(each)]]
         return ApiVerdict(api, VerdictKind.FALLBACK, evidence, _advice_for_fallback(others, table))
     good = [each for each in known if not lacks[id(each)]]

@@ -9,6 +9,7 @@ import click
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.engine import ProjectContext, scan_project
+from gpu2npu.language import shown
 from gpu2npu.project.config import CONFIG_NAME, read_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.explain import Explanation, explain_line
@@ -132,7 +133,7 @@ def _show(found: Explanation) -> None:
         click.secho(f"  + {change.after}", fg="green")
     for finding in found.findings:
         rule = click.style(finding.rule, fg="yellow", bold=True)
-        say(f"Reported by {rule} ({finding.kind.value}): {finding.message}")
+        say(f"Reported by {rule} ({shown(finding.kind.value)}): {finding.message}")
     by_reason: dict[str, list[str]] = {}
     for rule_, reason in found.others:
         by_reason.setdefault(reason, []).append(click.style(rule_.id, bold=True))

@@ -13,6 +13,7 @@ import click
 
 from gpu2npu.cli.language import say
 from gpu2npu.language import message, sentence, shown
+from gpu2npu.report.text import of_place
 from gpu2npu.report.verify_page import COMPUTED
 from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
@@ -106,8 +107,8 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
     module = explanation.module or "the training loop"
     rank = f" of rank {comparison.migrated.rank}" if comparison.migrated.world > 1 else ""
     say(f"Diverged at step {event.step + 1}{rank} in {module}: {explanation.cause.value}.")
-    kind = shown(event.kind)
-    differs = sentence("{} of {}: {}; {}.", kind[0].upper() + kind[1:], event.name, first.message, explanation.sentence)
+    what = of_place(event.kind, event.name)
+    differs = sentence("{}: {}; {}.", what[0].upper() + what[1:], first.message, explanation.sentence)
     largest = next((each.sentence for each in comparison.elements if each.event.key == event.key), "")
     most = f" {shown(f'The element that differs most: {largest}.')}" if largest else ""
     say(differs + most)
@@ -168,8 +169,8 @@ def _show_same(comparison: Comparison) -> None:
     say(f"The same: {comparison.steps} steps, {len(comparison.measured)} places compared.")
     if worst is not None:
         event = worst.original
-        values = (f"{worst.units:.2f}", event.kind, event.name, event.step + 1)
-        say(sentence("The largest difference is {} of what rounding explains: {} of {}, step {}.", *values))
+        values = (f"{worst.units:.2f}", of_place(event.kind, event.name), event.step + 1)
+        say(sentence("The largest difference is {} of what rounding explains: {}, step {}.", *values))
     _show_hf32(comparison)
     _show_releases(comparison)
     _show_compile(comparison)

@@ -52,8 +52,8 @@ def print_report(result: CheckResult, console: Console) -> None:
 
 def _cause(result: CheckResult, cause: Cause, file: CheckedFile, found: CheckedFinding) -> Iterator[Text]:
     head = Text.assemble(
-        (cause.severity.value, _STYLES[cause.severity]),
-        (f" [{cause.kind.value}, {', '.join(cause.rules)}]", "dim"),
+        (shown(cause.severity.value), _STYLES[cause.severity]),
+        (f" [{shown(cause.kind.value)}, {', '.join(cause.rules)}]", "dim"),
         (f" {one_line(shown_names(cause))}", "bold"),
     )
     yield head

@@ -54,7 +54,8 @@ def line_report(result: CheckResult) -> str:
 
 def _cause_lines(result: CheckResult, cause: Cause) -> Iterator[str]:
     advice = cause.message if len(cause.names) == 1 else cause.advice
-    yield one_line(f"{cause.severity.value}: {shown_names(cause)} [{cause.kind.value}, {', '.join(cause.rules)}]")
+    severity, kind = shown(cause.severity.value), shown(cause.kind.value)
+    yield one_line(f"{severity}: {shown_names(cause)} [{kind}, {', '.join(cause.rules)}]")
     yield one_line(f"  {shown(advice)}")
     where = ", ".join(f"{result.shown_root}{place}" for place in cause.first)
     more = ", ..." if cause.places > len(cause.first) else ""

@@ -30,7 +30,7 @@
   const finding = (found) => {
     const box = make("div", `finding ${found.kind}`);
     const head = make("p");
-    head.append(make("b", found.severity, found.severity), ` ${found.api} `, make("span", "soft", `${found.where} · ${found.rule}`));
+    head.append(make("b", found.severity, _(found.severity)), ` ${found.api} `, make("span", "soft", `${found.where} · ${found.rule}`));
     const code = make("pre");
     code.tabIndex = 0;
     found.code.forEach((line, index) => {

@@ -2,6 +2,7 @@
 (() => {
   const _ = (text, ...values) => (words[text] ?? text).replace(/\{(\d+)\}/g, (_whole, index) => values[index]);
   const data = JSON.parse(document.getElementById("data").textContent);
+  const named = (place) => (place.kind === place.name ? _(place.kind) : _("{0} of {1}", _(place.kind), place.name));
   const make = (name, text) => {
     const element = document.createElement(name);
     if (text !== undefined) element.textContent = text;
@@ -65,7 +66,7 @@
     return box;
   };
   const show = (place, cell) => {
-    const heading = _("{0} of {1}, step {2}: error {3} of the norm, tolerance {4}", _(place.kind), place.name, cell.step, cell.error, cell.tolerance);
+    const heading = _("{0}, step {1}: error {2} of the norm, tolerance {3}", named(place), cell.step, cell.error, cell.tolerance);
     chosen.replaceChildren(make("h3", heading));
     for (const side of ["original", "migrated"]) {
       const tensor = cell[side];
@@ -81,7 +82,7 @@
   const body = document.querySelector("#heat tbody");
   for (const place of data.places) {
     const row = make("tr");
-    row.append(make("th", `${_(place.kind)} ${place.name}`));
+    row.append(make("th", `${named(place)}`));
     const cells = new Map(place.steps.map((cell) => [cell.step, cell]));
     for (let step = 1; step <= data.steps; step += 1) {
       const box = make("td");
@@ -91,7 +92,7 @@
         button.type = "button";
         button.style.background = colour(cell.units);
         button.title = _("step {0}: {1}", step, cell.units);
-        button.setAttribute("aria-label", `${_(place.kind)} ${place.name}, ${_("step {0}: {1}", step, cell.units)}`);
+        button.setAttribute("aria-label", `${named(place)}, ${_("step {0}: {1}", step, cell.units)}`);
         button.addEventListener("click", () => {
           show(place, cell);
           button.scrollIntoView({ block: "nearest", inline: "nearest" }); // above what is shown
