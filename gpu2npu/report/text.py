@@ -19,7 +19,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def of_place(kind: str, name: str) -> str:
-    """What `gpu2npu verify` compared, in the language in use: "gradient of fc1"; a loss has no other name."""
+    """Name what `gpu2npu verify` compares, in the language in use: "gradient of fc1"; a loss has no other name."""
     return shown(kind) if kind == name else sentence("{} of {}", shown(kind), name)
 
 

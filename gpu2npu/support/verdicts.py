@@ -392,8 +392,7 @@ def _has_own_backward(nodes: Sequence[Reached], table: SupportTable, torch: Torc
 
 def _listed(operators: Sequence[str]) -> str:
     shown = list(dict.fromkeys(operators))
-    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
-    return ", ".join(shown[:_MOST_NAMED]) + more
+    return ", ".join(shown[:_MOST_NAMED]) + (f" and {len(shown) - _MOST_NAMED} more" if shown[_MOST_NAMED:] else "")
 
 
 def _with_note(found: ApiVerdict, known: facts.Fact) -> ApiVerdict:
