@@ -66,3 +66,15 @@ def test_an_operator_is_blamed_where_its_weights_do_not_explain_it(
     allowed = {each.key: 1e-3 / 4 for each in original.events if each.kind == "parameter"}
     found = explain(compare(original, steps(weight, output), Tolerance(allowed)))
     assert found is not None and found.cause is expected
+
+
+def test_an_optimizer_of_another_class_differs_by_what_it_does_alone() -> None:
+    def rated(name: str, seed: int) -> Recording:
+        rate, weight = RecordedEvent(0, "rate", f"{name}#0.0", value=0.1), event("parameter", "a.weight", values(seed))
+        return Recording("2.13.0", (rate, weight), (1.0,))
+
+    exact = Tolerance({})
+    assert not compare(rated("FusedAdam", 1), rated("NpuFusedAdamW", 1), exact).differences
+    explanation = explain(compare(rated("FusedAdam", 1), rated("AdamW", 2), exact))
+    assert explanation is not None and explanation.cause is FaultKind.OPTIMIZER
+    assert explanation.sentence == "the step is one of FusedAdam in the original and of AdamW in the copy"

@@ -104,7 +104,7 @@ def _structure(comparison: Comparison, first: Difference) -> Diagnosis:
     if event.kind == "checkpoint":
         return Diagnosis(FaultKind.CHECKPOINT, "one program alone saves it")
     if event.kind == "rate":
-        return Diagnosis(FaultKind.OPTIMIZER, other_optimizer(comparison, first))
+        return Diagnosis(FaultKind.OPTIMIZER, f"{event.name} is optimized by one program alone")
     if event.kind in ("parameter", "parameter gradient"):
         return Diagnosis(FaultKind.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
     if event.kind == "loss scale":
@@ -274,6 +274,9 @@ def _parameter(comparison: Comparison, first: Difference) -> Diagnosis:
         )
         explanation = _gradient_of(comparison, origin)
         return Diagnosis(FaultKind.GRADIENT, f"its gradient differs, {explanation.sentence}", explanation.module)
+    other = other_optimizer(comparison, first.event.step)
+    if other:
+        return Diagnosis(FaultKind.OPTIMIZER, other)
     sentence = "the gradient and the learning rate are the same, and the parameter after the step is not"
     return Diagnosis(FaultKind.OPTIMIZER, sentence, _module(first.event))
 
@@ -306,7 +309,8 @@ def _device(comparison: Comparison, first: Difference) -> Diagnosis:
 
 
 def _rate(comparison: Comparison, first: Difference) -> Diagnosis:
-    return Diagnosis(FaultKind.RATE, _values(first))
+    other = other_optimizer(comparison, first.event.step)
+    return Diagnosis(FaultKind.OPTIMIZER, other) if other else Diagnosis(FaultKind.RATE, _values(first))
 
 
 def _scale(comparison: Comparison, first: Difference) -> Diagnosis:

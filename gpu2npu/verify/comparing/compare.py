@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -84,7 +84,8 @@ class Comparison:
     """All that two recordings have in common and all in which they differ, in program order.
 
     `coarse` are the families of operators for which the tolerance includes HF32, `ranks` what was compared of every
-    rank where there are several, `elements` those that differ most in the tensors near the first divergence.
+    rank where there are several, `elements` those that differ most in the tensors near the first divergence,
+    `optimizers` the names of those that have another class in the migrated program, by the original's.
     """
 
     original: Recording
@@ -94,6 +95,7 @@ class Comparison:
     coarse: tuple[str, ...] = ()
     ranks: tuple[tuple[Recording, Recording], ...] = ()
     elements: tuple[Element, ...] = ()
+    optimizers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Difference | None:
@@ -124,6 +126,8 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
     """Compare every event of the steps that both recordings have."""
     measured: list[Measured] = []
     differences: list[Difference] = []
+    optimizers = _optimizers(original, migrated)
+    migrated = replace(migrated, events=tuple(_renamed(event, optimizers) for event in migrated.events))
     updated = _updated_otherwise(original, migrated, tolerance)
     for one, other in _aligned(original, migrated):
         if one is None or other is None:
@@ -139,7 +143,23 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
             differences.append(updated[one.key])
     if len(original.seconds) != len(migrated.seconds):
         differences.append(_other_length(original, migrated))
-    return Comparison(original, migrated, tuple(measured), tuple(differences), tolerance.coarse)
+    classes = {there: here for here, there in optimizers.items()}
+    return Comparison(original, migrated, tuple(measured), tuple(differences), tolerance.coarse, optimizers=classes)
+
+
+def _optimizers(original: Recording, migrated: Recording) -> dict[str, str]:
+    """The original's names of the optimizers that have another class in the migrated program, in the order of their
+    first steps: `FusedAdam#0` for `NpuFusedAdamW#0`."""
+    there, here = (
+        dict.fromkeys(event.name.partition(".")[0] for event in each.events if event.kind == "rate")
+        for each in (original, migrated)
+    )
+    return {name: one for one, name in zip(there, here, strict=False) if one != name}
+
+
+def _renamed(event: RecordedEvent, optimizers: Mapping[str, str]) -> RecordedEvent:
+    name, dot, rest = event.name.partition(".")
+    return replace(event, name=f"{optimizers[name]}{dot}{rest}") if name in optimizers else event
 
 
 def _is_parameter(event: RecordedEvent, step: int) -> bool:

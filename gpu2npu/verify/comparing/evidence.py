@@ -98,12 +98,11 @@ def is_evaluated(comparison: Comparison, event: RecordedEvent) -> bool:
     return inner and before is not None and (before.kind, before.name) == ("input", event.name)
 
 
-def other_optimizer(comparison: Comparison, first: Difference) -> str:
-    """Name both classes where an optimizer of another one makes the step."""
-    recording = comparison.migrated if first.original is not None else comparison.original
-    steps = (each.name for each in recording.events if each.kind == "rate" and each.step == first.event.step)
-    other, name = next(steps, ""), first.event.name
-    if not other or other.partition("#")[0] == name.partition("#")[0]:
-        return f"{name} is optimized by one program alone"
-    there, here = (name, other) if first.original is not None else (other, name)
+def other_optimizer(comparison: Comparison, step: int) -> str:
+    """Name both classes where an optimizer of another one makes a step; empty where it is of the same."""
+    rates = (each.name for each in comparison.original.events if each.kind == "rate" and each.step == step)
+    there = next(rates, "").partition(".")[0]
+    here = comparison.optimizers.get(there, there)
+    if here == there:
+        return ""
     return f"the step is one of {there.partition('#')[0]} in the original and of {here.partition('#')[0]} in the copy"
