@@ -213,7 +213,7 @@ class Outcome(Struct, frozen=True):
     """The outcome of one migration for a whole project. Every tuple is sorted by path.
 
     `copied` are the files that are not among `files`, copied as they are; `skipped` the folders left out by design.
-    `seconds` is wall-clock time.
+    `looked_into` is how many files were, of all kinds; `seconds` is wall-clock time.
     """
 
     name: str
@@ -223,6 +223,7 @@ class Outcome(Struct, frozen=True):
     notes: tuple[PathNote, ...] = ()
     native: tuple[NativePlace, ...] = ()
     seconds: float = 0.0
+    looked_into: int = 0
 
     @property
     def complete(self) -> bool:

@@ -121,6 +121,7 @@ def _migrate(session: Session, prepare: Prepare) -> tuple[Outcome, dict[str, byt
         skipped=session.tree.skipped,
         notes=tuple(sorted(session.notes)),
         native=native_places(native | session.wanted),
+        looked_into=session.looked_into,
     )
     return outcome, {**session.python, **others}, migrator.new_files
 

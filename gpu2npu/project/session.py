@@ -73,13 +73,17 @@ class Session:
         return {path: source for path, source in self.python.items() if path not in self.excluded}
 
     def others(self, concerns: Callable[[bytes, str], bool] = lambda source, path: True) -> dict[str, bytes]:
-        """The files of other kinds that are looked into, of those that a function of content and path is true of."""
+        """The files of other kinds that are looked into, of those that a function of content and path is true of.
+        `looked_into` is then the number of all files that are."""
         found: dict[str, bytes] = {}
+        self.looked_into = len(self.wanted)
         for path in self.tree.others:
             head = read_head(self.location.root / path) if needs_head(path) else b""
             kind = kind_of(path, head)
             if kind is not None and kind.value not in self.settings.skip_kinds:
-                found.update((path, source) for path, source in self.read([path]).items() if concerns(source, path))
+                read = self.read([path])
+                self.looked_into += len(read)
+                found.update((path, source) for path, source in read.items() if concerns(source, path))
         return found
 
     @cached_property

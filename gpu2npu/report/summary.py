@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpu2npu.language import message, shown
-from gpu2npu.records import FindingKind, Outcome
+from gpu2npu.records import AdviceKind, FindingKind, Outcome
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Part
 from gpu2npu.report.tables import CHANGE_LIST, FINDING_GROUPS
@@ -30,6 +30,12 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
     others = [file for file in outcome.files if not file.path.endswith(".py")]
     unchanged = sum(file.content is None and file.failure is None for file in python)
     kinds = Counter(finding.kind for file in outcome.files for finding in file.findings)
+    # One for each row of the tables: what makes training wait has one row for each cause in the project.
+    advice = {
+        (each.rule,) if each.kind is AdviceKind.PERFORMANCE else (each.rule, file.path, each.span, each.api)
+        for file in outcome.files
+        for each in file.advice
+    }
     rows = [
         (message("Python files"), len(python)),
         (message("  migrated"), sum(file.content is not None for file in python)),
@@ -40,7 +46,7 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
         (message("Changes"), sum(len(file.changes) for file in outcome.files)),
         (message("Findings"), sum(kinds.values())),
         *((label, kinds[kind]) for kind, label in _FINDING_LABELS.items()),
-        (message("Advice: could be faster or more precise"), sum(len(file.advice) for file in outcome.files)),
+        (message("Advice: could be faster or more precise"), len(advice)),
     ]
     return [*((label, str(value)) for label, value in rows), (message("Seconds"), f"{outcome.seconds:.2f}")]
 
@@ -52,7 +58,7 @@ def largest_causes(outcome: Outcome) -> Iterator[str]:
         return
     places = counted(sum(cause.places for cause in causes), "finding")
     files = counted(sum(bool(file.findings) for file in outcome.files), "file")
-    looked_at = len(outcome.files)
+    looked_at = outcome.looked_into
     yield f"{places} of {counted(len(causes), 'cause')} in {files} ({looked_at} looked at). The largest causes:"
     for cause in causes[:_LARGEST]:
         yield f"  {cause.places} x {shown_names(cause)}, first at {cause.first[0]}"

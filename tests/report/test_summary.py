@@ -28,6 +28,7 @@ OUTCOME = Outcome(
     copied=("x.txt", "y.txt"),
     notes=(PathNote("link", "left out", failed=False), PathNote("shut", "cannot be read", failed=True)),
     seconds=0.456,
+    looked_into=4,
 )
 
 
@@ -41,7 +42,7 @@ def test_the_numbers() -> None:
 
 def test_the_largest_causes_and_what_to_do_next() -> None:
     assert list(largest_causes(OUTCOME)) == [
-        "2 findings of 2 causes in 1 file (3 looked at). The largest causes:",
+        "2 findings of 2 causes in 1 file (4 looked at). The largest causes:",
         "  1 x x, first at a.py:1",
         "  1 x x, first at a.py:1",
     ]
