@@ -30,7 +30,7 @@ _Reading = tuple[int, str]
 _SENTENCE_END = re.compile(r"(?<=[.!?:;,)\]])\s+")
 _SOURCE = re.compile(r" \(")
 _SOURCE_END = re.compile(r"\)\.(?: |$)")
-_NAMED = re.compile(r"([\w.]+): (.+)", re.DOTALL)
+_NAMED = re.compile(r"([\w./-]+): (.+)", re.DOTALL)
 _GAP = re.compile(r"(\s*\n\s*)")
 # Letters up to which the fixed text of a template is found everywhere ("{0} of {1}"): it is for numbers, "3 places".
 _SHORT = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,6 +11,8 @@ from msgspec import Struct
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
+
+_NAMED = 5  # changed files that a message names
 
 
 class Output(Struct, frozen=True):
@@ -98,7 +101,27 @@ def _check_destination(destination: Path, source: Path, force: bool) -> None:
     if destination.is_symlink() or not destination.is_dir():
         raise UsageError(f"The output '{destination}' exists and is not a folder; move it away or choose another.")
     if not force:
-        raise UsageError(
-            f"The output '{destination}' exists; give --force to replace it with all that was changed in it, or choose "
-            f"another folder."
-        )
+        changed = changed_files(destination)
+        lost = f" Changed in it since, and lost with --force: {changed}." if changed else ""
+        raise UsageError(f"The output '{destination}' exists; give --force to replace it, or another folder.{lost}")
+
+
+def changed_files(copy: Path) -> str:
+    """The files of a migrated copy that were written after its log, which a migration writes last, Python first: the
+    first few by name, and the number of all; "" where there are none, or no log."""
+    from gpu2npu.report.log import LOG_NAME  # logging's handlers take longer to import than all the rest here
+
+    log = copy / LOG_NAME
+    written = log.stat().st_mtime_ns if log.is_file() else time.time_ns()
+    found = sorted(
+        (
+            path.relative_to(copy).as_posix()
+            for folder, _, files in os.walk(copy)
+            if "__pycache__" not in Path(folder).parts
+            for path in (Path(folder, name) for name in files)
+            if path.lstat().st_mtime_ns > written
+        ),
+        key=lambda name: (not name.endswith(".py"), name),
+    )
+    more = f", ... ({len(found)})" if len(found) > _NAMED else ""
+    return ", ".join(found[:_NAMED]) + more

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_cpp.sources import native_places
 from gpu2npu.project.choosing import Choose, hunks_of, with_hunks
-from gpu2npu.project.location import Location, Output, locate
+from gpu2npu.project.location import Location, Output, changed_files, locate
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import Tree
 from gpu2npu.project.tree.mirror import add_file, finish_folders, mirror, read_head, replace_content
 from gpu2npu.project.tree.staging import staged
-from gpu2npu.records import Finding, FindingKind, MigratedFile, Outcome, Span
+from gpu2npu.records import Finding, FindingKind, MigratedFile, Outcome, PathNote, Span
 from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, write_launcher
 from gpu2npu.report.log import LOG_NAME, write_log
 from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_report
@@ -65,11 +65,15 @@ def migrate_project(
     names = _report_names(location, session.tree)
     tree = replace(session.tree, others=tuple(path for path in session.tree.others if path not in names.replaced))
     session.tree = tree
+    lost = changed_files(location.destination)
     with staged(location.destination, replace=output.force) as copy, session.pool.retained():
         outcome, sources, new_files = _migrate(session, prepare)
         if choose is not None:
             outcome = _chosen(outcome, sources, choose)
         notes = {*outcome.notes, *mirror(tree, location.root, copy, progress)}
+        if lost:
+            reason = f"it was replaced by --force with what was changed in it: {lost}"
+            notes.add(PathNote(location.destination.name, reason, failed=False))
         unread = {note.path for note in notes if note.failed}
         copied = tuple(path for path in outcome.copied if path not in unread)
         for file in outcome.files:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,15 @@ def test_force_never_replaces_the_folder_that_the_input_is_in(tmp_path: Path) ->
 
 def test_a_missing_rule_file(project: Path, tmp_path: Path) -> None:
     assert "'my.json'" in refusal(project, Settings("2.1.0", rules=(Path("my.json"),)))
+
+
+def test_a_copy_names_what_was_changed_in_it(project: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "out" / "proj_msft"
+    copy.mkdir(parents=True)
+    for name, time in (("a.py", 1), ("msFmkTranspltlog.txt", 2), ("model.pt", 3), ("train.py", 3)):
+        (copy / name).touch()
+        os.utime(copy / name, (time, time))
+    message = refusal(project, Settings("2.1.0"), Output(tmp_path / "out"))
+    assert message.endswith("Changed in it since, and lost with --force: train.py, model.pt.")
+    os.utime(copy / "msFmkTranspltlog.txt", (3, 3))
+    assert "Changed" not in refusal(project, Settings("2.1.0"), Output(tmp_path / "out"))
