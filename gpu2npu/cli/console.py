@@ -6,6 +6,7 @@ Rich is loaded only for a terminal.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -32,8 +33,9 @@ _COPYING = message("Copying")
 
 @contextmanager
 def progress_shown(quiet: bool, work: str = message("Migrating")) -> Iterator[Progress]:
-    """Yields what to call with the number of files done and of all files. Shows on stderr; `work` labels the bar."""
-    if quiet:
+    """Yields what to call with the number of files done and of all files. Shows on stderr; `work` labels the bar. A
+    terminal on which another program shows stdout, as in `| less`, gets none."""
+    if quiet or (sys.stderr.isatty() and _is_piped(sys.stdout)):
         yield no_progress
     elif sys.stderr.isatty():
         bar = _Bar(work)
@@ -43,6 +45,13 @@ def progress_shown(quiet: bool, work: str = message("Migrating")) -> Iterator[Pr
             bar.stop()
     else:
         yield PlainLines().show
+
+
+def _is_piped(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 class PlainLines:

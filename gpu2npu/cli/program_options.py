@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,12 +122,29 @@ def check_outermost() -> None:
         raise click.UsageError("`gpu2npu verify` starts both programs itself: call it without `gpu2npu run` before it.")
 
 
-def check_program(command: Sequence[str]) -> None:
-    """Refuse a missing program, and an option of ours that there is not."""
+def check_program(command: Sequence[str], project: Path | None = None) -> None:
+    """Refuse a missing program, an option of ours that there is not, and what a project does not have: a script, a
+    command, or a module of a package of its own."""
     if not command:
         raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
     if command[0].startswith("-") and command[0] not in ("-m", "-c"):
         raise click.NoSuchOption(command[0])
+    if project is None:
+        return
+    first, *more = command
+    if first.endswith(".py") and not (project / first).is_file():
+        raise click.UsageError(f"{project / first}: there is no such script.")
+    parts = more[0].split(".") if first == "-m" and more else []
+    module = project.joinpath(*parts)
+    if parts and (project / parts[0]).is_dir() and not (module.is_dir() or module.with_suffix(".py").is_file()):
+        raise click.UsageError(f"-m {more[0]}: there is no such module in {project}.")
+    if first not in ("-m", "-c") and not (project / first).exists() and not _is_command(first):
+        raise click.UsageError(f"{first}: there is no such command on PATH.")
+
+
+def _is_command(name: str) -> bool:
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    return shutil.which(name, path=path) is not None
 
 
 def check_soc(soc: str, torch_npu: str | None = None) -> None:

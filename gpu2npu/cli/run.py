@@ -25,7 +25,14 @@ from gpu2npu.cli.program_options import (
 )
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, prepare, real_torch_npu
 from gpu2npu.emulator.machine.filesystem import ASCEND, show_ascend_files
-from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_torch_npu
+from gpu2npu.support.releases import (
+    RELEASES,
+    known_torch_npu,
+    known_version,
+    release_of,
+    unknown_torch_npu,
+    wheel_version,
+)
 
 MOST_SCRIPT = 1 << 20  # bytes; what is larger is not a shell script
 
@@ -132,6 +139,7 @@ def run(
     if plan is not None and not plan.absolute().parent.is_dir():
         raise click.UsageError(f"--plan {plan}: there is no folder {plan.absolute().parent}.")
     _check_installation(hide_real)
+    note_release(Path(), requested or newest_release())
     if op_report is not None:
         _make_room(op_report)
     settle = functools.partial(
@@ -153,6 +161,20 @@ def run(
     except LaunchError as error:
         say(f"Error: {error}.", err=True)
         sys.exit(error.exit_code)
+
+
+def note_release(copy: Path, emulated: str) -> None:
+    """Say where a migrated copy is for another release of PyTorch than the one whose NPU is emulated."""
+    from gpu2npu.report.log import LOG_NAME  # takes longer to import than the rest, and most folders are no copy
+
+    log = copy / LOG_NAME
+    found = re.search(r"PyTorch (\d[\w.]*)", log.read_text("utf-8")[:1000]) if log.is_file() else None
+    if found is not None and release_of(found[1]) != release_of(emulated):
+        is_of = f"the emulated NPU is that of torch_npu {wheel_version(emulated)}"
+        say(
+            f"Note: this copy was migrated for PyTorch {found[1]}, and {is_of}, for the torch that is installed.",
+            err=True,
+        )
 
 
 def newest_release() -> str:

@@ -14,6 +14,7 @@ from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandle
 from gpu2npu.engine.marks import Mark, applied, edit, reported, review
 from gpu2npu.engine.strings.flow import Flow, judge_by_flow
 from gpu2npu.engine.strings.judgement import judge
+from gpu2npu.engine.strings.keys import is_flag
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText, formatted_texts
@@ -198,6 +199,8 @@ class _Strings:
         if flow.verdict != YES:
             if any(found.place in self._argument_places(text) for found in self.matches.proposed[-3:]):
                 return  # a rule for the argument has reported it
+            if not flow.way and is_flag(place, candidate.role):
+                return
             message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
             cause = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
             found = Found(text.place, rule.id, FindingKind.REVIEW, written_text, message, advice=cause)

@@ -67,7 +67,8 @@ def largest_causes(outcome: Outcome) -> Iterator[str]:
 def next_steps(outcome: Outcome, source: str, destination: str) -> Iterator[str]:
     """The two files to open first, and the command to run next, for what was written to `destination`."""
     if any(file.findings for file in outcome.files):
-        yield f"Open first: {FINDING_GROUPS} (what is left to do, each cause once) and {CHANGE_LIST}, in {destination}"
+        files = f"{FINDING_GROUPS} (what is left to do, each cause once) and {CHANGE_LIST}, in {destination}"
+        yield f"Open first: {files}; their line numbers are those of {source}"
     if Path(source).is_file():
         yield f"Next: cd {destination} && gpu2npu run {Path(source).name}"
         return

@@ -28,6 +28,7 @@ _ROUNDING_SEEDS = (1, 2, 3)  # of as many runs that round otherwise, at most
 _NEAR = 0.5  # errors in units of the tolerance of one such run, up to which others are not needed
 _BRIEF_RUNS = 3  # of as many runs the times are taken
 _MOST = 1 << 30  # bytes of the tensors of a step that a reference holds
+_NO_STEP = "Give a command that trains; one that does not, run in the copy by `gpu2npu run` and compare what it prints"
 _POLL = 0.5  # seconds between two looks at what was recorded
 
 
@@ -268,7 +269,7 @@ def recorded(program: RecordedProgram) -> tuple[Recording, ...]:
     """
     recordings = read_recordings(program.settings.folder)
     if not recordings:
-        raise RecordingError(f"{program.title} made no optimizer step: there is nothing to compare")
+        raise RecordingError(f"{program.title} made no optimizer step: there is nothing to compare. {_NO_STEP}")
     return recordings if recordings[0].world > 1 else recordings[:1]
 
 

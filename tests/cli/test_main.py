@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import gpu2npu
 from gpu2npu.cli.console import PlainLines, progress_shown
 from gpu2npu.cli.main import cli, main
+from gpu2npu.cli.run import note_release
 
 HEAVY = {"libcst", "jedi", "pandas", "torch", "numpy", "rich", "jsonschema", "multiprocessing", "gpu2npu.engine"}
 
@@ -363,3 +364,27 @@ def test_an_address_in_place_of_a_folder(arguments: list[str]) -> None:
     done = CliRunner().invoke(cli, [each.format("https://example.org/a/b") for each in arguments])
     assert done.exit_code == 2
     assert "https://example.org/a/b is an address; clone it first, and name the folder." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["missing.py"], "missing.py: there is no such script."),
+        (["-m", "pkg.missing"], "-m pkg.missing: there is no such module in"),
+        (["no-such-program"], "no-such-program: there is no such command on PATH."),
+    ],
+)
+def test_verify_refuses_what_the_project_lacks_before_it_migrates(tmp_path, command, message):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "a.py").touch()
+    done = CliRunner().invoke(cli, ["verify", "-i", str(tmp_path), "-v", "2.1.0", "--", *command])
+    assert done.exit_code == 2 and message in done.stderr
+
+
+def test_another_release_than_that_of_a_copy_is_said(tmp_path, capsys):
+    note_release(tmp_path, "2.1.0")
+    (tmp_path / "msFmkTranspltlog.txt").write_text("2026 gpu2npu INFO 0.1.0: 'a', written for PyTorch 2.1.0\n")
+    note_release(tmp_path, "2.1.0.post3")
+    assert not capsys.readouterr().err
+    note_release(tmp_path, "2.13.0")
+    assert "migrated for PyTorch 2.1.0, and the emulated NPU is that of torch_npu 2.13.0" in capsys.readouterr().err

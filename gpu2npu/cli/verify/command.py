@@ -153,7 +153,7 @@ def verify(
     if source is None:
         raise click.UsageError("The option -i/--input is missing: give the folder of the original project.")
     check_outermost()
-    check_program(ctx.args)
+    check_program(ctx.args, source)
     if (version is None) == (migrated is None):
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")
     _check_folder("-o", output, (source, migrated))

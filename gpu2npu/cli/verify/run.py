@@ -13,7 +13,7 @@ import torch
 
 from gpu2npu.cli.language import say
 from gpu2npu.cli.program_options import ReportOptions
-from gpu2npu.cli.run import newest_release
+from gpu2npu.cli.run import newest_release, note_release
 from gpu2npu.cli.verify.text import Losses, show_against, show_changes_near, show_failure, show_verdict
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.project.tree.discovery import listed
@@ -70,6 +70,7 @@ def emulated_side(
 ) -> Side:
     """The migrated program on emulated NPUs."""
     environment = emulated(npus, soc, newest_release())
+    note_release(project, newest_release())
     return Side("the migrated program", project, command, folder, steps, environment, 0, shared, evaluation)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from gpu2npu.engine.strings.places import StringPlace
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
 from gpu2npu.python.flow.values import ValueOrigin, Values
+from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.rulebook.rule import Role
 
 
 def keys_beside(place: StringPlace) -> frozenset[str]:
@@ -36,6 +39,65 @@ def is_key(place: StringPlace) -> bool:
         return True
     tables = {*_tables(place, values), *(base for base, _ in _lookups(place, values))}
     return any(field in values.at(each).loads.get(each, ()) for table in tables for each in _holders(table, values))
+
+
+def is_flag(place: StringPlace, role: Role) -> bool:
+    """Return whether a string is the key of what is true or false, among other options, and so means no device:
+    `{"cuda": True, "seed": 1}`, `args["cuda"] = not args["cpu"]`, and where such a key is looked up."""
+    values, parent, text = values_of(place.names.project), place.parent(place.node), string_value(place.node)
+    if isinstance(parent, ast.Dict) and place.node in parent.keys:
+        keys = {string_value(each) for each in parent.keys if each is not None}
+        return bool(keys - role.siblings - {text}) and _is_truth(parent.values[parent.keys.index(place.node)], place)
+    if isinstance(parent, ast.Subscript):
+        table, nodes = ast.unparse(parent.value), list(place.names.file.parents)
+        assigned = [
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Assign) and any(ast.unparse(each) == ast.unparse(parent) for each in node.targets)
+        ]
+        if assigned:
+            same = [each for each in nodes if isinstance(each, ast.Subscript) and ast.unparse(each.value) == table]
+            keys = {string_value(each.slice) for each in same} - role.siblings - {text, None}
+            return bool(keys) and all(_is_truth(each, place) for each in assigned)
+    elif not isinstance(parent, ast.Call):
+        return False
+    at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
+    tables = _looked_up(at, values) if at is not None else []
+    return any(_is_flag_of(each, _field(place), role, values) for each in tables)
+
+
+def _is_truth(node: ast.expr, place: StringPlace) -> bool:
+    """Return whether a value is true or false by how it is written, or by all that a name is assigned."""
+    if isinstance(node, ast.Name):
+        found = place.names.file.scope_of(node).lookup(node.id)
+        assigned = [each.value if isinstance(each, Assigned) else None for each in found[1]] if found else []
+        return bool(assigned) and all(
+            value is not None and not isinstance(value, ast.Name) and _is_truth(value, place) for value in assigned
+        )
+    if isinstance(node, ast.BoolOp):
+        return all(_is_truth(each, place) for each in node.values)
+    is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return is_not or isinstance(node, ast.Compare) or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
+
+
+def _looked_up(key: int, values: Values) -> list[int]:
+    """The places of what a key is looked up in, wherever it goes as a whole."""
+    found: dict[int, None] = {}
+    for at in _holders(key, values):
+        file = values.at(at)
+        for target, kind, _ in file.out.get(at, ()):
+            loads = file.into.get(target, ()) if kind == COMPARE else ()
+            found.update((base, None) for base, how, field in loads if how == LOAD and field == "[key]")
+    return list(found)
+
+
+def _is_flag_of(base: int, field: str, role: Role, values: Values) -> bool:
+    for table in (base, *(each.place for each in values.origins(base))):
+        stored = values.at(table).stores.get(table, {})
+        options = {each for each in stored if each.startswith("['")} - {f"[{each!r}]" for each in role.siblings}
+        if any(isinstance(values.kind(each)[1], bool) for each in stored.get(field, ())) and options - {field}:
+            return True
+    return False
 
 
 def _field(place: StringPlace) -> str:

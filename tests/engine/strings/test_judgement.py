@@ -177,6 +177,10 @@ UNCHANGED = [
     "# device = 'cuda'",
     "print(f\"on {'cuda' if ok else 'cpu'}\")",
     "raise ValueError('torch.cuda.is_available() is false')",
+    "options = {'cuda': True, 'seed': 1}",
+    "use = find() != ''\noptions = {'cuda': use, 'seed': 1}",
+    "args['seed'] = 1\nargs['cuda'] = not args['cpu']\nif args['cuda']: ...",
+    "D = {'cuda': True, 'seed': 1}\ndef get(name, given):\n    return given.get(name, D[name])\nget('cuda', {})",
 ]
 
 
@@ -200,6 +204,9 @@ DOUBTFUL = [
     "fingerprint('cuda')",
     "draw_blueprint('cuda')",
     "results['cuda'] = 1",
+    "available = {'cuda': True}",
+    "options = {'cuda': 1, 'seed': 1}",
+    "available['cuda'] = not busy",
     "torch.save({'cpu': 1, 'cuda': torch.random.initial_seed()}, path)",
     "info = {'cpu': 1, 'cuda': 2}\njson.dump(info, file)",
     "d = {'cuda': 1}",
