@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.entry import Entry, calls_in, main_guard
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
@@ -60,9 +62,32 @@ def set_up(entry: Entry) -> Iterator[Step]:
     command may start is a function that can be called again, and left anywhere: the first call makes the group, if its
     caller has not, and it ends with the process.
     """
+    imported = _imported(entry)
+    if imported is not None:
+        main, place, guard = imported
+        lines, dist, steps = _beginning(main)
+        own = spelling(entry.file, "torch.distributed")
+        yield from (*steps, *((entry.file, edit) for edit in own.edits))
+        yield inserted(main, place[0], _lines(main, lines, place[1], place[0]), _BEGIN, NPU)
+        yield from _end(entry.file, guard, f"{own.name}.destroy_process_group()", _END)
+        return
     file = entry.file
+    begin, dist, steps = _beginning(file)
+    yield from steps
+    end = f"{dist}.destroy_process_group"
+    command = _command(entry)
+    if command is None:
+        yield from at_start_and_end(entry, begin, _BEGIN, f"{end}()", _END)
+        return
+    at_exit = spelling(file, "atexit")
+    yield from ((file, edit) for edit in at_exit.edits)
+    lines = [f"{indent_step(file)}{line}" for line in (*begin, f"{at_exit.name}.register({end})")]
+    yield from _in_function(entry, command, [f"if not {in_group(dist)}:", *lines], _BEGIN)
+
+
+def _beginning(file: ParsedFile) -> tuple[list[str], str, list[Step]]:
+    """The lines that make the group in a file, its name for torch.distributed, and the imports that they need."""
     os, torch, dist = (spelling(file, module) for module in ("os", "torch", "torch.distributed"))
-    yield from ((file, edit) for found in (os, torch, dist) for edit in found.edits)
     begin = [
         f"if 'RANK' not in {os.name}.environ:  # started without a launcher: one process on one card",
         f"{indent_step(file)}{os.name}.environ.update("
@@ -71,16 +96,36 @@ def set_up(entry: Entry) -> Iterator[Step]:
         f"{dist.name}.init_process_group('hccl')",
     ]
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
-    begin = [line.replace("'", quote) for line in begin]
-    end = f"{dist.name}.destroy_process_group"
-    command = _command(entry)
-    if command is None:
-        yield from at_start_and_end(entry, begin, _BEGIN, f"{end}()", _END)
-        return
-    at_exit = spelling(file, "atexit")
-    yield from ((file, edit) for edit in at_exit.edits)
-    lines = [f"{indent_step(file)}{line}" for line in (*begin, f"{at_exit.name}.register({end})")]
-    yield from _in_function(entry, command, [f"if not {in_group(dist.name)}:", *lines], _BEGIN)
+    steps = [(file, edit) for found in (os, torch, dist) for edit in found.edits]
+    return [line.replace("'", quote) for line in begin], dist.name, steps
+
+
+def _imported(entry: Entry) -> tuple[ParsedFile, tuple[int, str], ast.If] | None:
+    """The file of the function that a main guard calls alone, which only this program takes from there, with the place
+    in it below the options that it reads; and the guard."""
+    guard = _guard(entry.file)
+    calls = [each for each in calls_in(*guard.body) if not _is_plain(entry, entry.file, each)] if guard else []
+    found = _definitions(entry, calls[0]) if len(calls) == 1 else []
+    if (
+        guard is None
+        or len(found) != 1
+        or len(guard.body) != 1
+        or not isinstance(guard.body[0], (ast.Expr, ast.Assign))
+    ):
+        return None
+    file, function = found[0]
+    names = [node for node in walk(file.tree) if isinstance(node, ast.Name) and node.id == function.name]
+    is_own = function in file.tree.body and not names and not function.decorator_list
+    if file is entry.file or not is_own or not isinstance(function, ast.FunctionDef):
+        return None
+    if is_taken(entry.program.project, file.path, function.name, entry.file.path):
+        return None
+    lines, _, _ = _beginning(file)
+    words = {word for line in lines for word in re.findall(r"\w+", line.partition("#")[0])}
+    if not words.isdisjoint(file.scopes[function].bindings):
+        return None
+    place = _below_options(replace(entry, file=file), function.body, lines)
+    return (file, place, guard) if place is not None else None
 
 
 def at_start_and_end(

@@ -175,12 +175,12 @@ def importers(project: Project, path: str, asker: str) -> frozenset[str]:
     return project.importing(path) - {path}
 
 
-def is_taken(project: Project, path: str, name: str) -> bool:
+def is_taken(project: Project, path: str, name: str, besides: str = "") -> bool:
     """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
-    attribute of that module, or names both, the module in a string."""
+    attribute of that module, or names both, the module in a string. `besides` is one that is not asked."""
     project.consult(path, EVERY_FILE)
-    spelled = project.spelling(name) - {path}
-    taking = sorted(spelled | project.starring - {path})
+    spelled = project.spelling(name) - {path, besides}
+    taking = sorted(spelled | project.starring - {path, besides})
     return any(_takes(project, other, path, name) for other in taking) or any(
         _quotes(project, other, path, name) for other in sorted(spelled)
     )

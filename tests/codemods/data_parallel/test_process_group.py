@@ -186,3 +186,15 @@ def test_a_function_that_other_code_calls_as_well_does_not(guard, others):
     text = in_package(HEAD + guard, others)
     assert "dist.is_initialized()" not in text
     assert "dist.init_process_group('hccl')" in text
+
+
+@pytest.mark.parametrize("other", ["", "from app import main\n"])
+def test_below_the_options_of_a_main_of_another_file_that_nobody_else_takes(other):
+    main = HEAD.replace("main():\n", f"main():\n{OPTIONS}").replace("import os\n", "import argparse\nimport os\n")
+    files = {"app.py": main, "b.py": other, "a.py": "from app import main\nif __name__ == '__main__':\n    main()\n"}
+    context = ProjectContext(files=frozenset(files))
+    plan = plan_codemods({path: text.encode() for path, text in files.items()}, context, DEFAULT_CHOICE)
+    app, start = (after_edits(files[path], plan.rewrites[path].edits) for path in ("app.py", "a.py"))
+    assert (f"{OPTIONS}{INSIDE}" in app) != bool(other)
+    assert ("init_process_group" in start) == bool(other)
+    assert start.endswith("    main()\n    dist.destroy_process_group()\n")
