@@ -381,7 +381,7 @@ def test_verify_refuses_what_the_project_lacks_before_it_migrates(tmp_path, comm
     assert done.exit_code == 2 and message in done.stderr
 
 
-def test_another_release_than_that_of_a_copy_is_said(tmp_path, capsys):
+def test_another_release_than_that_of_a_copy_is_reported(tmp_path, capsys):
     note_release(tmp_path, "2.1.0")
     (tmp_path / "msFmkTranspltlog.txt").write_text("2026 gpu2npu INFO 0.1.0: 'a', written for PyTorch 2.1.0\n")
     note_release(tmp_path, "2.1.0.post3")

@@ -205,8 +205,6 @@ DOUBTFUL = [
     "draw_blueprint('cuda')",
     "results['cuda'] = 1",
     "available = {'cuda': True}",
-    "options = {'cuda': 1, 'seed': 1}",
-    "available['cuda'] = not busy",
     "torch.save({'cpu': 1, 'cuda': torch.random.initial_seed()}, path)",
     "info = {'cpu': 1, 'cuda': 2}\njson.dump(info, file)",
     "d = {'cuda': 1}",
