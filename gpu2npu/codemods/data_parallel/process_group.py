@@ -96,7 +96,7 @@ def _beginning(file: ParsedFile) -> tuple[list[str], str, list[Step]]:
         f"{dist.name}.init_process_group('hccl')",
     ]
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
-    steps = [(file, edit) for found in (os, torch, dist) for edit in found.edits]
+    steps: list[Step] = [(file, edit) for found in (os, torch, dist) for edit in found.edits]
     return [line.replace("'", quote) for line in begin], dist.name, steps
 
 
