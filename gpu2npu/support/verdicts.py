@@ -256,7 +256,7 @@ def _of_cuda(api: str, table: SupportTable) -> ApiVerdict:
     npu = npu_spelling(api)
     if has_npu_name(table, npu):
         evidence = _evidence(table, npu_name_from(npu, table.version))
-        return ApiVerdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({evidence})", f"call {npu}")
+        return ApiVerdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({evidence})", f"call {npu} instead")
     if has_cuda_name(api):
         first = first_with(npu, table.version)
         advice = f"move to torch_npu {first}, which has it" if first is not None else ""
