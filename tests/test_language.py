@@ -70,7 +70,10 @@ def test_a_message_in_a_message_and_one_after_another_are_translated_too() -> No
     assert shown(inner) == "错误：gpu2npu 自身出错（KeyError: 'x'）；调用栈在 '/tmp/a.log' 中，并请报告此问题。"
     assert shown("There is no NPU version. Leave this part on the CPU.") == "没有 NPU 版本。请把这部分留在 CPU 上。"
     assert shown("aten::lgamma is not registered for the NPU (a).") == "aten::lgamma 没有为 NPU 注册（a）。"
-    assert shown("aten::logit registered for the NPU (a); it is nested too deeply.") == "aten::logit 已为 NPU 注册（a）；它的嵌套过深。"
+    assert (
+        shown("aten::logit registered for the NPU (a); it is nested too deeply.")
+        == "aten::logit 已为 NPU 注册（a）；它的嵌套过深。"
+    )
 
 
 @pytest.mark.usefixtures("chinese")

@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from gpu2npu import language
 from gpu2npu.records import Change, Finding, FindingKind, Operation, Severity, Span
+from gpu2npu.report import webpage
 from gpu2npu.report.check.html import page
 from gpu2npu.report.check.result import (
     Cause,
@@ -107,3 +109,21 @@ def test_no_uses_are_no_division():
     nothing = Readiness(Verdict.NO_CUDA, 0, 0, 0, Effort())
     empty = CheckResult("proj", "2.1.0", "e", "0.1", "/p", "", (), nothing)
     assert "Uses of CUDA: 0" in page(empty)
+
+
+def test_every_variable_text_of_a_chinese_page_has_a_translation(monkeypatch):
+    """The collector reads no variable: what `_(label)` shows has to be in the catalogue by its own place."""
+    english = []
+
+    def shown(text):
+        translation = language.shown(text)
+        english.extend([text] if translation == text and re.search("[a-z]{3}", text) else [])
+        return translation
+
+    monkeypatch.setattr(webpage, "shown", shown)
+    good = CheckedRepository("/r/good", "good", "2.1.0", 3, 100, 6, readiness=READINESS)
+    with language.restored():
+        language.use("zh")
+        page(result())
+        rollup_page([good, CheckedRepository("/r/bad", "bad", error="it is nested too deeply")], {}, {})
+    assert set(english) <= {EVIL, "places", "1 h each", "syntax error at line 1"}
