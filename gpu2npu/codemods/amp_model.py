@@ -96,11 +96,14 @@ def model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterator
 
 
 def forward_of(file: ParsedFile, backward: ast.Call, calls: list[ast.Call]) -> tuple[ast.stmt, ...]:
-    """The statements from the first that calls the model to the last above `backward`, or above the `if` around it."""
+    """The statements from the first that calls the model to the last above `backward`, or above the `if` around it, but
+    for `optimizer.zero_grad()` at their end."""
     holding = {part for call in calls for part in file.above(call)}
     statement = file.statement(backward)
     while True:
         block, index = _in_block(file, statement)
+        while index and isinstance(last := block[index - 1], ast.Expr) and last_name(last.value) == "zero_grad":
+            index -= 1
         for position, other in enumerate(block[:index]):
             if other in holding:
                 return tuple(block[position:index])

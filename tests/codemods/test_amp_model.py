@@ -85,7 +85,7 @@ class Trainer:
     def step(self, x):
         with torch.npu.amp.autocast():
             loss = self.model(x)
-            self.optim.zero_grad()
+        self.optim.zero_grad()
         scaler.scale(loss).backward()
         scaler.step(self.optim)
         scaler.update()
@@ -162,6 +162,6 @@ for x in load():
     plan = plan_codemods(sources, ProjectContext(files=frozenset(sources)), CodemodChoice(amp_model="net"))
     text = after_edits(source, plan.rewrites["a.py"].edits)
     assert text.endswith(
-        "        loss = net(x).sum()\n        optimizer.zero_grad()\n    scaler.scale(loss).backward()\n"
+        "        loss = net(x).sum()\n    optimizer.zero_grad()\n    scaler.scale(loss).backward()\n"
         "    scaler.step(optimizer)\n    scaler.update()\n"
     )

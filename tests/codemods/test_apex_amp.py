@@ -91,6 +91,12 @@ def test_a_scale_that_apex_leaves_as_it_is_is_reported():
         assert not rewrite(train=SCRIPT.replace(old[0], f"loss_scale={old[1]}")).found
 
 
+def test_gradients_are_cleared_behind_autocast():
+    text = SCRIPT.replace("        with amp", "        optimizer.zero_grad()\n        with amp")
+    after = AFTER.replace("        scaler.scale", "        optimizer.zero_grad()\n        scaler.scale")
+    assert after_edits(text, rewrite(train=text).edits) == after
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [

@@ -17,6 +17,7 @@ from gpu2npu.analysis.affinity.shapes import (
     Matcher,
     expert_loop,
     geglu,
+    masked_select,
     masked_store,
     normed_silu,
     normed_sum,
@@ -45,6 +46,7 @@ MATCHERS: Mapping[str, Matcher] = {
     for matcher in (
         expert_loop,
         geglu,
+        masked_select,
         masked_store,
         normed_silu,
         normed_sum,

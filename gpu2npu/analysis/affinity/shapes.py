@@ -7,10 +7,13 @@ the shape of the code; a name alone is never enough.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, number, same, values_of
+from gpu2npu.engine.strings.value_effects import values_of as values_of_project
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
@@ -21,7 +24,12 @@ Matcher = Callable[[Code], Found]
 _QUICK_GELU = 1.702
 _TANH_GELU = 0.044715
 _BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_and", "logical_or", "logical_not",
-    "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
+    "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin", "nonzero"})  # fmt: skip
+_COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
+_SELECTING = frozenset({"masked_select", "index_select"})
+_BY_ELEMENT = frozenset({"abs", "pow", "square", "float", "log", "exp", "sqrt", "clamp", "contiguous", "view",
+    "reshape", "squeeze", "unsqueeze", "flatten", "long"})  # fmt: skip
+_LOSS = re.compile(r"torch\.nn\.(functional\.(\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)|\w+Loss)")
 
 
 def transposed_matmul(code: Code) -> Found:
@@ -55,6 +63,90 @@ def masked_store(code: Code) -> Found:
             kinds = code.types.of(target.value, scope) | _operand_types(code, mask, scope)
             if TENSOR in kinds and OTHER not in code.types.of(target.value, scope):
                 yield statement, "input[condition] = value"
+
+
+def masked_select(code: Code) -> Found:
+    """`F.mse_loss(x[mask], y[mask])`, `masked_select(x, m).mean()`, `x[mask.nonzero()].sum()`: what a mask of booleans
+    picks, and only losses or sums are made of. The loss, or the sum, is reported."""
+    if not any(word in code.text for word in ("_loss(", "_entropy(", "Loss(", "].sum(", "].mean(", "masked_select(")):
+        return
+    for picked, tensor, mask in _picks(code):
+        scope = code.file.scope_of(picked)
+        if not _is_mask(code, mask, scope) and not _is_made_of_booleans(code, mask):
+            continue
+        ends = list(_ends(code, picked, scope))
+        of_torch = TENSOR in code.types.of(tensor, scope) or any(_is_loss(code, each) for each in ends if each)
+        if of_torch and ends and all(ends) and OTHER not in code.types.of(tensor, scope):
+            yield from ((each, "a loss of input[condition]") for each in ends if each is not None)
+
+
+def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """Expressions that pick elements of a tensor, with the tensor and the mask or index."""
+    for node in code.file.unordered().get(ast.Subscript, ()):
+        if isinstance(node.ctx, ast.Load) and not isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
+            yield node, node.value, node.slice
+    for call, scope in code.calls:
+        if last_name(call.func) in _SELECTING and call.args and isinstance(call.func, ast.Attribute):
+            is_function = code.qualified(call.func, scope) == f"torch.{call.func.attr}"
+            yield call, call.args[0] if is_function else call.func.value, call.args[-1]
+
+
+def _is_made_of_booleans(code: Code, index: ast.expr) -> bool:
+    """Return whether all that an index comes from, in any file, are comparisons, or the places where these hold."""
+    values = values_of_project(code.names.project)
+    place = _place(code, values, index)
+    ends = values.sources(place, code.names.path) if place else []
+    return bool(ends) and all(
+        each.text.partition("(")[0].rpartition(".")[2] in _BOOLEAN_CALLS
+        or getattr(values.at(each.place).operations.get(each.place), "operator", "") in _COMPARISONS
+        for each in ends
+    )
+
+
+def _ends(code: Code, node: ast.expr, scope: Scope, depth: int = 2) -> Iterator[ast.expr | None]:
+    """The losses and sums that are made of a value; None where something else is."""
+    above = code.file.parents[node]
+    call = code.file.parents[above] if isinstance(above, ast.Attribute) else above
+    if isinstance(above, ast.Attribute) and isinstance(call, ast.Call) and call.func is above:
+        is_sum = above.attr in ("sum", "mean") and not call.args and not call.keywords
+        yield from [call] if is_sum else _ends(code, call, scope, depth) if above.attr in _BY_ELEMENT else [None]
+    elif isinstance(above, (ast.BinOp, ast.UnaryOp)):
+        yield from _ends(code, above, scope, depth)
+    elif isinstance(above, ast.Call) and above.func is not node:
+        yield above if _is_loss(code, above) or _goes_into_losses(code, node) else None
+    elif isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name) and depth:
+        bound, names = above.targets[0].id, code.file.unordered().get(ast.Name, ())
+        for use in (each for each in names if isinstance(each.ctx, ast.Load) and each.id == bound):
+            if code.file.scope_of(use) is scope:
+                yield from _ends(code, use, scope, depth - 1)
+    else:
+        yield None
+
+
+def _is_loss(code: Code, node: ast.expr | None) -> bool:
+    """`F.mse_loss(...)`, `self.ce(...)` of a torch.nn.CrossEntropyLoss"""
+    if not isinstance(node, ast.Call):
+        return False
+    scope = code.file.scope_of(node)
+    made = code.types.of(node.func, scope) if isinstance(node.func, (ast.Name, ast.Attribute)) else ()
+    return any(_LOSS.fullmatch(each) for each in (code.qualified(node.func, scope) or "", *made))
+
+
+def _goes_into_losses(code: Code, node: ast.expr) -> bool:
+    """Return whether a function of the project gives what it is given to losses alone."""
+    values = values_of_project(code.names.project)
+    place = _place(code, values, node)
+    by_call: dict[int, bool] = {}
+    for use in values.uses(place, code.names.path) if place else ():
+        is_loss = use.kind == "argument" and _LOSS.fullmatch(use.text.removesuffix("()")) is not None
+        by_call[use.place] = by_call.get(use.place, False) or is_loss
+    return bool(by_call) and all(by_call.values())
+
+
+def _place(code: Code, values: Values, node: ast.expr) -> int:
+    """The place of an element or a computed value, or of a name that is bound to one; 0 where it is not followed."""
+    file, end = values.file_of(code.names), (node.end_lineno or 0, node.end_col_offset or 0)
+    return 0 if file is None else file.spans.get((node.lineno, node.col_offset, *end), 0)
 
 
 def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:

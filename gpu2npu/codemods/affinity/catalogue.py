@@ -18,7 +18,7 @@ from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import AffinityKind
 from gpu2npu.codemods.affinity.layout import TRANSPOSED_RESHAPE
-from gpu2npu.codemods.affinity.masks import MASKED_SUM, STORE
+from gpu2npu.codemods.affinity.masks import MASKED_LOSS, MASKED_SUM, STORE
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.residual import ONE_HOT, STACKED, SUM_NORM
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
@@ -31,8 +31,8 @@ from gpu2npu.support.release_tables import SupportTable
 
 _ALL = (
     ATTENTION, ATTENTION_CALL, RMS_NORM, RMS_NORM_CALL, RMS_NORM_MODULE, ROTARY, SWIGLU, GEGLU, SILU, GELU, QUICK_GELU,
-    CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, FLOAT64, COPY, VIEWS, MASKED_ATTENTION,
-    MASKED_ATTENTION_CALL, FLASH_ATTENTION, OPTIMIZER, SUM_NORM, ONE_HOT, MISH, TANH_GELU,
+    MASKED_LOSS, CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, FLOAT64, COPY, VIEWS,
+    MASKED_ATTENTION, MASKED_ATTENTION_CALL, FLASH_ATTENTION, OPTIMIZER, SUM_NORM, ONE_HOT, MISH, TANH_GELU,
 )  # fmt: skip
 KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}
 SAFE, ALL = "safe", "all"

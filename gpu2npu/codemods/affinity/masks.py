@@ -1,4 +1,4 @@
-"""Values picked by a mask, of which only the device knows how many there are: sums, means and stores without them."""
+"""Values picked by a mask, of which only the device knows how many there are: sums, losses and stores without them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import ast
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.meaning.types import ValueTypes
+from gpu2npu.python.tree.syntax import string_value
 
 _LOGICAL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "isinf", "logical_and", "logical_or",
     "logical_not", "bool"})  # fmt: skip
 _LARGEST = 127
+_LOSSES = frozenset(
+    f"torch.nn.functional.{name}"
+    for name in ("cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy",
+                 "binary_cross_entropy_with_logits")
+)  # fmt: skip
 
 
 def is_mask(reading: TermReader, node: ast.expr) -> bool:
@@ -45,6 +51,28 @@ def find_reduction(reading: TermReader, node: ast.Call) -> AffinityReplacement |
     at = reading.file.bounds
     function = f"masked_{node.func.attr}"
     return AffinityReplacement(("(", at(picked.value), ", ", at(picked.slice), ")"), function)
+
+
+def find_loss(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+    """`F.cross_entropy(x[mask], y[mask])`, also with `reduction="sum"`."""
+    picked = [each for each in node.args if isinstance(each, ast.Subscript)]
+    if reading.qualified(node.func) not in _LOSSES or len(node.args) != 2 or len(picked) != 2:
+        return None
+    masks = [each.slice for each in picked]
+    if ast.dump(masks[0]) != ast.dump(masks[1]) or not is_mask(reading, masks[0]) or _called_in(masks[0]):
+        return None
+    reductions = [string_value(each.value) for each in node.keywords]
+    if any(each.arg != "reduction" for each in node.keywords) or not {"sum", "mean"}.issuperset(reductions):
+        return None
+    at = reading.file.bounds
+    x, y = (at(each.value) for each in picked)
+    given = f', reduction="{reductions[0]}")' if reductions else ")"
+    return AffinityReplacement(("(", at(node.func), ", ", x, ", ", y, ", ", at(masks[0]), given), "masked_loss")
+
+
+def _called_in(node: ast.expr) -> bool:
+    """Return whether an expression calls what may give another value each time, or is long to compute twice."""
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 def find_store(reading: TermReader, node: ast.Assign) -> AffinityReplacement | None:
@@ -87,6 +115,45 @@ MASKED_SUM = AffinityKind(
         FusedCase("def f(x):\n    return x[x > 0].sum()\n"),
     ),
     calls=frozenset({"sum", "mean"}),
+)
+MASKED_LOSS = AffinityKind(
+    "masked-loss",
+    find_loss,
+    (ast.Call,),
+    (b"_loss(", b"_entropy(", b"_with_logits("),
+    ("aten::where",),
+    "Picking by a mask makes the host wait for the number of elements; a loss of all, without what is not picked, "
+    "does not.",
+    "Sums are added in another order.",
+    {"float32": 1e-5, "float16": 8e-3, "bfloat16": 6e-2},
+    (
+        FusedCase(
+            "def f(x, y):\n    near = x[..., 0] > y[..., 1]\n    return F.mse_loss(x[near], y[near])\n",
+            "def f(x, y):\n    near = x[..., 0] > y[..., 1]\n"
+            "    return ascend_affinity.masked_loss(F.mse_loss, x, y, near)\n",
+            ("b d 3", "b d 3"),
+            mixes=False,
+        ),
+        FusedCase(
+            "def f(x, y):\n    return F.smooth_l1_loss(x[y > x], y[y > x], reduction='sum')\n",
+            'def f(x, y):\n    return ascend_affinity.masked_loss(F.smooth_l1_loss, x, y, y > x, reduction="sum")\n',
+            ("b d", "b d"),
+            mixes=False,
+        ),
+        FusedCase(
+            "def f(x):\n    t = x.argmin(-1)\n    keep = x[..., 0] < 0.7\n"
+            "    return F.cross_entropy(x[keep], t[keep])\n",
+            "def f(x):\n    t = x.argmin(-1)\n    keep = x[..., 0] < 0.7\n"
+            "    return ascend_affinity.masked_loss(F.cross_entropy, x, t, keep)\n",
+            ("b d 8",),
+            mixes=False,
+        ),
+        FusedCase("def f(x, y, z):\n    return F.mse_loss(x[z > 0], y[z > 1])\n"),
+        FusedCase("def f(x, y, i):\n    return F.mse_loss(x[i], y[i])\n"),
+        FusedCase("def f(x, y, z):\n    return F.mse_loss(x[z > 0], y[z > 0], reduction='none')\n"),
+        FusedCase("def f(x, y, z, w):\n    return F.cross_entropy(x[z > 0], y[z > 0], weight=w)\n"),
+    ),
+    calls=frozenset(name.rpartition(".")[2] for name in _LOSSES),
 )
 STORE = AffinityKind(
     "any-masked-store",

@@ -94,11 +94,11 @@ class Expressions(Nodes):
             if isinstance(operator, (ast.In, ast.NotIn)):
                 self.compare(left, self.load(right, "[each]"))
             self.compare(left, right)
-        if values[0] and len(values) == 2:
-            self.operations.append(
-                Arithmetic(self.new(), type(node.ops[0]).__name__, (values[0], values[1]), False, _place(node))
-            )
-        return NOTHING
+        if not values[0] or len(values) > 2:
+            return NOTHING
+        result, name = self.new(), type(node.ops[0]).__name__
+        self.operations.append(Arithmetic(result, name, (values[0], values[1]), False, _place(node)))
+        return result
 
     def dictionary(self, node: ast.Dict) -> int:
         result = self.container()

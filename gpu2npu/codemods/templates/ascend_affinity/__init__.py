@@ -309,6 +309,18 @@ def masked_mean(x, mask):
     return x[mask].mean()
 
 
+def masked_loss(function, x, y, mask, reduction="mean"):
+    """function(x[mask], y[mask], reduction=reduction)."""
+    leads = _fits(x) and mask.dtype == torch.bool and mask.device == x.device and x.shape[: mask.dim()] == mask.shape
+    if leads and function is F.cross_entropy and y.shape == mask.shape and not y.is_floating_point():
+        return function(x.flatten(0, y.dim() - 1), torch.where(mask, y, -100).flatten(), reduction=reduction)
+    if not leads or function is F.cross_entropy or x.shape != y.shape:
+        return function(x[mask], y[mask], reduction=reduction)
+    wide = mask.reshape(mask.shape + (1,) * (x.dim() - mask.dim())).expand_as(x)
+    losses = function(torch.where(wide, x, 0), torch.where(wide, y, 0), reduction="none")  # 0 keeps gradients finite
+    return masked_sum(losses, wide) if reduction == "sum" else masked_mean(losses, wide)
+
+
 def store(x, mask, value):
     """x[mask] = value, a number."""
     if _covers(x, mask):
