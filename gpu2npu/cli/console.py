@@ -29,6 +29,7 @@ _FIRST_LINE = 5.0  # seconds before the first of them; each further one takes tw
 _SECONDS_BETWEEN_DRAWINGS = 0.1
 _PLANNING = message("Planning")
 _COPYING = message("Copying")
+_REMOVING = message("Removing")
 
 
 @contextmanager
@@ -87,7 +88,7 @@ class _Bar:
 
             self._bar = ProgressBar(console=Console(stderr=True), transient=True, auto_refresh=False)
             self._bar.start()
-        label = shown({"planned": _PLANNING, "copied": _COPYING}.get(verb, self._work))
+        label = shown({"planned": _PLANNING, "copied": _COPYING, "removed": _REMOVING}.get(verb, self._work))
         if self._task is None:
             self._task = self._bar.add_task(label, total=total)
         now = time.monotonic()

@@ -66,7 +66,7 @@ def migrate_project(
     tree = replace(session.tree, others=tuple(path for path in session.tree.others if path not in names.replaced))
     session.tree = tree
     lost = changed_files(location.destination)
-    with staged(location.destination, replace=output.force) as copy, session.pool.retained():
+    with staged(location.destination, replace=output.force, progress=progress) as copy, session.pool.retained():
         outcome, sources, new_files = _migrate(session, prepare)
         if choose is not None:
             outcome = _chosen(outcome, sources, choose)

@@ -20,6 +20,7 @@ from gpu2npu.records import PathNote
 # data when they are so large, but for notebooks with pictures in them.
 LARGEST_PYTHON = 4_000_000
 LARGEST_OTHER = 100_000_000
+_FILES_REMOVED = 500  # between two words of progress
 
 
 def mirror(tree: Tree, root: Path, copy: Path, progress: Progress = no_progress) -> list[PathNote]:
@@ -109,8 +110,14 @@ def remove_within(folder: Path, seconds: float) -> None:
         folder.rmdir()
 
 
-def remove_tree(folder: Path) -> None:
+def remove_tree(folder: Path, progress: Progress = no_progress) -> None:
     """Removes a folder with all that is in it, folders that forbid writing included. Raises OSError."""
+    files = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    with contextlib.suppress(OSError):
+        for done, file in enumerate(files, 1):
+            file.unlink()
+            if done % _FILES_REMOVED == 0 or done == len(files):
+                progress(done, len(files), message("removed"))
     try:
         shutil.rmtree(folder)
     except PermissionError:

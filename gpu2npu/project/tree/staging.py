@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpu2npu.project.errors import OutputError
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.tree.mirror import remove_tree, remove_within
 from gpu2npu.system import can_lock, locked
 
@@ -25,7 +26,7 @@ _SECONDS_AT_THE_END = 1.0
 
 
 @contextlib.contextmanager
-def staged(destination: Path, replace: bool) -> Iterator[Path]:
+def staged(destination: Path, replace: bool, progress: Progress = no_progress) -> Iterator[Path]:
     """Yields an empty folder that becomes `destination` if the block ends well, and vanishes if it does not.
 
     Makes the parents of `destination`, and removes those it made if the block fails. With `replace`, the folder that is
@@ -35,7 +36,7 @@ def staged(destination: Path, replace: bool) -> Iterator[Path]:
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(destination)
-        with _locked_folder(destination) as folder:
+        with _locked_folder(destination, progress) as folder:
             yield folder
             _move_into_place(folder, destination, replace)
     except BaseException as error:
@@ -53,25 +54,25 @@ def _output_error(destination: Path, error: OSError) -> OutputError:
 
 
 @contextlib.contextmanager
-def _locked_folder(destination: Path) -> Iterator[Path]:
+def _locked_folder(destination: Path, progress: Progress) -> Iterator[Path]:
     """A new hidden folder beside the destination; whatever is in it at the end is removed."""
     folder = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
     with contextlib.ExitStack() as stack:
         # Registered before the folder is made: an interrupt may come between any two lines.
-        stack.push(_removal(folder))
+        stack.push(_removal(folder, progress))
         folder.mkdir()
         with contextlib.suppress(OSError):  # where the file system has no locks, no run removes another's folder
             stack.enter_context(locked(folder))
         yield folder
 
 
-def _removal(folder: Path) -> Callable[[object, BaseException | None, object], None]:
+def _removal(folder: Path, progress: Progress) -> Callable[[object, BaseException | None, object], None]:
     """Removes the folder at the end; a run that is asked to end takes no longer for it than a second."""
 
     def remove(_kind: object, error: BaseException | None, _trace: object) -> None:
         if error is None or isinstance(error, Exception):
             try:
-                _remove_if_possible(folder)
+                _remove_if_possible(folder, progress)
             except BaseException as ended:  # of the folder that the output has replaced, since the other is renamed
                 if error is None:
                     left = "The output is in place; the next run removes what is left of the one before."
@@ -83,10 +84,10 @@ def _removal(folder: Path) -> Callable[[object, BaseException | None, object], N
     return remove
 
 
-def _remove_if_possible(folder: Path) -> None:
+def _remove_if_possible(folder: Path, progress: Progress = no_progress) -> None:
     """Remove a folder; what cannot be removed now, the next run removes."""
     with contextlib.suppress(OSError):
-        remove_tree(folder)
+        remove_tree(folder, progress)
 
 
 def _prefix(destination: Path) -> str:

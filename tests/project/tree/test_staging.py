@@ -62,7 +62,7 @@ def test_an_old_output_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_end_of_a_removal_names_the_output_that_is_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(_folder: Path) -> None:
+    def ended(_folder: Path, _progress: object) -> None:
         raise KeyboardInterrupt("Ended.")
 
     destination = tmp_path / "out"
