@@ -19,6 +19,7 @@ _FINDING_LABELS = {
     FindingKind.UNKNOWN: message("  not known to be supported"),
     FindingKind.REVIEW: message("  to be looked at by a person"),
 }
+_SCRIPT = message("SCRIPT.py  # a script that trains")
 _LARGEST = 3  # causes that the summary names
 _ENTRIES = ("train.py", "main.py", "run.py")  # what a script that trains is mostly called
 
@@ -72,7 +73,7 @@ def next_steps(outcome: Outcome, source: str, destination: str) -> Iterator[str]
     if Path(source).is_file():
         yield f"Next: cd {destination} && gpu2npu run {Path(source).name}"
         return
-    script = next((entry for entry in _ENTRIES if any(file.path == entry for file in outcome.files)), "SCRIPT.py")
+    script = next((entry for entry in _ENTRIES if any(file.path == entry for file in outcome.files)), _SCRIPT)
     yield f"Next: gpu2npu verify -i {source} --migrated {destination} -- {script}"
 
 

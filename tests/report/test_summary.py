@@ -49,7 +49,7 @@ def test_the_largest_causes_and_what_to_do_next() -> None:
     assert list(next_steps(OUTCOME, "p", "out/p_msft")) == [
         "Open first: finding_groups.csv (what is left to do, each cause once) and change_list.csv, in out/p_msft; "
         "their line numbers are those of p",
-        "Next: gpu2npu verify -i p --migrated out/p_msft -- SCRIPT.py",
+        "Next: gpu2npu verify -i p --migrated out/p_msft -- SCRIPT.py  # a script that trains",
     ]
     assert not list(largest_causes(Outcome("p", (MigratedFile("a.py"),))))
 
