@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.elsewhere.choices import chooses
+from gpu2npu.engine.elsewhere.choices import affirmed, chooses
 from gpu2npu.engine.elsewhere.kernels import is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.strings.value_effects import values_of
@@ -14,8 +14,9 @@ from gpu2npu.python.facts.values import SUBSCRIPT
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, last_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, dotted_name, last_name
 
+BUILD = "torch.version.cuda"  # None where PyTorch is built for an NPU
 _CONSTANTS = ("number", "text", "container")
 # What may leave out the code in it, or catches what it raises.
 _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
@@ -27,7 +28,7 @@ def finds_capability(body: Sequence[ast.AST], names: Names, table: RuleTable) ->
     if not any(_always_tests_capability(each, names, table) for each in body):
         return False
     seen = set[ast.AST]()
-    if any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names)):
+    if any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names, table)):
         return False
     answers = _Answers(body, names, table)
     return all(answers.are_all(each) for each in body)
@@ -146,10 +147,36 @@ def _chooses_bfloat16(node: ast.AST, capability: str, names: Names) -> bool:
     )
 
 
-def _beside_questions(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+def _beside_questions(node: ast.AST, names: Names, table: RuleTable) -> Iterator[ast.AST]:
     """The nodes of a piece of code, without questions about a GPU and the devices that they are given."""
-    if isinstance(node, ast.Call) and tests_torch_cuda(node, names):
+    if isinstance(node, ast.Call) and (tests_torch_cuda(node, names) or _is_capability(node, names, table)):
+        return
+    if isinstance(node, ast.Assign) and _is_of_questions(node, names):
         return
     yield node
     for child in child_nodes(node):
-        yield from _beside_questions(child, names)
+        yield from _beside_questions(child, names, table)
+
+
+def _is_of_questions(statement: ast.Assign, names: Names) -> bool:
+    """`device = torch.device("cuda")`, which only questions are given"""
+    file, target = names.file, statement.targets[0]
+    alike = (each for each in file.unordered().get(ast.Name, ()) if each.id == last_name(target) and each is not target)
+    uses = [file.parents[each] for each in alike if file.scope_of(each) is file.scope_of(target)]
+    return bool(uses) and all(isinstance(each, ast.Call) and tests_torch_cuda(each, names) for each in uses)
+
+
+def tests_build(test: ast.expr) -> bool:
+    """`torch.version.cuda is not None`, `has_torch and torch.version.cuda`"""
+    return any(dotted_name(each) == BUILD for each in affirmed(test))
+
+
+def reads_build(body: Sequence[ast.stmt]) -> bool:
+    """`int(torch.version.cuda.split(".")[0])`, always: on an NPU the version is None, and this raises."""
+    simple = (each for each in body if isinstance(each, (ast.Assign, ast.Expr, ast.Return)))
+    parts = (list(walk(each)) for each in simple)
+    return any(
+        any(isinstance(part, (ast.Attribute, ast.Subscript)) and dotted_name(part.value) == BUILD for part in each)
+        and not any(isinstance(part, (ast.BoolOp, ast.IfExp, ast.Lambda)) for part in each)
+        for each in parts
+    )

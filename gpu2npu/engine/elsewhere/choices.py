@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
@@ -119,3 +119,21 @@ def _is_cuda(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
     return (string_value(node) or "").partition(":")[0] == "cuda"
+
+
+def affirmed(part: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a condition that it asks to be true: nothing of `not a`, `a is None` and `a or b`."""
+    if isinstance(part, ast.UnaryOp) or (isinstance(part, ast.Compare) and _is_denial(part)):
+        return
+    if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.Or):
+        return
+    yield part
+    for child in child_nodes(part):
+        yield from affirmed(child)
+
+
+def _is_denial(comparison: ast.Compare) -> bool:
+    """`a is None`, `a == False`, `a != "b"`, but not `a is not None`"""
+    sides = (comparison.left, *comparison.comparators)
+    is_with_nothing = any(isinstance(side, ast.Constant) and not side.value for side in sides)
+    return is_with_nothing is not isinstance(comparison.ops[0], (ast.IsNot, ast.NotEq, ast.NotIn))

@@ -76,14 +76,16 @@ def _is_for_gpus(cls: ast.ClassDef, names: Names) -> bool:
 
 
 def _is_chosen(node: ast.If, kinds: ByKind, file: PythonFile) -> bool:
-    """`if torch.cuda.is_available(): name = "cuda"` beside `name = "npu"`"""
+    """`if torch.cuda.is_available(): name = "cuda"` where a condition gives it the NPU: `if is_npu: name = "npu"`."""
     chosen = node.body[0] if len(node.body) == 1 else None
     if not isinstance(chosen, ast.Assign) or string_value(chosen.value) != "cuda" or not _tests_for_cuda(node.test):
         return False
     name, scope = dotted_name(chosen.targets[0]), file.scope_of(chosen)
     return any(
         string_value(each.value) == "npu" and dotted_name(each.targets[0]) == name and file.scope_of(each) is scope
-        for each in kinds.get(ast.Assign, ())
+        for own in kinds.get(ast.If, ())
+        for each in (own.body if _holds_on_npu(own.test) else ())
+        if isinstance(each, ast.Assign)
     )
 
 

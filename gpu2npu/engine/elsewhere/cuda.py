@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
 from gpu2npu.engine.captures import is_capture
-from gpu2npu.engine.elsewhere.capability import finds_capability, tests_capability
-from gpu2npu.engine.elsewhere.choices import chooses_cuda, decides_device, guarded, switched_off
+from gpu2npu.engine.elsewhere.capability import BUILD, finds_capability, reads_build, tests_build, tests_capability
+from gpu2npu.engine.elsewhere.choices import affirmed, chooses_cuda, decides_device, guarded, switched_off
 from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
 from gpu2npu.engine.elsewhere.counterparts import tests_own_function
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
@@ -21,7 +21,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
+from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
@@ -36,11 +36,11 @@ from gpu2npu.python.tree.syntax import (
 from gpu2npu.records import Bounds
 
 # Each question for CUDA has one of these.
-_QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
+_QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "version.cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
-_VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
+_VENDOR = frozenset({BUILD, "torch.version.hip"})
 
 
 class CudaBranches(Struct, frozen=True):
@@ -79,6 +79,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
         if flag is None:
             found.append(place)
             bodies += _body(file, node)
+            moves += [place] if tests_build(node.test) and chooses_cuda(node.body) else ()
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
@@ -133,24 +134,6 @@ def tests_device(place: Bounds, file: PythonFile) -> bool:
     return _DEVICE.search(file.text, *place) is not None
 
 
-def _affirmed(part: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a condition that it asks to be true: nothing of `not a`, `a is None` and `a or b`."""
-    if isinstance(part, ast.UnaryOp) or (isinstance(part, ast.Compare) and _is_denial(part)):
-        return
-    if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.Or):
-        return
-    yield part
-    for child in child_nodes(part):
-        yield from _affirmed(child)
-
-
-def _is_denial(comparison: ast.Compare) -> bool:
-    """`a is None`, `a == False`, `a != "b"`, but not `a is not None`"""
-    sides = (comparison.left, *comparison.comparators)
-    is_with_nothing = any(isinstance(side, ast.Constant) and not side.value for side in sides)
-    return is_with_nothing is not isinstance(comparison.ops[0], (ast.IsNot, ast.NotEq, ast.NotIn))
-
-
 class _CudaCode:
     """Judges for the code of one file whether it is CUDA's own."""
 
@@ -166,6 +149,8 @@ class _CudaCode:
             return True
         test = _without_not(node.test)
         is_denied = test is not node.test
+        if tests_build(node.test):
+            return True
         if not self._needs_cuda(test):
             return False
         if is_denied and isinstance(node, ast.If) and (self._refuses(node) or sets_architectures(node)):
@@ -183,6 +168,7 @@ class _CudaCode:
             or begins_with_kernels(body, self.names)
             or finds_capability(body, self.names, self.table)
             or self._is_of_source(node.body)
+            or (reads_build(body) and not chooses_cuda(body))
         ):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
@@ -207,7 +193,7 @@ class _CudaCode:
         if any(dotted_name(part) in _VENDOR for part in walk(*sure)) or self._is_refused(test):
             return True
         is_limited = (
-            any(map(self.code.is_of_cuda, _affirmed(test)))
+            any(map(self.code.is_of_cuda, affirmed(test)))
             or self._tests_capability(test)
             or (self._is_whole(test) and any(self.code.calls_own(code) for code in guarded(test, self.names)))
         )

@@ -95,3 +95,53 @@ def median(x, width):
     assert project({"a.py": code, "ops.py": ops})["a.py"].content is None
     without = code.replace('print("slower")', "raise")
     assert project({"a.py": without, "ops.py": ops})["a.py"].content is not None
+
+
+def test_nothing_is_edited_where_pytorch_is_built_for_cuda(project):
+    code = "import torch\nif {}:\n    print(torch.cuda.get_device_name(0))\n"
+    for test in ("torch.version.cuda is not None", "ready() and torch.version.cuda"):
+        file = project({"a.py": code.format(test)})["a.py"]
+        assert file.content is None
+        assert [each.span.start_line for each in file.findings] == [2]
+    for test in ("torch.version.cuda is None", "ready() or torch.version.cuda"):
+        assert project({"a.py": code.format(test)})["a.py"].content is not None
+
+
+def test_a_name_stays_cudas_only_where_a_condition_gives_it_npu(project):
+    code = "import torch\ndef pick(is_npu):\n    name = 'cpu'\n    if {}:\n        name = 'npu'\n{}    return name\n"
+    cuda = "    if torch.cuda.is_available():\n        name = 'cuda'\n"
+    assert project({"a.py": code.format("is_npu", cuda)})["a.py"].content is None
+    assert project({"a.py": code.format("pick(3) == 'cpu'", cuda)})["a.py"].content is not None
+
+
+def test_support_for_cuda_is_no_capability(project):
+    code = "import torch\nfrom checks import has_cuda_support\nif torch.cuda.is_available() and has_cuda_support():\n"
+    assert project({"a.py": f"{code}    torch.cuda.synchronize()\n"})["a.py"].content is not None
+
+
+def test_a_condition_stays_where_what_runs_reads_the_version_of_cuda(project):
+    code = (
+        "import torch\ndef ready():\n    good = True\n    if torch.cuda.is_available():\n        {}\n    return good\n"
+    )
+    file = project({"a.py": code.format("good = int(torch.version.cuda.split('.')[0]) > 11")})["a.py"]
+    assert file.content is None and [each.span.start_line for each in file.findings] == [4, 5]
+    for line in ("good = bool(torch.version.cuda)", "v = torch.version.cuda.split('.'); torch.ones(1).cuda()"):
+        assert project({"a.py": code.format(line)})["a.py"].content is not None
+
+
+def test_a_device_that_only_questions_are_given_is_no_use_of_it(project):
+    code = """import torch
+def capability():
+    if torch.cuda.is_available():
+        device = torch.device("cuda")
+        found = torch.cuda.get_device_capability(device)
+        return float(f"{found[0]}.{found[1]}")
+    return None
+"""
+    assert project({"a.py": code})["a.py"].content is None
+    assert (
+        project(
+            {"a.py": code.replace("        return float", "        torch.ones(1, device=device)\n        return float")}
+        )["a.py"].content
+        is not None
+    )
