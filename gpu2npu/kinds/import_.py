@@ -77,6 +77,8 @@ class ImportMatch(Match, frozen=True):
 
     @property
     def evidence(self) -> Evidence:
+        if not self.is_ending and leaf(self.module).startswith("_"):  # also `from . import _C`
+            return Evidence(pattern=rf"\b{leaf(self.module)}\b")
         if not self.is_ending:
             return Evidence(self.module)
         part = self.module.strip("*")
@@ -168,7 +170,10 @@ class Packages:
     def statement(self, node: Import, _: Scope) -> bool:
         """Judge an import statement; gives whether it is taken out as a whole."""
         self.extensions(node)
-        if not self.table.packages or (isinstance(node, ast.ImportFrom) and node.level):
+        if not self.table.packages:
+            return False
+        if isinstance(node, ast.ImportFrom) and node.level:
+            self.built(node)
             return False
         matched = [(name, self.rule(name)) for _, name in imported_names(node)]
         for rule in dict.fromkeys(rule for _, rule in matched if rule is not None):
@@ -186,6 +191,16 @@ class Packages:
                 place = self.file.bounds(node)
                 self.matches.report(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
         return False
+
+    def built(self, node: ast.ImportFrom) -> None:
+        """Judge a relative import: `from . import _C` of a module that the project builds for the package."""
+        above = [*self.names.path.split("/")[: -node.level], *filter(None, [node.module])]
+        for alias in node.names:
+            for first in range(len(above)):
+                module = ".".join([*above[first:], alias.name])
+                rule = self.table.package_rule(module)
+                if rule is not None and rule.id == BUILT and rule.match.package == module:
+                    self.report(rule, node, node, module)
 
     def add(self, rule: Rule, add: Addition, node: Import) -> None:
         """Add a statement beside the first import of a package in the file, with the import that it needs."""

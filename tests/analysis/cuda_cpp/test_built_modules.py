@@ -37,3 +37,7 @@ def test_a_module_that_is_built_from_cuda_sources_is_reported():
     }
     file = migrate_source(data["a.py"], "a.py", rules_for_built(built, rulebook), context)
     assert [each.api for each in file.findings] == ["splat", "near_points", "warp_fast"]
+    for path, line in (("own/ops.py", "from . import _C"), ("own/more/ops.py", "from .. import _C")):
+        file = migrate_source(f"import torch\n{line}\n".encode(), path, rules_for_built(built, rulebook), context)
+        assert [each.api for each in file.findings] == ["own._C"]
+    assert not migrate_source(b"from . import base\n", "splat/a.py", rules_for_built(built, rulebook), context).findings
