@@ -8,10 +8,14 @@ from pathlib import Path
 import click
 from msgspec.structs import asdict
 
-from gpu2npu.cli.language import padded, say
+from gpu2npu.cli.language import cells, padded, say
 from gpu2npu.language import message, shown
 
 EXIT_ERROR = 1
+_CHECKS = (  # that are words; others are names
+    *(message("machine"), message("kernels"), message("driver"), message("firmware"), message("devices")),
+    *(message("visible devices"), message("versions"), message("packages of CANN")),
+)
 _LEVELS = {"ok": message("ok"), "warning": message("warning"), "error": message("error")}
 
 _EPILOG = """\
@@ -52,9 +56,11 @@ def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> 
     if form == "json":
         click.echo(json.dumps({"emulated": machine.is_emulated, **counts, "lines": list(map(asdict, lines))}, indent=1))
     else:
-        width = max(len(line.check) for line in lines)
+        width = max(cells(shown(line.check)) for line in lines)
         for line in lines:
-            click.echo(f"{padded(shown(_LEVELS[line.level]), 7)}  {line.check:<{width}}  {shown(line.message)}")
+            click.echo(
+                f"{padded(shown(_LEVELS[line.level]), 7)}  {padded(shown(line.check), width)}  {shown(line.message)}"
+            )
             if line.remedy:
                 click.echo(f"{'':<7}  {'':<{width}}  -> {shown(line.remedy)}")
         say(f"{counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}, {counts['ok']} ok")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu2npu.forecast.plan import CATEGORIES, DOES, GUESSES, WAITS, peak
-from gpu2npu.forecast.text import lines, readable
+from gpu2npu.forecast.plan import CATEGORIES, CHIP, DOES, GUESSES, WAITS, peak
+from gpu2npu.forecast.text import lines, readable, title
+from gpu2npu.language import shown
 from gpu2npu.report.webpage import embedded_json, render
 
 
@@ -19,7 +20,10 @@ def page(plan: Any) -> str:
         plan=plan,
         rank=rank,
         parts=parts,
-        first=next(lines(plan)),
+        first=shown(next(lines(plan))),
+        shown=shown,
+        title_of=title,
+        chip=CHIP,
         readable=readable,
         waits=WAITS,
         guesses=GUESSES,

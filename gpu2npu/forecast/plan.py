@@ -29,6 +29,22 @@ DOES = {  # what an NPU does with an operator
     "cpu": message("falls back to the CPU"),
     "npu": message("computes"),
 }
+CHIP = {  # what is known of a chip
+    "usable": message("memory"),
+    "half": message("16-bit products"),
+    "single": message("32-bit products"),
+    "bandwidth": message("bandwidth of the memory"),
+    "link": message("links in a server"),
+    "network": message("network between servers"),
+    "launch": message("launch of an operator"),
+}
+ASSUMPTIONS = (  # of the emulator's figures of chips
+    message("assumption: a quarter of float16's; HF32 is faster"),
+    message("assumption: seven HCCS links of 28 GB/s each way between the eight cards of a server"),
+    message("assumption: one RoCE port of 200 Gb/s a card"),
+    message("assumption: 10 microseconds of host time an operator"),
+    message("assumption: 5 % for the driver"),
+)
 GUESSES = {"value": "a value", "copy": "a copy to the host", "shape": "a shape"}
 
 Document = dict[str, Any]
@@ -65,6 +81,7 @@ def make(command: Sequence[str], processes: Sequence[Mapping[str, Any]], exit_co
         "refusals": refusals,
         "guesses": _merged(each["guesses"] for each in used),
         "checkpoints": [each for process in used for each in process["checkpoints"]],
+        "files": [each for process in used for each in process["files"]],
         "waits": used[0]["waits"] if used else [],
         "step": _step(used),
         "collectives": used[0]["collectives"] if used else [],

@@ -62,6 +62,7 @@ def _explore(found: Document, command: Sequence[str], start: Start, options: Seq
 
 def _run(command: Sequence[str], start: Start, steps: int | None, quiet: bool) -> tuple[Document, list[Any]]:
     with tempfile.TemporaryDirectory(prefix="gpu2npu-plan-") as folder:
+        Path(folder, "begun").touch()  # files with an earlier change are not changed
         launch = start(command, Path(folder), steps)
         code = _wait(launch, quiet)
         processes = records(Path(folder))

@@ -6,16 +6,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu2npu.forecast.plan import CATEGORIES, GUESSES, WAITS, peak
-from gpu2npu.language import sentence, shown
+from gpu2npu.language import message, sentence, shown
 
 _GIB = 1 << 30
 _MOST = 8  # lines of a list
-_VERDICTS = {True: "fits", False: "does NOT fit", None: "not known whether it fits"}
+_VERDICTS = {True: message("fits"), False: message("does NOT fit"), None: message("not known whether it fits")}
 
 
 def readable(size: float) -> str:
     """A number of bytes in GiB or MiB."""
     return f"{size / _GIB:.2f} GiB" if size >= _GIB / 10 else f"{size / (1 << 20):.1f} MiB"
+
+
+def title(name: str) -> str:
+    """Return what a further run is about, and the words of its command."""
+    means, colon, words = name.partition(": ")
+    return f"{shown(means)}{colon}{words}"
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -26,7 +32,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         return
     chip = plan["chip"]
     yield (
-        f"Forecast: {_VERDICTS[plan['fits']]} on {chip['name']}: {readable(rank['reserved'])} reserved of "
+        f"Forecast: {shown(_VERDICTS[plan['fits']])} on {chip['name']}: {readable(rank['reserved'])} reserved of "
         f"{readable(chip['usable'])} usable ({readable(chip['memory'])} less what the driver keeps); "
         f"{readable(rank['allocated'])} allocated at the peak of rank {rank['rank']}."
     )
@@ -51,7 +57,13 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield from _guesses(plan)
     yield from _waits(plan)
     for checkpoint in plan["checkpoints"][:_MOST]:
-        yield f"  Not written: {checkpoint['path']}, {readable(checkpoint['bytes'])} ({checkpoint['line']})"
+        size = readable(checkpoint["bytes"])
+        yield sentence("  Not written: {}, {} ({})", checkpoint["path"], size, checkpoint["line"])
+    for file in plan["files"][:_MOST]:
+        if file["written"]:
+            yield sentence("  Written with zeros in place of the NPU's values: {}", file["path"])
+        else:
+            yield sentence("  Not changed, since it was there before: {}", file["path"])
     cpu, refused = plan["operators"]["cpu"], plan["operators"]["refused"]
     if cpu:
         yield f"  The NPU lacks {len(cpu)} operators, which fall back to the CPU: {', '.join(list(cpu)[:_MOST])}"
@@ -82,8 +94,8 @@ def _variants(plan: Mapping[str, Any]) -> Iterator[str]:
     if plan["largest_batch"] is not None:
         yield f"  Largest batch that fits, by a line through the runs below: {plan['largest_batch']}"
     for variant in plan["variants"]:
-        needs = "did not end" if variant["reserved"] is None else readable(variant["reserved"])
-        yield f"    {variant['name']}: {needs}"
+        needs = shown("did not end") if variant["reserved"] is None else readable(variant["reserved"])
+        yield f"    {title(variant['name'])}: {needs}"
 
 
 def _guesses(plan: Mapping[str, Any]) -> Iterator[str]:

@@ -11,11 +11,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from gpu2npu.language import message
+
 _BATCH = re.compile(r"^-{1,2}((per[-_]device[-_])?(train[-_])?(micro[-_])?batch[-_]?size|bs|b)$")
+_SHARDING = message("sharding (FSDP)")
 _MEANS = (
-    ("activation checkpointing", re.compile(r"^--.*(grad|activation|use)[-\w]*checkpoint(ing)?$|^--recompute$")),
-    ("16-bit floats", re.compile(r"^--(use[-_])?(bf16|fp16|amp|mixed[-_]precision)$")),
-    ("sharding (FSDP)", re.compile(r"^--(use[-_])?(fsdp2?|fully[-_]shard|zero)$")),
+    (
+        message("activation checkpointing"),
+        re.compile(r"^--.*(grad|activation|use)[-\w]*checkpoint(ing)?$|^--recompute$"),
+    ),
+    (message("16-bit floats"), re.compile(r"^--(use[-_])?(bf16|fp16|amp|mixed[-_]precision)$")),
+    (_SHARDING, re.compile(r"^--(use[-_])?(fsdp2?|fully[-_]shard|zero)$")),
 )
 _RANKS = ("--nproc_per_node", "--nproc-per-node")  # of torchrun
 _ACCUMULATION = re.compile(r"^--(gradient[-_]|grad[-_])?accum(ulation|ulate)?([-_](steps|iter))?$")
@@ -70,7 +76,7 @@ def means(options: Sequence[Mapping[str, Any]]) -> list[FurtherRun]:
         name = next(filter(_ACCUMULATION.match, option["names"]), None)
         if name and batch and isinstance(option["value"], int) and batch[1] > 1:
             words = (name, str(2 * max(option["value"], 1)), batch[0], str(batch[1] // 2))
-            found.append(FurtherRun(f"gradient accumulation: {' '.join(words)}", words))
+            found.append(FurtherRun(f"{message('gradient accumulation')}: {' '.join(words)}", words))
             break
     return found
 
@@ -82,7 +88,7 @@ def more_ranks(command: Sequence[str], npus: int) -> list[FurtherRun]:
         return []
     count = found[2]
     wanted = [each for each in (2 * count, 4 * count) if each <= npus]
-    return [FurtherRun(f"sharding over {each} NPUs", (f"{_RANKS[0]}={each}",), ranks=each) for each in wanted]
+    return [FurtherRun(f"{_SHARDING}: {each} NPUs", (f"{_RANKS[0]}={each}",), ranks=each) for each in wanted]
 
 
 def _ranks_of(command: Sequence[str]) -> tuple[int, int, int] | None:

@@ -8,9 +8,11 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
+from gpu2npu.emulator.shapes.figures import figures
+from gpu2npu.emulator.soc import SOCS
 from gpu2npu.forecast import variants
 from gpu2npu.forecast.page import page
-from gpu2npu.forecast.plan import GUESSES, WAITS, make
+from gpu2npu.forecast.plan import ASSUMPTIONS, CHIP, GUESSES, WAITS, make
 from gpu2npu.forecast.text import lines
 
 SCHEMA = json.loads((files("gpu2npu.forecast") / "plan.schema.json").read_text(encoding="utf-8"))
@@ -50,6 +52,17 @@ from deepspeed.runtime.engine import DeepSpeedEngine
 DeepSpeedEngine().save_checkpoint("trained", tag="step1")
 assert DeepSpeedEngine().load_checkpoint(load_dir="trained") == "step1"
 assert DeepSpeedEngine().load_checkpoint("earlier") == "step9"
+os.rename("trained", "moved")
+dcp.load(found, checkpoint_id="moved")
+assert sorted(os.listdir("moved")) == [".metadata", "__0_0.distcp", "latest", "step1"]
+with open("best.pt", "wb") as file:
+    torch.save(model.state_dict(), file)
+torch.save(loss, "loss.tmp")
+os.replace("loss.tmp", "loss.pt")
+assert torch.load("loss.pt").shape == ()
+for name in ("old.csv", "new.csv"):
+    with open(name, "w") as file:
+        file.write("0.0")
 try:
     torch.linalg.vector_norm(torch.ones(3, dtype=torch.float64, device="npu"))
 except RuntimeError as error:
@@ -80,6 +93,7 @@ def plan(tmp_path_factory):
     for name, tag in {"trained": "step8", "earlier": "step9"}.items():
         (folder / name).mkdir()
         (folder / name / "latest").write_text(tag, encoding="utf-8")
+    (folder / "old.csv").write_text("0.125", encoding="utf-8")
     options = ["--shapes-only", "--soc", "Ascend910B4", "--what-fits", "--plan", "plan.json"]
     command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "4096"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
@@ -122,9 +136,18 @@ def test_checkpoints_are_not_written_but_listed(plan):
     size = 3 * WIDTH * WIDTH * LAYERS * 4 + LAYERS * 4
     distributed = {"path": "trained/__0_0.distcp", "bytes": WIDTH * WIDTH * 4 + 5 * 8, "line": "train.py:28"}
     deepspeed = {"path": "trained/step1", "bytes": 8, "line": "deepspeed/runtime/engine.py:5"}
-    assert plan[0]["checkpoints"] == [{"path": "last.pt", "bytes": size, "line": "train.py:21"}, distributed, deepspeed]
-    assert not plan[2].joinpath("last.pt").exists()
+    last = {"path": "last.pt", "bytes": size, "line": "train.py:21"}
+    assert plan[0]["checkpoints"][:3] == [last, distributed, deepspeed]
+    assert [each["path"] for each in plan[0]["checkpoints"][3:]] == ["loss.tmp", "best.pt"]
+    assert not list(plan[2].glob("*.pt"))
     assert [(each.name, each.read_text()) for each in plan[2].joinpath("trained").iterdir()] == [("latest", "step8")]
+
+
+def test_files_that_were_there_are_as_they_were_and_new_ones_are_named(plan):
+    assert plan[0]["files"] == [{"path": "new.csv", "written": True}, {"path": "old.csv", "written": False}]
+    assert plan[2].joinpath("old.csv").read_text(encoding="utf-8") == "0.125"
+    assert plan[2].joinpath("new.csv").read_text(encoding="utf-8") == "0.0"
+    assert "  Not changed, since it was there before: old.csv" in plan[1].splitlines()
 
 
 def test_where_the_host_waits_is_listed(plan):
@@ -184,7 +207,7 @@ def test_a_batch_that_costs_nothing_has_no_largest():
 
 @pytest.mark.parametrize(("exit_code", "reserved", "fits"), [(0, 1, True), (0, 3, False), (1, 1, None), (1, 3, False)])
 def test_whether_a_program_fits_that_failed_is_not_known(exit_code, reserved, fits):
-    lists = {key: [] for key in ("guesses", "checkpoints", "waits", "steps", "collectives", "operators")}
+    lists = {key: [] for key in ("guesses", "checkpoints", "files", "waits", "steps", "collectives", "operators")}
     npu = {"index": 0, "reserved": reserved}
     process = {
         "npus": [npu],
@@ -202,3 +225,9 @@ def test_each_wait_and_guess_of_a_plan_has_its_words() -> None:
     properties = SCHEMA["properties"]
     assert WAITS.keys() == {*properties["waits"]["items"]["properties"]["for"]["enum"]}
     assert GUESSES.keys() == {*properties["guesses"]["items"]["properties"]["kind"]["enum"]}
+
+
+def test_each_figure_and_assumption_of_a_chip_has_its_words() -> None:
+    sources = [figures(soc).sources for soc in SOCS.values()]
+    assert all(found.keys() == CHIP.keys() for found in sources)
+    assert {text for found in sources for text in found.values() if text.startswith("assumption")} <= {*ASSUMPTIONS}

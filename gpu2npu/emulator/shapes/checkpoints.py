@@ -1,17 +1,20 @@
 """Checkpoints in a shapes-only run: nothing is written to them, and what the program loads again has no values either.
 
 A file that the program would have written holds gigabytes of zeros, and may replace one that somebody trained for. So
-`torch.save` and safetensors keep the object without the values of its larger tensors, in the folder of the run, where
-all ranks find it; so do `torch.distributed.checkpoint` and DeepSpeed with their folders. What the program writes by
-itself (a buffer, an open file) gets the same few bytes.
+`torch.save` and safetensors keep the object without the values of its larger tensors, in the folder of the run, which
+is laid over the file system (`overlay`), where all ranks find it; so do `torch.distributed.checkpoint` and DeepSpeed
+with their folders. What the program writes by itself (a buffer, an open file) gets the same few bytes, and is taken
+out of its folder when the process ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
 import pickle
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,11 +22,14 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.imported import when_imported
-from gpu2npu.emulator.shapes import records, values
+from gpu2npu.emulator.shapes import overlay, records, values
+from gpu2npu.emulator.shapes.file_calls import install as lay_over
 
 _MAGIC = b"gpu2npu checkpoint without values\n"
 _SMALL = 1 << 16  # bytes of a tensor that keeps its values
+_LIBRARIES = ("site-packages", "dist-packages", "__pycache__")
 _map_location: Any = None  # of the load that runs
+_over: overlay.Overlay
 
 
 def install() -> None:
@@ -33,6 +39,10 @@ def install() -> None:
     """
     if os.environ.get("GPU2NPU_CHECKPOINTS") == "write" or not os.environ.get("GPU2NPU_PLAN"):
         return
+    global _over
+    folder = Path(os.environ["GPU2NPU_PLAN"])
+    _over = lay_over(str(folder / "checkpoints"), (folder / "begun").stat().st_ctime_ns)
+    records.list_files(_files)
     torch.save = torch.serialization.save = _saving(torch.save)
     torch.load = torch.serialization.load = _loading(torch.load)
     when_imported("safetensors.torch", _take_safetensors)
@@ -46,46 +56,38 @@ def _take_safetensors(safetensors: Any) -> None:
 
 
 def _take_distributed(filesystem: Any) -> None:
-    """Give writers of torch.distributed.checkpoint a folder of the run, and readers if there is one."""
-    writer, reader = filesystem.FileSystemWriter, filesystem.FileSystemReader
-    prepare, write, read = writer.prepare_local_plan, writer.write_data, reader.read_metadata
+    """Have all that torch.distributed.checkpoint writes to a folder in the run's folder."""
+    writer = filesystem.FileSystemWriter
+    prepare, write = writer.prepare_local_plan, writer.write_data
 
     def prepare_local_plan(self: Any, plan: Any) -> Any:
         if type(self.fs) is filesystem.FileSystem:
-            self.path = _place_of(self.path)
+            _over.take(self.path)
         return prepare(self, plan)
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
         rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
         size = sum(item.tensor_storage_size() or 0 for item in plan.items)
-        records.checkpoint(_name_of(f"{self.path}/__{rank}_0.distcp"), size)
+        records.checkpoint(f"{self.path}/__{rank}_0.distcp", size)
         return write(self, plan, planner)
 
-    def read_metadata(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(self.fs) is filesystem.FileSystem and _place_of(self.path).exists():
-            self.path = _place_of(self.path)
-        return read(self, *args, **kwargs)
-
-    writer.prepare_local_plan, writer.write_data, reader.read_metadata = prepare_local_plan, write_data, read_metadata
+    writer.prepare_local_plan, writer.write_data = prepare_local_plan, write_data
 
 
 def _take_deepspeed(engine: Any) -> None:
-    """Give DeepSpeed a folder of the run, for what it writes beside tensors too, such as `latest`."""
+    """Have what DeepSpeed writes in the run's folder, such as `latest` too."""
     kind = engine.DeepSpeedEngine
-    save, load, save_16bit = kind.save_checkpoint, kind.load_checkpoint, kind.save_16bit_model
+    for name in ("save_checkpoint", "save_16bit_model"):
+        setattr(kind, name, _taking(getattr(kind, name)))
 
-    def save_checkpoint(self: Any, save_dir: Any, *args: Any, **kwargs: Any) -> Any:
-        return save(self, str(_place_of(save_dir)), *args, **kwargs)
 
-    def save_16bit_model(self: Any, save_dir: Any, *args: Any, **kwargs: Any) -> Any:
-        return save_16bit(self, str(_place_of(save_dir)), *args, **kwargs)
+def _taking(save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save)
+    def call(self: Any, save_dir: Any, *args: Any, **kwargs: Any) -> Any:
+        _over.take(save_dir)
+        return save(self, save_dir, *args, **kwargs)
 
-    def load_checkpoint(self: Any, load_dir: Any, *args: Any, **kwargs: Any) -> Any:
-        place = _place_of(load_dir)
-        return load(self, str(place) if place.exists() else load_dir, *args, **kwargs)
-
-    kind.save_checkpoint, kind.load_checkpoint = save_checkpoint, load_checkpoint
-    kind.save_16bit_model = save_16bit_model
+    return call
 
 
 def _saving(save: Callable[..., None]) -> Callable[..., None]:
@@ -96,10 +98,8 @@ def _saving(save: Callable[..., None]) -> Callable[..., None]:
             return
         size, text = _without_values(obj)
         if isinstance(f, (str, os.PathLike)):
-            records.checkpoint(_name_of(os.fspath(f)), size)
-            place = _place_of(f)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(text)
+            records.checkpoint(os.fspath(f), size)
+            _over.write(f, text)
         else:
             f.write(text)
 
@@ -115,7 +115,7 @@ def _loading(load: Callable[..., Any]) -> Callable[..., Any]:
         global _map_location
         _map_location = map_location if map_location is not None else kwargs.get("device")
         try:
-            return pickle.loads(text[len(_MAGIC) :])
+            return pickle.loads(text[len(_MAGIC) + 8 :])
         finally:
             _map_location = None
 
@@ -125,10 +125,9 @@ def _loading(load: Callable[..., Any]) -> Callable[..., Any]:
 def _text_of(f: Any) -> bytes | None:
     """Return what `_saving` kept or wrote, from where the program reads; None for another file."""
     if isinstance(f, (str, os.PathLike)):
-        path = _place_of(f) if _place_of(f).exists() else Path(f)
-        if not path.is_file():
+        if not Path(f).is_file():
             return None
-        with path.open("rb") as file:
+        with Path(f).open("rb") as file:
             begin = file.read(len(_MAGIC))
             return begin + file.read() if begin == _MAGIC else None
     start = f.tell()
@@ -139,31 +138,35 @@ def _text_of(f: Any) -> bytes | None:
     return text or None
 
 
-def _folder() -> Path:
-    return Path(os.environ["GPU2NPU_PLAN"], "checkpoints").resolve()
+def _files() -> list[dict[str, Any]]:
+    """Return the files that this process wrote, or left as they were before; withdraw checkpoints among them."""
+    found = []
+    with overlay.outside():
+        for path, target in sorted(_over.written.items()):
+            begin = b""
+            with contextlib.suppress(OSError), Path(target).open("rb") as file:
+                begin = file.read(len(_MAGIC) + 8)
+            if begin.startswith(_MAGIC):
+                records.checkpoint(os.path.relpath(path), int.from_bytes(begin[len(_MAGIC) :], "little"))
+                _over.withdraw(path)
+            elif Path(target).exists() and (target == path or _over.is_old(path)) and _is_shown(path):
+                found.append({"path": os.path.relpath(path), "written": target == path})
+    return found
 
 
-def _place_of(path: Any) -> Path:
-    """The place in the run's folder for a file or a folder of the program, which may be there already."""
-    real = Path(path).resolve()
-    return real if real.is_relative_to(_folder()) else _folder() / real.relative_to(real.anchor)
-
-
-def _name_of(path: str) -> str:
-    """The program's own name of a file that has a place in the run's folder; that of another file is as it is."""
-    place = Path(path)
-    if not place.is_relative_to(_folder()):
-        return path
-    return os.path.relpath(Path(place.anchor, place.relative_to(_folder())))
+def _is_shown(path: str) -> bool:
+    own = os.path.relpath(path)
+    hidden = any(part.startswith(".") or part in _LIBRARIES for part in Path(own.replace("../", "")).parts)
+    return not hidden and not (own.startswith("..") and path.startswith((tempfile.gettempdir(), "/dev/", "/proc/")))
 
 
 def _without_values(obj: Any) -> tuple[int, bytes]:
     """Return the bytes that a checkpoint of `obj` would take, and it without the values of its larger tensors."""
     file = io.BytesIO()
-    file.write(_MAGIC)
     pickler = _Pickler(file)
     pickler.dump(obj)
-    return sum(pickler.sizes.values()), file.getvalue()
+    size = sum(pickler.sizes.values())
+    return size, _MAGIC + size.to_bytes(8, "little") + file.getvalue()
 
 
 class _Pickler(pickle.Pickler):

@@ -12,7 +12,7 @@ import json
 import os
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,7 @@ class ForecastRecorder:
         self.waits: Counter[tuple[str, values.Line]] = Counter()
         self.refusal: dict[str, Any] | None = None
         self.options: list[dict[str, Any]] = []
+        self.files: Callable[[], list[dict[str, Any]]] = list
         self._chip = figures(current_soc())
         self._backward = 0
 
@@ -209,6 +210,9 @@ class ForecastRecorder:
     def document(self) -> dict[str, Any]:
         """Return what the plan is made of."""
         self.classify()
+        files = self.files()
+        if not any(each.kind in ("value", "copy") for each in values.guesses.values()):
+            files = [each for each in files if not each["written"]]  # what is written has the program's own values
         soc = current_soc()
         ops = [
             {"operator": name, "calls": calls, "by": _by(kind)} for (name, kind), (calls, _) in tally.counts().items()
@@ -226,6 +230,7 @@ class ForecastRecorder:
             "steps": self.steps,
             "waits": [{"for": what, "line": str(line), "count": n} for (what, line), n in self.waits.most_common()],
             "checkpoints": list(self.checkpoints.values()),
+            "files": files,
             "collectives": [
                 {"name": name, "ranks": size, "calls": calls, "bytes": moved, "seconds": seconds}
                 for (name, size), (calls, moved, seconds) in self.collectives.items()
@@ -369,6 +374,12 @@ def collective(name: str, tensors: Sequence[torch.Tensor], size: int) -> None:
     """Note a collective of `size` ranks."""
     if _recorder is not None:
         _recorder.collective(name, tensors, size)
+
+
+def list_files(files: Callable[[], list[dict[str, Any]]]) -> None:
+    """Ask `files` for the files that the program opened to write, when the record is made."""
+    if _recorder is not None:
+        _recorder.files = files
 
 
 def checkpoint(path: str, size: int) -> None:
