@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
 from gpu2npu.python.flow.values import ValueOrigin, Values, ValueUse, Way
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
 
 # Calls that look at a value and do nothing that depends on its being a device.
@@ -63,20 +65,12 @@ def _place(step: Way) -> str:
 
 def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow:
     """Judge a string by all that its value comes to in the project."""
-    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or _is_key(place):
+    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or stays(place):
         return Flow(UNSURE)
     values = values_of(place.names.project)
     judge = _Judge(values, role, place, is_foreign)
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     return Flow(UNSURE) if at is None else judge.of(at)
-
-
-def _is_key(place: StringPlace) -> bool:
-    """Return whether a string is the key of a dictionary: it is changed where it is stored and read, or nowhere."""
-    parent = place.names.file.parents[place.node]
-    if isinstance(parent, ast.Subscript):
-        return parent.slice is place.node
-    return isinstance(parent, ast.Dict) and place.node in parent.keys
 
 
 class _Judge:
@@ -117,7 +111,14 @@ class _Judge:
     def of_comparison(self, other: int) -> str | None:
         """The verdict of what a value is compared with: what has the role by the attribute that it comes from, or is
         used where a device is."""
-        origins = self.values.sources(other, self.asker)
+        names, text = self.place.names, string_value(self.place.node) or ""
+        tables = tables_compared(other, names, self.values)
+        if tables is None:
+            return UNSURE
+        if any(stays_in(each, text, names, self.values) for each in tables):
+            return NO
+        keys = [key for each in tables for key in looked_up_by(each, self.values)]
+        origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]
         texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
         verdict = beside(texts, self.place, self.role)
         if verdict == NO:

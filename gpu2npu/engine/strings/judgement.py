@@ -16,7 +16,7 @@ from gpu2npu.engine.strings.keys import is_key, keys_beside, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
-from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
+from gpu2npu.engine.strings.text_methods import LOOKUPS, MATCHES, PARTS, TESTS, TRIMS
 from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_word, mentions
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
@@ -266,7 +266,9 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     keyword = argument_keyword(argument)
     if callee in FLAGS or (callee == "add" and is_flag(call)):
         return _flag(call, keyword, place, role)
-    if callee in _COMPARED and any(holds(each, role) for each in call.args if each is not argument):
+    if callee in _COMPARED | MATCHES and any(
+        _has_role(each, place, role) for each in call.args if each is not argument
+    ):
         return YES
     if keyword is not None:
         if keyword in PROSE_KEYWORDS:

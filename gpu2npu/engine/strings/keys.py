@@ -9,6 +9,7 @@ from gpu2npu.engine.strings.places import StringPlace
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
 from gpu2npu.python.flow.values import ValueOrigin, Values
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
@@ -18,23 +19,48 @@ def keys_beside(place: StringPlace) -> frozenset[str]:
     """The keys of the dicts that a key is stored in or looked up in; none where it stays, or a dict is not known."""
     values = values_of(place.names.project)
     tables = _tables(place, values)
-    if any(_is_read_elsewhere(each, place, values) for each in tables):
+    text = string_value(place.node) or ""
+    if any(_is_read_elsewhere(each, text, place.names, values) for each in tables):
         return frozenset()
-    return frozenset(text for each in tables for text in _keys(each, values))
+    return frozenset(key for each in tables for key in _keys(each, values))
 
 
 def stays(place: StringPlace) -> bool:
     """Return whether a key is one of a dict that other code reads: a change of the key alone would lose the entry."""
-    values, text = values_of(place.names.project), string_value(place.node)
-    return any(
-        text in _keys(each, values) and _is_read_elsewhere(each, place, values) for each in _tables(place, values)
-    )
+    values, text = values_of(place.names.project), string_value(place.node) or ""
+    return any(stays_in(each, text, place.names, values) for each in _tables(place, values))
+
+
+def tables_compared(other: int, names: Names, values: Values) -> list[int] | None:
+    """The dicts with whose keys a value is compared: none where these are no keys, None where not all are known."""
+    bases = [base for base, field in _read_from(other, values) if field == "[key]"]
+    origins = [values.sources(base, names.path) for base in bases]
+    if not all(each and all(_is_display(one, values) for one in each) for each in origins):
+        return None
+    return [one.place for each in origins for one in each]
+
+
+def looked_up_by(table: int, values: Values) -> list[int]:
+    """The values that are looked up in a dict, wherever it is."""
+    loads = (values.at(each).loads.get(each, {}) for each in _holders(table, values))
+    keys = [node for each in loads for node in each.get("[key]", ())]
+    return [target for key in keys for target, kind, _ in values.at(key).out.get(key, ()) if kind == COMPARE]
+
+
+def stays_in(table: int, text: str, names: Names, values: Values) -> bool:
+    """Return whether a key is one of a dict that other code reads."""
+    return text in _keys(table, values) and _is_read_elsewhere(table, text, names, values)
+
+
+def _read_from(place: int, values: Values) -> Iterator[tuple[int, str]]:
+    """What a value is read from, with the field."""
+    return ((base, field) for base, how, field in values.at(place).into.get(place, ()) if how == LOAD)
 
 
 def is_key(place: StringPlace) -> bool:
     """Return whether a string is asked for in what is a table, which has it or is read by it: `"GPU" in resources`
     beside `resources["GPU"]`"""
-    values, field = values_of(place.names.project), _field(place)
+    values, field = values_of(place.names.project), _field(string_value(place.node) or "")
     if stays(place):
         return True
     tables = {*_tables(place, values), *(base for base, _ in _lookups(place, values))}
@@ -63,7 +89,7 @@ def is_flag(place: StringPlace, role: Role) -> bool:
         return False
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     tables = _looked_up(at, values) if at is not None else []
-    return any(_is_flag_of(each, _field(place), role, values) for each in tables)
+    return any(_is_flag_of(each, _field(text or ""), role, values) for each in tables)
 
 
 def _is_truth(node: ast.expr, place: StringPlace) -> bool:
@@ -100,8 +126,8 @@ def _is_flag_of(base: int, field: str, role: Role, values: Values) -> bool:
     return False
 
 
-def _field(place: StringPlace) -> str:
-    return f"[{string_value(place.node)!r}]"
+def _field(key: str) -> str:
+    return f"[{key!r}]"
 
 
 def _lookups(place: StringPlace, values: Values) -> Iterator[tuple[int, bool]]:
@@ -112,10 +138,7 @@ def _lookups(place: StringPlace, values: Values) -> Iterator[tuple[int, bool]]:
         if kind == STORE and label == "[key]":
             yield target, True
         elif kind == COMPARE:
-            loads = file.into.get(target, ()) if file is not None else ()
-            yield from ((base, False) for base, how, field in loads if how == LOAD and field in ("[key]", "[each]"))
-        elif kind == ARGUMENT and label == "0" and file is not None and _effect(target, values) == "item":
-            yield file.first + file.calls[target].receiver, False
+            yield from ((base, False) for base, field in _read_from(target, values) if field in ("[key]", "[each]"))
 
 
 def _tables(place: StringPlace, values: Values) -> list[int]:
@@ -139,16 +162,16 @@ def _holders(table: int, values: Values) -> list[int]:
     return [place for place, path in values.reach(table) if not path]
 
 
-def _is_read_elsewhere(table: int, place: StringPlace, values: Values) -> bool:
+def _is_read_elsewhere(table: int, text: str, names: Names, values: Values) -> bool:
     """Return whether a dict, or what it is in, is written to a file, or its key is read of what is not known to be
     another dict, in a file that has the dict."""
-    file, field = values.file_of(place.names), _field(place)
+    file, field = values.file_of(names), _field(text)
     if any(_is_written(each, values) for each, _ in values.reach(table)):
         return True
     files = {values.at(each).path: values.at(each) for each in _holders(table, values)}
     files |= {file.path: file} if file is not None else {}
     readers = [each for one in files.values() for each, loads in one.loads.items() if field in loads]
-    sources = [values.sources(each, place.names.path) for each in readers]
+    sources = [values.sources(each, names.path) for each in readers]
     return any(not each or not all(_is_display(one, values) for one in each) for each in sources)
 
 

@@ -7,7 +7,7 @@ _STRIPS = frozenset({"strip", "lstrip", "rstrip"})
 _SPLITS = frozenset({"split", "rsplit", "partition", "rpartition"})
 _REPLACES = frozenset({"replace", "removeprefix", "removesuffix"})
 _FINDS = frozenset({"find", "rfind", "index", "count"})
-_MATCHES = frozenset({"search", "match", "fullmatch", "findall"})  # of re, too
+MATCHES = frozenset({"search", "match", "fullmatch", "findall"})  # of re, too
 _ENDS = frozenset({"startswith", "endswith"})
 
 # What a text means, the result of these means too.
@@ -19,6 +19,6 @@ TRIMS = _REPLACES | _STRIPS
 # An argument is compared with the text.
 TESTS = _ENDS | {"__eq__", "__contains__"}
 # A string that is given to these is looked for in a text.
-SEARCHES = _MATCHES | _FINDS | _ENDS | {"split", "replace"}
+SEARCHES = MATCHES | _FINDS | _ENDS | {"split", "replace"}
 # A string that is given to these says nothing of what it stands for elsewhere.
-LOOKUPS = _MATCHES | _FINDS | _STRIPS | _REPLACES | {"sub"}
+LOOKUPS = MATCHES | _FINDS | _STRIPS | _REPLACES | {"sub"}

@@ -16,13 +16,17 @@ from gpu2npu.python.facts.values import (
     STORE,
     SUBSCRIPT,
     TEXT,
+    TYPE,
     Arithmetic,
     Called,
     Parameters,
     Text,
 )
+from gpu2npu.python.tree.syntax import last_name
 
 _MOST = 2**53  # a larger number is not followed
+# Annotations that are no class of a project.
+_PLAIN = frozenset({"Any", "Tensor", "bool", "bytes", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
 _RESULTS = {ast.Add: TEXT, ast.Mod: TEXT, ast.BitOr: INHERIT}  # of operators that keep what their operands hold
 
 
@@ -89,10 +93,13 @@ class Expressions(Nodes):
         return NOTHING if isinstance(node.op, ast.Not) else value
 
     def comparison(self, node: ast.Compare) -> int:
-        values = [self.value(one) for one in (node.left, *node.comparators)]
+        sides = (node.left, *node.comparators)
+        values = [self.value(one) for one in sides]
         for left, operator, right in zip(values, node.ops, values[1:], strict=False):
             if isinstance(operator, (ast.In, ast.NotIn)):
                 self.compare(left, self.load(right, "[each]"))
+            elif any(isinstance(one, (ast.Set, ast.List, ast.Tuple)) for one in sides):
+                self.compare(self.load(left, "[each]"), self.load(right, "[each]"))
             self.compare(left, right)
         if not values[0] or len(values) > 2:
             return NOTHING
@@ -176,6 +183,26 @@ class Expressions(Nodes):
 
     # Functions
 
+    def annotate(self, annotation: ast.expr | None, value: int) -> int:
+        """A value with an edge from the class that its annotation names: `C`, `"C"`, `C | None` or `Optional[C]`."""
+        for cls in self._classes(annotation):
+            value = value or self.new()
+            self.edge(cls, TYPE, value)
+        return value
+
+    def _classes(self, annotation: ast.expr | None) -> list[int]:
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except SyntaxError:
+                return []
+        if isinstance(annotation, ast.BinOp):
+            return self._classes(annotation.left) + self._classes(annotation.right)
+        if isinstance(annotation, ast.Subscript):
+            return self._classes(annotation.slice) if last_name(annotation.value) == "Optional" else []
+        is_class = isinstance(annotation, (ast.Name, ast.Attribute)) and last_name(annotation) not in _PLAIN
+        return [self.value(annotation)] if is_class else []
+
     def function(
         self,
         arguments: ast.arguments,
@@ -189,6 +216,7 @@ class Expressions(Nodes):
 
         def parameter(one: ast.arg) -> tuple[str, int]:
             found = self.new()
+            self.annotate(one.annotation, found)
             scope.ever[one.arg].append(found)
             if one.arg not in self.shared:
                 scope.now[one.arg] = found  # type: ignore[index]  # it is a dict at first

@@ -195,10 +195,11 @@ class _Walk(Expressions):
             self.target(each, value)
 
     def assign_one(self, node: ast.AnnAssign | ast.NamedExpr) -> int:
-        if node.value is None:
-            return NOTHING
         value = self.value(node.value)
-        self.target(node.target, value)
+        if isinstance(node, ast.AnnAssign):
+            value = self.annotate(node.annotation, value)
+        if value or node.value is not None:
+            self.target(node.target, value)
         return value
 
     def augment(self, node: ast.AugAssign) -> None:

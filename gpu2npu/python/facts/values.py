@@ -13,7 +13,8 @@ name is bound to there, so `v = w` makes no edge, and a name that is bound anew 
 | TEXT     | a value      | its text    |         | an f-string, `+`, `%`, a slice                                 |
 | COMPARE  | a value      | a value     |         | `==`, `in`, `match`, a key that is looked up; in each direction |
 
-KEYS is a further edge, from an object to a dict of its attributes, which calls make.
+KEYS is a further edge, from an object to a dict of its attributes, which calls make; TYPE one from a class to what is
+annotated with it.
 
 Fields: `.w` an attribute, `[0]` an element, `['w']` a key, `[*]` any of these, `[key]` the keys of a dict, `[each]`
 what a loop takes, `()` what a function returns or a class makes.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import msgspec
 
-ASSIGN, INHERIT, STORE, LOAD, ARGUMENT, TEXT, COMPARE, KEYS = range(8)
+ASSIGN, INHERIT, STORE, LOAD, ARGUMENT, TEXT, COMPARE, KEYS, TYPE = range(9)
 NOTHING, MODULE = 0, 1  # nodes that every file has
 SUBSCRIPT = "Subscript"  # the operator of `x[i]`, where i is not a constant: what is read is an element of x
 

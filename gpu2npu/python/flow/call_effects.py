@@ -108,11 +108,17 @@ def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given, result = _arguments(file, call), file.first + call.node
     if not call.receiver:
         return
-    receiver = file.first + call.receiver
-    text = file.values.get(given.get("0", 0))
+    receiver, key = file.first + call.receiver, given.get("0", 0)
+    text = file.values.get(key)
+    if key and file.kinds.get(key, ("", None))[0] != "number":
+        keys = file.new(call.line)
+        file.add(receiver, LOAD, keys, "[key]")
+        _compare(file, key, keys)
     file.add(receiver, LOAD, result, f"[{text!r}]" if text is not None else "[*]")
     if "1" in given:
         file.add(given["1"], ASSIGN, result)
+        if call.name == "setdefault":
+            file.add(given["1"], STORE, receiver, f"[{text!r}]" if text is not None else "[*]")
 
 
 def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -173,8 +179,12 @@ def _compared(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given, receiver = _arguments(file, call), call.receiver and file.first + call.receiver
     one, other = given.get("0", 0), given.get("1", 0) if effect.kind == "equal" else receiver
     if one and other:
-        file.add(one, COMPARE, other)
-        file.add(other, COMPARE, one)
+        _compare(file, one, other)
+
+
+def _compare(file: ValueFile, one: int, other: int) -> None:
+    file.add(one, COMPARE, other)
+    file.add(other, COMPARE, one)
 
 
 def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:

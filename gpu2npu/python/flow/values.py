@@ -21,6 +21,7 @@ from gpu2npu.python.facts.values import (
     MODULE,
     STORE,
     TEXT,
+    TYPE,
     ClassValue,
     Parameters,
 )
@@ -31,7 +32,8 @@ from gpu2npu.python.meaning.names import Names
 
 State = tuple[int, Path]
 
-BUDGET, LONGEST = 500, 5  # states that one question may visit; fields in a path
+BUDGET = 500  # states that one question may visit
+LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
 NEAR_BUDGET = 80  # the same for questions about what is near
 # By what an object is made or called: methods under these names.
 _CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
@@ -141,12 +143,13 @@ class Values(ValueProject):
         """The states that `step` leads to from `start`, each with the one before it."""
         seen: Steps = {start: None}
         todo = [start]
+        longest = LONGEST_OF_USES if key[0] == "reach" else LONGEST
         for state in todo:
             if len(seen) >= (NEAR_BUDGET if self._is_near else BUDGET):
                 self._cut.add(key)
                 break
             for other in step(*state):
-                if other not in seen and len(other[1]) <= LONGEST:
+                if other not in seen and len(other[1]) <= longest:
                     seen[other] = state
                     todo.append(other)
         return seen
@@ -188,8 +191,33 @@ class Values(ValueProject):
             yield file.first + one.instance, path[1:]
         elif what == "instance" and path:
             yield from ((each, path) for each in self._selves_above(file, one))
+            yield from ((each, path) for each in self._annotated(file.first + one.node))
+            if path[:2] == (".__call__", "()"):
+                yield place, path[1:]
+            if path[0][1:] in one.fields:  # of a named tuple, which is unpacked
+                yield place, (f"[{one.fields.index(path[0][1:])}]", *path[1:])
         elif what == "module" and path:
             yield from self._importers(file, path)
+
+    def _objects(self, cls: int) -> Iterator[int]:
+        """The objects of what is a class of the project."""
+        for origin in self.origins(cls):
+            if origin.kind == "class":
+                yield self.at(origin.place).first + self.kind(origin.place)[1].instance
+
+    def _annotated(self, cls: int) -> Iterable[int]:
+        """The values that are annotated with a class."""
+        found: dict[int, None] = self.ask(
+            ("annotated", cls),
+            lambda: {
+                target: None
+                for place, path in self.reach(cls)
+                if not path
+                for target, kind, _ in self.at(place).out.get(place, ())
+                if kind == TYPE
+            },
+        )
+        return found
 
     def _overrides(self, file: ValueFile, cls: int, label: str) -> bool:
         """Return whether a class defines what it would inherit."""
@@ -274,6 +302,8 @@ class Values(ValueProject):
                     yield source, (f".{path[0][2:-2]}", *path[1:])
             elif kind == LOAD:
                 yield source, (label, *path)
+            elif kind == TYPE:
+                yield from ((each, path) for each in self._objects(source))
         if path:
             stored = file.stores.get(place)
             yield from ((source, path[1:]) for source in alike(stored, path[0], lambda read, by: matches(by, read)))
@@ -284,6 +314,8 @@ class Values(ValueProject):
             inner = self.file_at(self.module_of(file.path, ".", path[0][1:])) if is_package else None
             if inner is not None:
                 yield inner.first + MODULE, path[1:]
+        elif what == "instance" and path and path[0] == "()":
+            yield place, (".__call__", *path)
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
             for label in agreeing(file.stored, path[0]):
                 for holder, value, target in self._stored(file, label):
@@ -291,7 +323,9 @@ class Values(ValueProject):
                         yield value, path[1:]
             if what == "instance":
                 yield file.first + one.node, ("()", *path)
-                if path[0][1:] in one.fields:
+                if path[0][1:-1].isdigit() and int(path[0][1:-1]) < len(one.fields):
+                    yield place, (f".{one.fields[int(path[0][1:-1])]}", *path[1:])
+                elif path[0][1:] in one.fields:
                     yield from self._given(place, file.first + one.node, path)
         function = file.parameters.get(place)
         if function is not None:
