@@ -6,7 +6,7 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,15 +53,16 @@ class _Text(Struct, frozen=True):
 
 
 def checked_file(
-    file: MigratedFile, source: bytes, path: str, part: Part, diff: str, is_later: Callable[[Finding], bool]
+    file: MigratedFile, source: bytes, path: str, part: Part, diff: str, later: Collection[int] = ()
 ) -> CheckedFile:
     """The record of a migrated file as a check reports it. `path` is its path from the root of the check, `part` the
-    part of the project that it is in; `is_later` says which findings are about code that does not run at once."""
+    part of the project that it is in, `later` the numbers of its findings about code that does not run at once."""
     if not file.findings:
         return CheckedFile(path, _count_lines(source), file.changes, failure=file.failure, diff=diff)
     texts = _texts(file.path, source)
+    deferred = {each for number, each in enumerate(file.findings) if number in later}
     findings = tuple(
-        replace(each, part=Part.DEFERRED if part is Part.PROGRAM and is_later(each.finding) else part)
+        replace(each, part=Part.DEFERRED if each.finding in deferred else part)
         for each in _checked(file.findings, texts)
     )
     return CheckedFile(path, _count_lines(source), file.changes, findings, file.failure, diff)

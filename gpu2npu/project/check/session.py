@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ from gpu2npu.project.check.baseline import (
     write_baseline,
 )
 from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree, source_trees
-from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.own_plugin import own_plugin
 from gpu2npu.project.check.places import checked_file
 from gpu2npu.project.check.readiness import readiness
@@ -165,9 +163,8 @@ def _check_tree(
         answers = work_out(files, stored)
     wanted = files.wanted
     part = parts_of(wanted)
-    later = LaterCode(wanted, part)
     checked = tuple(
-        checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff, partial(later.holds, path))
+        checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff, answers.later.get(path, ()))
         for path, entry in sorted(answers.entries.items())
     )
     notes = tuple(

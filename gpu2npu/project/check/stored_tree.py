@@ -19,10 +19,12 @@ from gpu2npu.report.check.result import NativeCode
 
 
 class TreeAnswers(Struct, frozen=True):
-    """The answers about a tree: that of each file that is looked into, by path, and its own C++ and CUDA."""
+    """The answers about a tree: that of each file that is looked into, by path, its own C++ and CUDA, and the numbers
+    of the findings of a file that are about code which does not run at once."""
 
     entries: Mapping[str, FileAnswer]
     native: NativeCode
+    later: Mapping[str, list[int]]
 
 
 class _TreeRecord(Struct, frozen=True):
@@ -30,6 +32,7 @@ class _TreeRecord(Struct, frozen=True):
 
     files: dict[str, str]
     native: NativeCode
+    later: dict[str, list[int]]
 
 
 class StoredTree(Struct, frozen=True):
@@ -66,7 +69,7 @@ class StoredTree(Struct, frozen=True):
         if tree is None or found is None:
             return None
         return TreeAnswers(
-            {path: found.get(path) or FileAnswer(MigratedFile(path)) for path in tree.files}, tree.native
+            {path: found.get(path) or FileAnswer(MigratedFile(path)) for path in tree.files}, tree.native, tree.later
         )
 
     def put(self, answers: TreeAnswers, names: Mapping[str, str]) -> None:
@@ -74,7 +77,7 @@ class StoredTree(Struct, frozen=True):
         out."""
         if all(entry.file.failure is None for entry in answers.entries.values()):
             filled = {path: names[path] if _has_reports(entry) else "" for path, entry in answers.entries.items()}
-            self.store.put({self.name: _TreeRecord(filled, answers.native)})
+            self.store.put({self.name: _TreeRecord(filled, answers.native, dict(answers.later))})
 
 
 def _has_reports(entry: FileAnswer) -> bool:

@@ -9,14 +9,15 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
 from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, own_facts, shared_facts
+from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
 from gpu2npu.project.check.traced import TracedFile, TracedMigrator
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.migrator import Migrator
-from gpu2npu.project.tree.parts import kernels_apart
+from gpu2npu.project.tree.parts import kernels_apart, parts_of
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile
-from gpu2npu.report.check.result import NativeCode
+from gpu2npu.report.check.result import NativeCode, Part
 from gpu2npu.report.diff import unified_diff
 
 
@@ -29,10 +30,21 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
         migrator = files.session.migrator(writes=files.choice.diffs)
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
-    answers = TreeAnswers(looked_at.entries, _native_code(files))
+    answers = TreeAnswers(looked_at.entries, _native_code(files), _later(files.wanted, looked_at.entries))
     if stored is not None:
         stored.put(answers, looked_at.names)
     return answers
+
+
+def _later(sources: Mapping[str, bytes], entries: Mapping[str, FileAnswer]) -> dict[str, list[int]]:
+    """The numbers of the findings of each file that are about code of the program which does not run at once."""
+    part = parts_of(sources)
+    code = LaterCode(sources, part)
+    found = {}
+    for path, entry in sorted(entries.items()):
+        if part(path) is Part.PROGRAM:
+            found[path] = [number for number, each in enumerate(entry.file.findings) if code.holds(path, each)]
+    return {path: numbers for path, numbers in found.items() if numbers}
 
 
 def _native_code(files: TreeFiles) -> NativeCode:
