@@ -12,7 +12,8 @@ from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
-from gpu2npu.python.flow.values import ValueOrigin, Values, ValueUse, Way
+from gpu2npu.python.flow.value_calls import ValueOrigin
+from gpu2npu.python.flow.values import Values, ValueUse, Way
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
 

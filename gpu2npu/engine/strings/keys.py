@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from gpu2npu.engine.strings.places import StringPlace
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
-from gpu2npu.python.flow.values import ValueOrigin, Values
+from gpu2npu.python.flow.value_calls import ValueOrigin
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import string_value

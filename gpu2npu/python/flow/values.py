@@ -23,29 +23,16 @@ from gpu2npu.python.facts.values import (
     TEXT,
     TYPE,
     ClassValue,
-    Parameters,
 )
-from gpu2npu.python.flow.fields import Path, agreeing, alike, bound_to, matches, widened
+from gpu2npu.python.flow.fields import Path, agreeing, alike, matches, widened
+from gpu2npu.python.flow.value_calls import CallValues, State, Steps, ValueOrigin
 from gpu2npu.python.flow.value_files import ValueFile
-from gpu2npu.python.flow.value_project import UNKNOWN, ValueProject
+from gpu2npu.python.flow.value_project import UNKNOWN
 from gpu2npu.python.meaning.names import Names
-
-State = tuple[int, Path]
 
 BUDGET = 500  # states that one question may visit
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
 NEAR_BUDGET = 80  # the same for questions about what is near
-# By what an object is made or called: methods under these names.
-_CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
-
-
-class ValueOrigin(NamedTuple):
-    """A source of a value: a place, what it is there, and for what is not of the project its dotted name. `kind`
-    is "text", "function", "class", "instance", "container", "module", "outside" or "unknown"."""
-
-    place: int
-    kind: str
-    text: str = ""
 
 
 class ValueUse(NamedTuple):
@@ -70,10 +57,7 @@ class Way(NamedTuple):
     line: int
 
 
-Steps = dict[State, "State | None"]
-
-
-class Values(ValueProject):
+class Values(CallValues):
     """Answers about the values of a project."""
 
     # Questions
@@ -106,7 +90,7 @@ class Values(ValueProject):
         for target, kind, label in self.at(place).out.get(place, ()):
             if kind == COMPARE and not path:
                 yield ValueUse("compared", target, state)
-            elif kind == ARGUMENT and (not path or (label == "**" and len(path) == 1)):
+            elif kind == ARGUMENT and (not path or (label == "**" and len(path) == 1 and path[0][1] == "'")):
                 key = label if not path else path[0][2:-2]
                 for text in self._outside(target):
                     yield ValueUse("argument", target, state, text, key)
@@ -346,15 +330,6 @@ class Values(ValueProject):
                     rest = path[1:] if added else path
                     yield source, ((taken, *rest) if taken else rest)
 
-    def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
-        """The parameters that the arguments of a call are for, each with the argument; see `_bindings`."""
-        given = [(source, key) for source, kind, key in self.at(call).into.get(call, ()) if kind == ARGUMENT]
-        found: dict[tuple[int, int, str, Path], None] = self.ask(
-            ("bound", call),
-            lambda: {(target, one, *by): None for one, key in given for target, *by in self._bindings(call, key)},
-        )
-        return found
-
     def _imported(self, file: ValueFile, module: str, name: str, path: Path) -> Iterator[State]:
         inner = self.file_at(self.module_of(file.path, module, name))
         if inner is not None and inner is not file:
@@ -371,64 +346,3 @@ class Values(ValueProject):
                 found = self.file_at(other)
                 if found is not None:
                     yield found.first + MODULE, (f".{name}", *path)
-
-    # Calls
-
-    def callees(self, call: int) -> Iterable[tuple[ValueOrigin, int]]:
-        """The callees of a call, each with the number of parameters that come before its first argument."""
-        found: dict[tuple[ValueOrigin, int], None] = self.ask(
-            ("callees", call), lambda: dict.fromkeys(self._targets(call))
-        )
-        return found
-
-    def _targets(self, call: int) -> Iterator[tuple[ValueOrigin, int]]:
-        for callee, kind, label in self.at(call).into.get(call, ()):
-            if kind != LOAD or label != "()":
-                continue
-            by_class = any(
-                origin.kind == "class"
-                for base, how, _ in self.at(callee).into.get(callee, ())
-                if how == LOAD
-                for origin in self.origins(base)
-            )
-            for origin in self.origins(callee):
-                if origin.kind in ("class", "instance"):
-                    yield origin, 1
-                    for name in (".__init__",) if origin.kind == "class" else (".__call__", ".forward"):
-                        inner = self.origins(origin.place, (name,))
-                        yield from ((one, 1) for one in inner if one.kind == "function")
-                elif origin.kind == "function":
-                    function: Parameters = self.kind(origin.place)[1]
-                    yield origin, int(function.takes_class or (function.takes_self and not by_class))
-                else:
-                    yield origin, 0
-
-    def callers(self, function: int) -> Iterable[int]:
-        """The calls of a function."""
-        found: dict[int, None] = self.ask(("callers", function), lambda: dict.fromkeys(self._calls_of(function)))
-        return found
-
-    def _calls_of(self, function: int) -> Iterator[int]:
-        states = list(self.reach(function))
-        for place, path in tuple(states):
-            what = self.kind(place)[0]
-            if path in _CALLED_BY.get(what, ()):
-                states += self.reach(place)
-        for place, path in states:
-            if not path:
-                yield from self.at(place).loads.get(place, {}).get("()", ())
-
-    def _bindings(self, call: int, key: str) -> Iterator[tuple[int, str, Path]]:
-        """The parameters that an argument of a call is for: the place, the field that it is taken from, and those that
-        it is put in."""
-        for origin, skip in self.callees(call):
-            file = self.at(origin.place)
-            one = file.kinds.get(origin.place, UNKNOWN)[1]
-            if origin.kind == "class" and one.fields and key == "**":
-                yield from ((file.first + one.instance, f"['{name}']", (f".{name}",)) for name in one.fields)
-            elif origin.kind == "class" and one.fields:
-                index = int(key) if key.isdigit() else -1
-                name = one.fields[index] if 0 <= index < len(one.fields) else key
-                yield file.first + one.instance, "", (f".{name}",)
-            elif origin.kind == "function":
-                yield from ((file.first + node, taken, added) for node, taken, added in bound_to(one, key, skip))

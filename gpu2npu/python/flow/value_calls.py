@@ -1,0 +1,105 @@
+"""Calls of values: which functions a call calls, which calls call a function, and which argument is for which
+parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpu2npu.python.facts.values import ARGUMENT, LOAD, Parameters
+from gpu2npu.python.flow.fields import Path, bound_to
+from gpu2npu.python.flow.value_project import UNKNOWN, ValueProject
+
+State = tuple[int, Path]
+Steps = dict[State, "State | None"]
+# By what an object is made or called: methods under these names.
+_CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
+
+
+class ValueOrigin(NamedTuple):
+    """A source of a value: a place, what it is there, and for what is not of the project its dotted name. `kind`
+    is "text", "function", "class", "instance", "container", "module", "outside" or "unknown"."""
+
+    place: int
+    kind: str
+    text: str = ""
+
+
+class CallValues(ValueProject):
+    """Answers about calls, by where values come from and go."""
+
+    def origins(self, place: int, path: Path = ()) -> Iterable[ValueOrigin]:
+        """The sources of the value that is in a place, under some fields."""
+        raise NotImplementedError
+
+    def reach(self, place: int) -> Steps:
+        """All states that a value gets to."""
+        raise NotImplementedError
+
+    def callees(self, call: int) -> Iterable[tuple[ValueOrigin, int]]:
+        """The callees of a call, each with the number of parameters that come before its first argument."""
+        found: dict[tuple[ValueOrigin, int], None] = self.ask(
+            ("callees", call), lambda: dict.fromkeys(self._targets(call))
+        )
+        return found
+
+    def _targets(self, call: int) -> Iterator[tuple[ValueOrigin, int]]:
+        for callee, kind, label in self.at(call).into.get(call, ()):
+            if kind != LOAD or label != "()":
+                continue
+            by_class = any(
+                origin.kind == "class"
+                for base, how, _ in self.at(callee).into.get(callee, ())
+                if how == LOAD
+                for origin in self.origins(base)
+            )
+            for origin in self.origins(callee):
+                if origin.kind in ("class", "instance"):
+                    yield origin, 1
+                    for name in (".__init__",) if origin.kind == "class" else (".__call__", ".forward"):
+                        inner = self.origins(origin.place, (name,))
+                        yield from ((one, 1) for one in inner if one.kind == "function")
+                elif origin.kind == "function":
+                    function: Parameters = self.kind(origin.place)[1]
+                    yield origin, int(function.takes_class or (function.takes_self and not by_class))
+                else:
+                    yield origin, 0
+
+    def callers(self, function: int) -> Iterable[int]:
+        """The calls of a function."""
+        found: dict[int, None] = self.ask(("callers", function), lambda: dict.fromkeys(self._calls_of(function)))
+        return found
+
+    def _calls_of(self, function: int) -> Iterator[int]:
+        states = list(self.reach(function))
+        for place, path in tuple(states):
+            what = self.kind(place)[0]
+            if path in _CALLED_BY.get(what, ()):
+                states += self.reach(place)
+        for place, path in states:
+            if not path:
+                yield from self.at(place).loads.get(place, {}).get("()", ())
+
+    def _bindings(self, call: int, key: str) -> Iterator[tuple[int, str, Path]]:
+        """The parameters that an argument of a call is for: the place, the field that it is taken from, and those that
+        it is put in."""
+        for origin, skip in self.callees(call):
+            file = self.at(origin.place)
+            one = file.kinds.get(origin.place, UNKNOWN)[1]
+            if origin.kind == "class" and one.fields and key == "**":
+                yield from ((file.first + one.instance, f"['{name}']", (f".{name}",)) for name in one.fields)
+            elif origin.kind == "class" and one.fields:
+                index = int(key) if key.isdigit() else -1
+                name = one.fields[index] if 0 <= index < len(one.fields) else key
+                yield file.first + one.instance, "", (f".{name}",)
+            elif origin.kind == "function":
+                yield from ((file.first + node, taken, added) for node, taken, added in bound_to(one, key, skip))
+
+    def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
+        """The parameters that the arguments of a call are for, each with the argument; see `_bindings`."""
+        given = [(source, key) for source, kind, key in self.at(call).into.get(call, ()) if kind == ARGUMENT]
+        found: dict[tuple[int, int, str, Path], None] = self.ask(
+            ("bound", call),
+            lambda: {(target, one, *by): None for one, key in given for target, *by in self._bindings(call, key)},
+        )
+        return found
