@@ -199,7 +199,7 @@ class _Strings:
         if flow.verdict != YES:
             if any(found.place in self._argument_places(text) for found in self.matches.proposed[-3:]):
                 return  # a rule for the argument has reported it
-            if not flow.way and is_flag(place, candidate.role):
+            if (flow.use is None or flow.use.kind == "compared") and is_flag(place, candidate.role):
                 return
             message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
             cause = f"May mean '{new}' on the NPU; left as it is because its use does not say so."

@@ -33,7 +33,7 @@ def stays(place: StringPlace) -> bool:
 
 
 def tables_compared(other: int, names: Names, values: Values) -> list[int] | None:
-    """The dicts with whose keys a value is compared: none where it is compared with others, None where not all are known."""
+    """The dicts with whose keys a value is compared, none where it is compared with others; None if one is unknown."""
     bases = [base for base, field in _read_from(other, values) if field == "[key]"]
     origins = [values.sources(base, names.path) for base in bases]
     if not all(each and all(_is_display(one, values) for one in each) for each in origins):
