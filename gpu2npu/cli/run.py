@@ -103,7 +103,9 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     help="With --shapes-only: run CMD again with other values of its own options, for the largest batch that fits.",
 )
 @click.option(
-    "--write-checkpoints", is_flag=True, help="With --shapes-only: write checkpoints, of zeros, which are left out."
+    "--write-checkpoints",
+    is_flag=True,
+    help="With --shapes-only: write all files, also checkpoints, with zeros for what the NPU would compute.",
 )
 @click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
 @program_argument

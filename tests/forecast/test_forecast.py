@@ -112,9 +112,20 @@ def test_static_parts_are_those_of_the_formulas(plan):
     parts = plan[0]["ranks"][0]["parts"]
     weights = WIDTH * WIDTH * LAYERS * 4
     assert parts["parameters"] == pytest.approx(weights, rel=0.01)
-    assert parts["gradients"] == pytest.approx(weights, rel=0.3)  # the peak is before the last of them
+    assert parts["gradients"] == pytest.approx(weights, rel=0.3)  # the peak is before the last of them here
     assert parts["optimizer"] == pytest.approx(2 * weights, rel=0.01)
     assert parts["activations"] > 4096 * WIDTH * 4 * 3 * LAYERS * 0.9
+
+
+def test_gradients_are_those_of_the_formula_where_the_peak_is_in_the_optimizer(tmp_path):
+    program = PROGRAM.partition("torch.save(")[0]
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    options = ["--shapes-only", "--soc", "Ascend910B4", "--plan", "plan.json"]
+    command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "1"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+    rank = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["ranks"][0]
+    assert "optimizer.step()" in program.splitlines()[int(rank["line"].partition(":")[2]) - 1]
+    assert rank["parts"]["gradients"] == pytest.approx(WIDTH * WIDTH * LAYERS * 4, rel=0.01)
 
 
 def test_the_peak_names_its_line_and_its_largest_tensors(plan):
