@@ -138,7 +138,8 @@ class Overlay:
             return False
         if path.startswith(_SYSTEM) or path in self._ours or stat.S_ISDIR(found.st_mode):
             return False
-        return found.st_ctime_ns <= self.begun and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))
+        changed = min(found.st_ctime_ns, found.st_mtime_ns)  # chmod and links change the first alone
+        return changed <= self.begun and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))
 
     def belongs(self, path: str) -> bool:
         """Return whether what is made at a path is made in the run's folder, as its folder is there."""

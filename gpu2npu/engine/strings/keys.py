@@ -72,6 +72,8 @@ def is_flag(place: StringPlace, role: Role) -> bool:
     """Return whether a string is the key of what is true or false, among other options, and so means no device:
     `{"cuda": True, "seed": 1}`, `args["cuda"] = not args["cpu"]`, and where such a key is looked up."""
     values, parent, text = values_of(place.names.project), place.parent(place.node), string_value(place.node)
+    if parent is not None and _is_enumerated(parent, place):
+        return False
     if isinstance(parent, ast.Dict) and place.node in parent.keys:
         keys = {string_value(each) for each in parent.keys if each is not None}
         return bool(keys - role.siblings - {text}) and _is_truth(parent.values[parent.keys.index(place.node)], place)
@@ -91,6 +93,25 @@ def is_flag(place: StringPlace, role: Role) -> bool:
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     tables = _looked_up(at, values) if at is not None else []
     return any(_is_flag_of(each, _field(text or ""), role, values) for each in tables)
+
+
+def _is_enumerated(parent: ast.AST, place: StringPlace) -> bool:
+    """Return whether a file reads a table under keys that are not written out, or goes over it."""
+    holder = place.parent(parent) if isinstance(parent, ast.Dict) else parent
+    named = holder.targets[:1] if isinstance(holder, ast.Assign) else []
+    named += [parent.value] if isinstance(parent, ast.Subscript) else []
+    named += [parent.func.value] if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) else []
+    tables = {ast.unparse(each) for each in named}
+    for node in place.names.file.parents:
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            if ast.unparse(node.value) in tables:
+                return True
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            over = node.iter.func if isinstance(node.iter, ast.Call) else node.iter
+            base = over.value if isinstance(over, ast.Attribute) else over
+            if ast.unparse(base) in tables:
+                return True
+    return False
 
 
 def _is_truth(node: ast.expr, place: StringPlace) -> bool:
