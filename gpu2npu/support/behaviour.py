@@ -94,30 +94,15 @@ def lifted(name: str, given: CallFacts, version: str, chip: str = DEFAULT_CHIP) 
 
     None where there is none, or the release has it itself.
     """
-    return next(((each, first) for each, first in _ended(name, version, chip) if each.applies_to(given)), None)
-
-
-@cache
-def _ended(name: str, version: str, chip: str) -> tuple[tuple[Row, str], ...]:
-    """The rows that an older post release of the same torch_npu had, with the first release without each."""
-    last = known_version(version) or version
-    finished = (one for one in versions_of(release_of(last)) if "rc" not in one)
-    older = [one for one in finished if version_key(one) <= version_key(last)]
-    found = []
     for each in rows_of(name):
-        if (each.lacks or each.releases) and not each.is_for(version, chip):
+        if (each.lacks or each.releases) and not each.is_for(version, chip) and each.applies_to(given):
+            last = known_version(version) or version
+            finished = (one for one in versions_of(release_of(last)) if "rc" not in one)
+            older = [one for one in finished if version_key(one) <= version_key(last)]
             met = [one for one in older if each.is_for(f"{one}.post0" if one.count(".") == 2 else one, chip)]
             after = [one for one in older if met and version_key(one) > version_key(met[-1])]
-            found += [(each, after[0])] if after else []
-    return tuple(found)
-
-
-@cache
-def rows_in(name: str, version: str, chips: tuple[str, ...]) -> tuple[Row, ...]:
-    """The rows about an API that hold in a version on one of some chips, or held in an older post release of it."""
-    ended = {each.id for each, _ in _ended(name, version, DEFAULT_CHIP)}
-    on_chips = (each for each in rows_of(name) if any(each.is_for(version, chip) for chip in chips) or each.id in ended)
-    return tuple(on_chips)
+            return (each, after[0]) if after else None
+    return None
 
 
 def rows_of(name: str) -> Sequence[Row]:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.analysis.code import Code
@@ -37,10 +36,11 @@ from gpu2npu.support.behaviour import (
     names,
     parameters,
     rows,
-    rows_in,
+    rows_of,
 )
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.conditions import CallFacts, TensorFacts
+from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts
+from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
 # A device that the text does not say is taken for the NPU.
@@ -62,12 +62,14 @@ _EINSUM = "torch.einsum"
 _CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
 _DEFAULT = "float32"
 _EVERY = "tensors"
+_DTYPE_NAMES = ALL_DTYPES | DTYPE_GROUPS.keys()
 _ANY = re.compile("")
 _OF_DTYPES = re.compile(
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
 )
 _USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
+_OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
 _WORDS = {
     "float64": r"float64|[dD]ouble|numpy",
@@ -77,15 +79,12 @@ _WORDS = {
     **{name: name for name in ("uint16", "uint32", "uint64")},
     "bool": r"\bbool\b",
 }
-# The same for a dtype that is stated, which NumPy's default is not.
-_STATED = {**_WORDS, "float64": "float64|[dD]ouble", "float8s": "float8"}
-_NONE: frozenset[str] = frozenset()
 
 
 def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
     """The findings of one module for families of chips (of CHIPS), in the order of their places."""
     found = []
-    for node, api, given in _limited(code, _Limits(version, tuple(chips))):
+    for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
             if met.unless and _says(code, met.unless):
                 continue
@@ -98,50 +97,22 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
-class _Limits(Struct, frozen=True):
-    """The rows that are asked about: those of a release and of some families of chips."""
-
-    version: str
-    chips: tuple[str, ...]
-
-    def rows(self, api: str) -> tuple[Row, ...]:
-        return rows_in(api, self.version, self.chips)
-
-
 @cache
-def _words(api: str, on: _Limits) -> re.Pattern[str]:
+def _words(api: str) -> re.Pattern[str]:
     """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
-    conditions = [each.when for each in on.rows(api) if each.when]
+    conditions = [each.when for each in rows_of(api) if each.when]
     if any(re.search(r"\.(?:shape|rank|numel)", each) for each in conditions):  # no word is needed for these
         return _ANY
-    words = [_words_of(ast.parse(each, mode="eval").body) for each in conditions]
-    return re.compile("|".join(sorted(set().union(*words)))) if words and all(words) else _OF_DTYPES
-
-
-def _words_of(when: ast.expr) -> frozenset[str]:
-    """The words of which a file has one where a condition may hold; none where no word is needed."""
-    if isinstance(when, ast.BoolOp):
-        parts = [_words_of(each) for each in when.values]
-        is_either = isinstance(when.op, ast.Or)
-        return frozenset().union(*parts) if is_either and all(parts) else _fewest(parts) if not is_either else _NONE
-    if not isinstance(when, ast.Compare) or not isinstance(when.ops[0], (ast.Eq, ast.In)):
-        return _NONE
-    text, named = ast.unparse(when.left), [ast.unparse(each) for each in _elements(when.comparators[0])]
-    if all(each.startswith("torch.") for each in named):  # of what has a name in torch, no tensor is asked
-        return frozenset(each.rpartition(".")[2] for each in named)
-    if text == "dtype" and all(each in _STATED for each in named):
-        return frozenset(_STATED[each] for each in named)
-    if text == "dtype" or text.endswith(".dtype"):
-        return frozenset(_WORDS[each] for each in named) if all(each in _WORDS for each in named) else _NONE
-    return _NONE
-
-
-def _fewest(parts: list[frozenset[str]]) -> frozenset[str]:
-    return min(filter(None, parts), key=len, default=_NONE)
-
-
-def _elements(node: ast.expr) -> list[ast.expr]:
-    return node.elts if isinstance(node, ast.Tuple) else [node]
+    words: set[str] = set()
+    for each in conditions:
+        dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
+        if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
+            words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
+        elif re.fullmatch(r"\w+\.dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
+            words.update(_WORDS[dtype] for dtype in dtypes)
+        else:
+            return _OF_DTYPES
+    return re.compile("|".join(sorted(words))) if words else _OF_DTYPES
 
 
 @lru_cache(maxsize=64)
@@ -149,17 +120,17 @@ def _has_words(words: re.Pattern[str], text: str) -> bool:
     return words.search(text) is not None
 
 
-def _limited(code: Code, on: _Limits) -> Iterator[tuple[ast.expr, str, CallFacts]]:
+def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
     tensors = Tensors(code.names)
     for call, scope in code.calls:
-        yield from ((call, api, given) for api, given in _apis(call, scope, code, tensors, on))
+        yield from ((call, api, given) for api, given in _apis(call, scope, code, tensors))
     for product, _ in code.products:
-        if isinstance(product.op, ast.MatMult) and _has_words(_words(_PRODUCT, on), code.text):
+        if isinstance(product.op, ast.MatMult) and _has_words(_words(_PRODUCT), code.text):
             facts = tuple(map(tensors.facts, tensors.operands(product)))
             if not any(each.device == "cpu" for each in facts):
                 yield product, _PRODUCT, CallFacts(others=facts)
-    if _has_words(_words(_ELEMENTS, on), code.text):
+    if _has_words(_words(_ELEMENTS), code.text):
         yield from _picked(code, tensors)
 
 
@@ -197,27 +168,27 @@ def _text(api: str, met: Row, chips: Sequence[str]) -> str:
     return f"{on}{sentences} [{met.id}]"
 
 
-def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors, on: _Limits) -> Iterator[tuple[str, CallFacts]]:
+def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterator[tuple[str, CallFacts]]:
     """The limited API that a call is of, if one, with its facts: a function or class, or a method of a tensor or a
     module, of which the receiver is looked at last, since that takes longest."""
     function = call.func
     qualified = code.qualified(function, scope)
     if qualified is not None:
-        if on.rows(qualified) and not _is_on_cpu(call):
-            yield qualified, _given(qualified, call, scope, code, tensors, on)
+        if qualified in names() and not _is_on_cpu(call):
+            yield qualified, _given(qualified, call, scope, code, tensors)
     elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not _is_on_cpu(call):
         method, owner = function.attr, function.value
         for api in (f"{_MODULE}.{method}", f"{_TENSOR}.{method}"):
-            if not on.rows(api):
+            if api not in names():
                 continue
-            given = _given(api, call, scope, code, tensors, on)
+            given = _given(api, call, scope, code, tensors)
             if (
                 api in _CASTS
                 and "self" not in given.arguments
                 and not _without_float64().isdisjoint(tensors.functions(tensors.call(call)))
             ):  # its device is not shown: on the host it would not be computed with there
                 given = CallFacts({**given.arguments, "self": TensorFacts(_DEFAULT, device="npu")}, given.others)
-            if any(each.applies_to(given) for each in on.rows(api)) and (
+            if any(each.applies_to(given) for each in rows_of(api)) and (
                 _is_of(api, owner, scope, code, given)
                 or (api in _CASTS and tensors.is_computed_with(tensors.call(call)))
             ):
@@ -254,12 +225,12 @@ def _is_on_cpu(call: ast.Call) -> bool:
     return isinstance(device, ast.Constant) and device.value == "cpu"
 
 
-def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors, on: _Limits) -> CallFacts:
+def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> CallFacts:
     """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
-    needed = _needed(api, on)
+    needed = _needed(api)
     is_layer = api.startswith("torch.nn.") and api.rpartition(".")[2][0].isupper()  # which takes no tensors
     every = _EVERY in needed and not is_layer
-    place = tensors.call(call) if needed and _has_words(_words(api, on), code.text) else 0
+    place = tensors.call(call) if needed and _has_words(_words(api), code.text) else 0
     places = tensors.arguments(place) if place else {}
     named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
     positional = [(each, places.get(str(index), 0)) for index, each in enumerate(call.args)]
@@ -295,11 +266,9 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors,
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
         given["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
-    if any(each.depends_on_device for each in on.rows(api)):
-        of_numpy = _are_of_numpy(positional, scope, code, tensors)
-        others_known += (
-            [] if of_numpy else [TensorFacts(device="npu")]
-        )  # a device that the text does not say is taken for the NPU
+    if any(each.depends_on_device for each in rows_of(api)):
+        on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
+        others_known += on  # a device that the text does not say is taken for the NPU
     if (made := given.get("dtype")) is not None and api.startswith("torch.nn."):
         others_known.append(TensorFacts(made))  # the parameters of a layer
     return CallFacts(given, tuple(others_known))
@@ -324,9 +293,9 @@ def _says(code: Code, words: str) -> bool:
 
 
 @cache
-def _needed(api: str, on: _Limits) -> Mapping[str, frozenset[str]]:
+def _needed(api: str) -> Mapping[str, frozenset[str]]:
     """The arguments that the rows of an API depend on, each with the attributes; "" is the value."""
-    uses = [use for each in on.rows(api) for use in each.holds.uses]
+    uses = [use for each in rows_of(api) for use in each.holds.uses]
     return {name: frozenset(attribute for one, attribute in uses if one == name) for name, _ in uses}
 
 
