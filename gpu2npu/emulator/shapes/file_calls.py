@@ -98,6 +98,8 @@ def _found(over: Overlay, path: Any, folder: int | None = None, follow: bool = T
 def _read(over: Overlay, native: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function that looks at one path."""
     follow = kwargs.get("follow_symlinks", True) and native.__name__ not in ("lstat", "readlink")
+    if native.__name__ in ("chmod", "utime") and (at := over.path(path, kwargs.get("dir_fd"))) is not None:
+        over.keep(at)
     try:
         found = _found(over, path, kwargs.get("dir_fd"), follow)
     except FileNotFoundError:

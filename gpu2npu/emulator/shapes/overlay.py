@@ -51,6 +51,7 @@ class Overlay:
         self.taken: set[str] = set()  # folders whose files are all checkpoints
         self.written: dict[str, str] = {}  # where the program opened files to write
         report = os.environ.get("GPU2NPU_OP_REPORT")
+        self._kept: set[str] = set()  # files from before the run whose times it changed
         self._ours = {os.path.realpath(report)} if report else set()
 
     # Paths.
@@ -130,6 +131,11 @@ class Overlay:
         parent, name = os.path.split(path)
         return os.path.join(self.folder + parent, _GONE + name)
 
+    def keep(self, path: str) -> None:
+        """Remember that a file was there before the run, whose times are about to change."""
+        if self.is_old(path):
+            self._kept.add(path)
+
     def is_old(self, path: str) -> bool:
         """Return whether a file or link was there before the run."""
         try:
@@ -138,8 +144,10 @@ class Overlay:
             return False
         if path.startswith(_SYSTEM) or path in self._ours or stat.S_ISDIR(found.st_mode):
             return False
-        changed = min(found.st_ctime_ns, found.st_mtime_ns)  # chmod and links change the first alone
-        return changed <= self.begun and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))
+        changed = min(found.st_ctime_ns, found.st_mtime_ns)  # a link changes the first alone
+        return path in self._kept or (
+            changed <= self.begun and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))
+        )
 
     def belongs(self, path: str) -> bool:
         """Return whether what is made at a path is made in the run's folder, as its folder is there."""

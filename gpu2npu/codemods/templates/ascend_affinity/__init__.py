@@ -313,7 +313,8 @@ def masked_loss(function, x, y, mask, reduction="mean"):
     """function(x[mask], y[mask], reduction=reduction)."""
     leads = _fits(x) and mask.dtype == torch.bool and mask.device == x.device and x.shape[: mask.dim()] == mask.shape
     if leads and function is F.cross_entropy and y.shape == mask.shape and not y.is_floating_point():
-        return function(x.flatten(0, y.dim() - 1), torch.where(mask, y, -100).flatten(), reduction=reduction)
+        picked = torch.where(mask.unsqueeze(-1), x, 0)  # 0 keeps gradients finite
+        return function(picked.flatten(0, y.dim() - 1), torch.where(mask, y, -100).flatten(), reduction=reduction)
     if not leads or function is F.cross_entropy or x.shape != y.shape:
         return function(x[mask], y[mask], reduction=reduction)
     wide = mask.reshape(mask.shape + (1,) * (x.dim() - mask.dim())).expand_as(x)
