@@ -106,6 +106,10 @@ def _is_enumerated(parent: ast.AST, place: StringPlace) -> bool:
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
             if ast.unparse(node.value) in tables:
                 return True
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            is_written = all(isinstance(each, ast.Constant) for each in node.args[:1])
+            if not is_written and ast.unparse(node.func.value) in tables:
+                return True
         elif isinstance(node, (ast.For, ast.comprehension)):
             over = node.iter.func if isinstance(node.iter, ast.Call) else node.iter
             base = over.value if isinstance(over, ast.Attribute) else over

@@ -180,7 +180,6 @@ UNCHANGED = [
     "options = {'cuda': True, 'seed': 1}",
     "use = find() != ''\noptions = {'cuda': use, 'seed': 1}",
     "args['seed'] = 1\nargs['cuda'] = not args['cpu']\nif args['cuda']: ...",
-    "D = {'cuda': True, 'seed': 1}\ndef get(name, given):\n    return given.get(name, D[name])\nget('cuda', {})",
 ]
 
 
