@@ -102,7 +102,7 @@ def _is_enumerated(parent: ast.AST, place: StringPlace) -> bool:
     named += [parent.value] if isinstance(parent, ast.Subscript) else []
     named += [parent.func.value] if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) else []
     tables = {ast.unparse(each) for each in named}
-    for node in place.names.file.parents:
+    for node in place.names.file.parents if tables else ():
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
             if ast.unparse(node.value) in tables:
                 return True
