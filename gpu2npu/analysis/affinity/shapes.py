@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, number, same, values_of
 from gpu2npu.engine.strings.value_effects import values_of as values_of_project
-from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
@@ -94,7 +93,7 @@ def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
 def _is_made_of_booleans(code: Code, index: ast.expr) -> bool:
     """Return whether all that an index comes from, in any file, are comparisons, or the places where these hold."""
     values = values_of_project(code.names.project)
-    place = _place(code, values, index)
+    place = values.operation(code.names, index)
     ends = values.sources(place, code.names.path) if place else []
     return bool(ends) and all(
         each.text.partition("(")[0].rpartition(".")[2] in _BOOLEAN_CALLS
@@ -135,18 +134,12 @@ def _is_loss(code: Code, node: ast.expr | None) -> bool:
 def _goes_into_losses(code: Code, node: ast.expr) -> bool:
     """Return whether a function of the project gives what it is given to losses alone."""
     values = values_of_project(code.names.project)
-    place = _place(code, values, node)
+    place = values.operation(code.names, node)
     by_call: dict[int, bool] = {}
     for use in values.uses(place, code.names.path) if place else ():
         is_loss = use.kind == "argument" and _LOSS.fullmatch(use.text.removesuffix("()")) is not None
         by_call[use.place] = by_call.get(use.place, False) or is_loss
     return bool(by_call) and all(by_call.values())
-
-
-def _place(code: Code, values: Values, node: ast.expr) -> int:
-    """The place of an element or a computed value, or of a name that is bound to one; 0 where it is not followed."""
-    file, end = values.file_of(code.names), (node.end_lineno or 0, node.end_col_offset or 0)
-    return 0 if file is None else file.spans.get((node.lineno, node.col_offset, *end), 0)
 
 
 def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:

@@ -218,6 +218,8 @@ def _symlink(over: Overlay, native: Any, src: Any, dst: Any, *args: Any, **kwarg
 def _link(over: Overlay, native: Any, src: Any, dst: Any, **kwargs: Any) -> None:
     source = over.path(src, kwargs.get("src_dir_fd"))
     at = over.path(dst, kwargs.get("dst_dir_fd"), follow=False)
+    if source is not None and at is not None and over.is_old(source):
+        over.take(at)  # a second name of the file would change it
     if source is None or at is None or not over.link(source, at, shutil.copyfile):
         native(src, dst, **kwargs)
 

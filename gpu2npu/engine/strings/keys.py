@@ -134,13 +134,9 @@ def _is_truth(node: ast.expr, place: StringPlace) -> bool:
 
 def _looked_up(key: int, values: Values) -> list[int]:
     """The places of what a key is looked up in, wherever it goes as a whole."""
-    found: dict[int, None] = {}
-    for at in _holders(key, values):
-        file = values.at(at)
-        for target, kind, _ in file.out.get(at, ()):
-            loads = file.into.get(target, ()) if kind == COMPARE else ()
-            found.update((base, None) for base, how, field in loads if how == LOAD and field == "[key]")
-    return list(found)
+    edges = [edge for at in _holders(key, values) for edge in values.at(at).out.get(at, ())]
+    compared = [target for target, kind, _ in edges if kind == COMPARE]
+    return list(dict.fromkeys(base for at in compared for base, field in _read_from(at, values) if field == "[key]"))
 
 
 def _is_flag_of(base: int, field: str, role: Role, values: Values) -> bool:

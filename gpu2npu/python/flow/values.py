@@ -67,11 +67,16 @@ class Values(CallValues):
         file = self.file_of(names)
         return None if file is None else file.texts.get((line, column))
 
+    def operation(self, names: Names, node: ast.expr) -> int:
+        """The place of arithmetic, a comparison or `x[i]`, or of a name of one; 0 where it is not followed."""
+        file, span = self.file_of(names), (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+        return file.spans.get(span, 0) if file is not None else 0
+
     def operands(self, names: Names, node: ast.expr) -> list[int]:
         """The places of the two values of arithmetic, a comparison or `x[i]`; 0 for one that is not followed."""
-        file, span = self.file_of(names), (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
-        operands = file.operations[file.spans[span]].operands if file is not None and span in file.spans else ()
-        return [file.first + each if each else 0 for each in operands]  # type: ignore[union-attr]
+        place = self.operation(names, node)
+        file = self.at(place) if place else None
+        return [file.first + each if each else 0 for each in file.operations[place].operands] if file else []
 
     def uses(self, place: int, asker: str) -> list[ValueUse]:
         """The uses of a value: the value itself or a text that it is a part of."""
@@ -123,11 +128,12 @@ class Values(CallValues):
         lines = [Way(self.at(place).path, self.line(place)) for place in reversed(places)]
         return list(dict.fromkeys(step for step in lines if step.line))
 
-    def closed(self, key: tuple[Any, ...], start: State, step: Callable[[int, Path], Iterator[State]]) -> Steps:
-        """The states that `step` leads to from `start`, each with the one before it."""
+    def closed(
+        self, key: tuple[Any, ...], start: State, step: Callable[[int, Path], Iterator[State]], longest: int = LONGEST
+    ) -> Steps:
+        """The states that `step` leads to from `start`, with at most `longest` fields, each with the one before it."""
         seen: Steps = {start: None}
         todo = [start]
-        longest = LONGEST_OF_USES if key[0] == "reach" else LONGEST
         for state in todo:
             if len(seen) >= (NEAR_BUDGET if self._is_near else BUDGET):
                 self._cut.add(key)
@@ -143,7 +149,7 @@ class Values(CallValues):
     def reach(self, place: int) -> Steps:
         """All states that a value gets to."""
         key = ("reach", place)
-        found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after))
+        found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after, LONGEST_OF_USES))
         return found
 
     def _after(self, place: int, path: Path) -> Iterator[State]:

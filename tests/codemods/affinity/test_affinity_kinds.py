@@ -272,6 +272,14 @@ def test_a_norm_is_traced_symbolically() -> None:
     assert torch.equal(traced(x), torch.nn.functional.rms_norm(x, (8,), own.weight, 1e-6))
 
 
+def test_a_row_that_is_not_picked_has_no_gradient() -> None:
+    loss = importlib.import_module("ascend_affinity").masked_loss
+    x = torch.tensor([[1.0, 2.0], [torch.inf, 0.0]], device="npu", requires_grad=True)
+    classes, mask = torch.zeros(2, dtype=torch.long, device="npu"), torch.tensor([True, False], device="npu")
+    loss(torch.nn.functional.cross_entropy, x, classes, mask).backward()
+    assert x.grad is not None and x.grad[1].tolist() == [0, 0] and x.grad[0].isfinite().all()
+
+
 def test_more_rows_than_the_operator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("ascend_affinity")
     monkeypatch.setattr(module, "_LOSSES", 3)

@@ -121,14 +121,14 @@ tree()
 """
 
 
-def _run(folder: Path, *args: str) -> str:
+def _run(folder: Path, *args: str, program: str = PROGRAM) -> str:
     for name, text in BEFORE.items():
         path = folder / "work" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     (folder / "work/latest").symlink_to("ck-1")
     (folder / "begun").touch()
-    command = [sys.executable, "-c", PROGRAM, *args]
+    command = [sys.executable, "-c", program, *args]
     done = subprocess.run(command, cwd=folder / "work", capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -140,3 +140,24 @@ def test_a_program_sees_what_it_did_and_earlier_files_are_not_changed(tmp_path):
     work = tmp_path / "over/work"
     assert {name: (work / name).read_text(encoding="utf-8") for name in BEFORE} == BEFORE
     assert (work / "latest").readlink() == Path("ck-1")
+
+
+TOUCHING = """
+import os, shutil, sys
+from gpu2npu.emulator.shapes.file_calls import install
+install(sys.argv[1], os.stat(sys.argv[2]).st_ctime_ns)
+os.utime("old.pt")
+open("old.pt", "w").write("new")
+os.chmod("old.csv", 0o600)
+os.remove("old.csv")
+os.link("dir/a.pt", "dir/a.bak")
+open("dir/a.bak", "a").write("+")
+os.chmod("ck-1/w.pt", 0o644)
+shutil.rmtree("ck-1")
+print(os.path.exists("old.csv"), os.path.exists("ck-1"), open("old.pt").read(), open("dir/a.bak").read())
+"""
+
+
+def test_files_whose_times_the_program_changes_are_still_earlier_ones(tmp_path):
+    assert _run(tmp_path, str(tmp_path / "checkpoints"), "../begun", program=TOUCHING) == "False False new A+\n"
+    assert {name: (tmp_path / "work" / name).read_text() for name in BEFORE} == BEFORE
