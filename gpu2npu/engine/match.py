@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
@@ -20,6 +21,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.source import words
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import Import, import_module, local_name, string_value
+from gpu2npu.python.tree.walk import USES, Use
 from gpu2npu.records import Edit, FindingKind, Found
 
 
@@ -49,7 +51,7 @@ class _Matcher:
         """Ask, at each use of a name, the kinds that have something to do there."""
         called, interesting = self.work.called, self.work.interesting
         handlers = self._handlers()
-        for node, scope in self.file.uses:
+        for node, scope in chain(self.file.uses, self._others(handlers)):
             kind = node.__class__
             if kind is ast.Name and node.id not in interesting:  # type: ignore[attr-defined]  # as most names are not
                 continue
@@ -61,6 +63,12 @@ class _Matcher:
                     break
         for handler in handlers.get(ast.Module, ()):
             handler(self.file.tree, self.file.module)
+
+    def _others(self, handlers: Mapping[type[Any], Sequence[Handler]]) -> Iterator[Use]:
+        """The nodes of types that a handler is for and that are no uses of names, with the scopes they are in."""
+        others = handlers.keys() - {*USES, Quoted, ast.Module}
+        nodes = self.file.parents if others else ()
+        return ((node, self.file.scope_of(node)) for node in nodes if node.__class__ in others)
 
     def _handlers(self) -> dict[type[Any], list[Handler]]:
         """Return what is done at nodes of each type, in the order of the kinds. It is in no attribute: methods there

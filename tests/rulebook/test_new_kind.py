@@ -50,12 +50,13 @@ class DeletedMatch(Match, frozen=True):
         return f"del {self.deleted}"
 
     @classmethod
-    def in_python(cls, work):
-        for node, _ in work.file.uses:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
-                for rule in work.rules(cls.key).get(node.id, ()):
-                    edit = Edit(work.file.bounds(node), rule.then.rename, rule.id, rule.why)
-                    work.matches.edits.append(edit)
+    def handlers(cls, work):
+        def delete(node, scope):
+            for target in node.targets:
+                for rule in work.rules(cls.key).get(target.id, ()):
+                    work.matches.edit(Edit(work.file.bounds(target), rule.then.rename, rule.id, rule.why))
+
+        return {ast.Delete: delete}
 '''
 
 IN_CONFIGURATIONS = '''

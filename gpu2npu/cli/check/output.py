@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from gpu2npu.report.check.result import CheckResult
 
-FORMATS = ("text", "lines", "json", "sarif", "github", "gitlab", "junit", "html")
+# Each format by its function of a CheckResult: `module:function` in report/check. What else one needs is in `_asked`.
+FORMATS = {
+    "text": "text:text_report",
+    "lines": "text:line_report",
+    "json": "json:json_report",
+    "sarif": "sarif:sarif_report",
+    "github": "github:github_report",
+    "gitlab": "gitlab:gitlab_report",
+    "junit": "junit:junit_report",
+    "html": "html:page",
+}
 
 
 class Shown(Struct, frozen=True):
@@ -49,38 +61,20 @@ def _report(result: CheckResult, shown: Shown) -> str:
         from gpu2npu.report.check.statistics import statistics_json, statistics_of, statistics_text
 
         return (statistics_json if shown.form == "json" else statistics_text)(statistics_of(result))
-    if shown.form in ("text", "lines"):
-        from gpu2npu.report.check.text import line_report, text_report
-
-        return line_report(result) if shown.form == "lines" else text_report(result)
-    if shown.form == "html":
-        from gpu2npu.report.check.html import page
-
-        return page(result)
-    return _for_programs(result, shown)
+    module, function = FORMATS[shown.form].split(":")
+    report: Callable[..., str] = getattr(import_module(f"gpu2npu.report.check.{module}"), function)
+    return report(result, **_asked(shown))
 
 
-def _for_programs(result: CheckResult, shown: Shown) -> str:
-    if shown.form == "json":
-        from gpu2npu.report.check.json import json_report
-
-        return json_report(result)
+def _asked(shown: Shown) -> dict[str, Any]:
+    """What the function of a format takes of the options, besides the result."""
     if shown.form == "sarif":
-        from gpu2npu.report.check.sarif import sarif_report
+        return {"docs_url": shown.docs_url or _published_docs()}
+    if shown.form == "junit":
+        from gpu2npu.report.check.exit_code import above
 
-        return sarif_report(result, shown.docs_url or _published_docs())
-    if shown.form == "github":
-        from gpu2npu.report.check.github import github_report
-
-        return github_report(result)
-    if shown.form == "gitlab":
-        from gpu2npu.report.check.gitlab import gitlab_report
-
-        return gitlab_report(result)
-    from gpu2npu.report.check.exit_code import above
-    from gpu2npu.report.check.junit import junit_report
-
-    return junit_report(result, above(shown.bar))
+        return {"failing": above(shown.bar)}
+    return {}
 
 
 def _published_docs() -> str:

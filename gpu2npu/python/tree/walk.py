@@ -26,6 +26,11 @@ from gpu2npu.python.tree.syntax_tree import relocate
 
 # A node and the scope in which its names are looked up.
 Use = tuple[ast.AST, Scope]
+# The types of the nodes that are uses: of BinOp products alone, of Assign those to one subscript.
+USES = (
+    *(ast.Name, ast.Attribute, ast.Call, ast.keyword, ast.Constant, ast.JoinedStr, ast.BinOp, ast.Assign),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
+)
 
 
 class Walk:
