@@ -29,8 +29,11 @@ _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 _Reading = tuple[int, str]
 _SENTENCE_END = re.compile(r"(?<=[.!?:;,)\]])\s+")
 _SOURCE = re.compile(r" \(")
-_SOURCE_END = re.compile(r"\)\.(?: |$)")
+_SOURCE_END = re.compile(r"\)(?:\.(?: |$)|$)")
 _NAMED = re.compile(r"([\w./-]+): (.+)", re.DOTALL)
+# Code and names in a text, whose letters are no prose, and the words that are left.
+_CODE = re.compile(r"`[^`]*`")
+_PROSE = re.compile(r"(?<!\S)[A-Za-z]?[a-z]+(?=[,.;:)]*(?:\s|$))")
 _GAP = re.compile(r"(\s*\n\s*)")
 # Letters up to which the fixed text of a template is found everywhere ("{0} of {1}"): it is for numbers, "3 places".
 _SHORT = 4
@@ -216,7 +219,8 @@ def _as_cited(text: str) -> Iterator[_Reading]:
         for end in _SOURCE_END.finditer(text, start.end()) if heads else ():
             score, head = max(heads)
             further, rest = _remembered(text[end.end() :])
-            yield score + further + len(" ()."), f"{head}\uff08{text[start.end() : end.start()]}\uff09\u3002{rest}"
+            stop = "\u3002" if "." in end.group() else ""
+            yield score + further + len(" ()."), f"{head}\uff08{text[start.end() : end.start()]}\uff09{stop}{rest}"
 
 
 def _is_wide(character: str) -> bool:
@@ -225,13 +229,13 @@ def _is_wide(character: str) -> bool:
 
 def _value(text: str) -> _Reading:
     """A value within a message: words such as "tests" are names of the user's, and only phrases are translated, if most
-    of them is known. Verbs are for sentences in English."""
+    of their prose is known. Verbs are for sentences in English."""
     if text.strip() in _VERBS:
         return len(text), ""
     if text.endswith(" not"):  # the rest of its sentence says what
         return 0, text
     reading = _remembered(text) if " " in text.strip() else (0, text)
-    return reading if reading[0] * 3 >= len(text) else (0, text)
+    return reading if reading[0] * 3 >= sum(map(len, _PROSE.findall(_CODE.sub("", text)))) else (0, text)
 
 
 @lru_cache(maxsize=_REMEMBERED)

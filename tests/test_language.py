@@ -17,8 +17,10 @@ from gpu2npu.cli.main import cli
 from gpu2npu.editor.hover import hover_text
 from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
 from gpu2npu.records import Change, MigratedFile, Operation, Span
+from gpu2npu.report.check.statistics import RuleStatistics, statistics_text
+from gpu2npu.support.api_variants import api_variants
 from gpu2npu.support.behaviour import rows
-from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
+from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, verdict
 from tools import cli_pages
 from tools.messages import all_messages, is_prose, messages_of_python
 
@@ -84,6 +86,24 @@ def test_a_finding_of_the_table_of_behaviour_is_translated_but_for_its_source() 
     assert shown("npu_gelu: both tensors have one shape.") == "npu_gelu：两个张量的形状须相同。"
     texts = [text for row in rows()[::7] for text in (row.evidence, row.advice) if text]
     assert [text for text in texts if shown(text) == text] == []
+
+
+_ENGLISH = re.compile(r"(?<![\w.:])[a-z]+ (?:\d+ )?[a-z]+\b")  # outside of code and of the sources in brackets
+
+
+@pytest.mark.usefixtures("chinese")
+def test_no_english_is_left_in_verdicts_lists_and_tables() -> None:
+    apis = sorted(api_variants())[::20]
+    judged = [verdict(api, version) for api in (*apis, "torch.optim.Adam") for version in ("2.1.0", "2.7.1")]
+    texts = [shown(text) for each in judged for text in (each.evidence, each.advice)]
+    names = "lib.first, lib.second, lib.third, lib.fourth, lib.fifth"
+    texts.append(shown(f"lib.f reaches {names} and 3 more, which a migration rewrites: migrate the library, too."))
+    pattern = '`$P.add_argument("--local_rank", "--local-rank", ...)`'
+    texts.append(shown(f"the code here is other than the rule's: it matches the code {pattern}"))
+    texts += statistics_text([RuleStatistics("rule", "change", 1, 1, 1, 1)]).split()[:6]
+    assert not [
+        text for text in texts if _ENGLISH.search(re.sub(r"（[^）]*）|`[^`]*`", "", text)) or (text.isascii() and text)
+    ]
 
 
 @pytest.mark.usefixtures("chinese")

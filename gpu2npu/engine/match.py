@@ -65,7 +65,7 @@ class _Matcher:
             handler(self.file.tree, self.file.module)
 
     def _others(self, handlers: Mapping[type[Any], Sequence[Handler]]) -> Iterator[Use]:
-        """The nodes of types that a handler is for and that are no uses of names, with the scopes they are in."""
+        """The nodes of types that a handler is for and that are not uses, each with its scope."""
         others = handlers.keys() - {*USES, Quoted, ast.Module}
         nodes = self.file.parents if others else ()
         return ((node, self.file.scope_of(node)) for node in nodes if node.__class__ in others)

@@ -360,7 +360,7 @@ def _notes(
     for each in variants:
         operators = sorted(lacks[id(each)].falls_back)
         if operators:
-            given = f"with {each.label}" if each.label else "with some arguments"
+            given = f"called with {each.label}" if each.label else "with some arguments"
             notes.append(f"{given} it needs {_listed(operators)}, which falls back to the CPU")
             break
     plain = [each for each in good if each.gradient and not _has_own_backward(each.nodes, table, torch)]

@@ -13,7 +13,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from gpu2npu.report.check.result import CheckResult
 
-# Each format by its function of a CheckResult: `module:function` in report/check. What else one needs is in `_asked`.
+# Each format by its function of a CheckResult, `module:function` in report/check; `_keywords` has what else one takes.
 FORMATS = {
     "text": "text:text_report",
     "lines": "text:line_report",
@@ -63,11 +63,11 @@ def _report(result: CheckResult, shown: Shown) -> str:
         return (statistics_json if shown.form == "json" else statistics_text)(statistics_of(result))
     module, function = FORMATS[shown.form].split(":")
     report: Callable[..., str] = getattr(import_module(f"gpu2npu.report.check.{module}"), function)
-    return report(result, **_asked(shown))
+    return report(result, **_keywords(shown))
 
 
-def _asked(shown: Shown) -> dict[str, Any]:
-    """What the function of a format takes of the options, besides the result."""
+def _keywords(shown: Shown) -> dict[str, Any]:
+    """Return what the function of a format takes of the options, besides the result."""
     if shown.form == "sarif":
         return {"docs_url": shown.docs_url or _published_docs()}
     if shown.form == "junit":

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
+from rich.cells import cell_len, set_cell_size
 
+from gpu2npu.language import message, shown
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.check.result import SEVERITIES, CheckResult
 from gpu2npu.report.text import one_line
+
+_HEAD = (
+    *(message("findings"), message("edits"), message("causes"), message("files")),
+    *(message("severity"), message("rule")),
+)
 
 
 class RuleStatistics(Struct, frozen=True):
@@ -56,23 +63,20 @@ def statistics_of(result: CheckResult) -> tuple[RuleStatistics, ...]:
 
 def statistics_text(statistics: Sequence[RuleStatistics]) -> str:
     """A table with a line for each rule; the numbers stand to the right."""
-    head = ("findings", "edits", "causes", "files", "severity", "rule")
+    head = [*map(shown, _HEAD)]
     rows = [
-        (
-            str(each.findings),
-            str(each.edits),
-            str(each.causes),
-            str(each.files),
-            each.severity or "-",
+        [
+            *map(str, (each.findings, each.edits, each.causes, each.files)),
+            shown(each.severity) or "-",
             one_line(each.rule),
-        )
+        ]
         for each in statistics
     ]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
     numbers = 4
     lines = (
         "  ".join(
-            cell.rjust(width) if column < numbers else cell.ljust(width)
+            f"{' ' * (width - cell_len(cell))}{cell}" if column < numbers else set_cell_size(cell, width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (head, *rows)
