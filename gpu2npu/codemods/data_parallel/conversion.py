@@ -153,9 +153,9 @@ def _rewritten(
     program: TrainingProgram, choice: CodemodChoice, wraps: Sequence[Wrap], started: Entries, single: Entry | None
 ) -> Iterator[Step]:
     """The programs with one process for each card, and the wraps in DistributedDataParallel."""
-    for entry in started.all:
-        if not entry.is_elsewhere:
-            yield from set_up(entry)
+    own = [entry for entry in started.all if not entry.is_elsewhere]
+    for entry in own:
+        yield from set_up(entry, own)
     yield from review(program, wraps, started)
     targets = [(wrap.file, target_of(wrap)) for wrap in wraps]
     wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
@@ -240,4 +240,4 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
         yield file, plain(step, step.alone if step.alone is not None and without else step.text)
     for entry in others.all:
         if entry in needing:
-            yield from set_up(entry)
+            yield from set_up(entry, needing)

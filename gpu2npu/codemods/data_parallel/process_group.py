@@ -8,7 +8,7 @@ import builtins
 import posixpath
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -55,14 +55,15 @@ _PLAIN_PACKAGES = sys.stdlib_module_names - {"multiprocessing"} | {"numpy", "yam
 _NEEDS_CARD = frozenset({"cuda", "to", "DataLoader", "DataParallel", "device_count", "set_device"})
 
 
-def set_up(entry: Entry) -> Iterator[Step]:
-    """Make the process group at the first point of the program that runs, and destroy it at the end.
+def set_up(entry: Entry, started: Collection[Entry]) -> Iterator[Step]:
+    """Make the process group at the first point of the program that runs, and destroy it at the end. `started` are all
+    programs that get one, this among them.
 
     Without a launcher the program is one process on one card; port 0 lets the system choose one that is free. What a
     command may start is a function that can be called again, and left anywhere: the first call makes the group, if its
     caller has not, and it ends with the process.
     """
-    imported = _imported(entry)
+    imported = _imported(entry, started)
     if imported is not None:
         main, place, guard = imported
         lines, dist, steps = _beginning(main)
@@ -100,25 +101,19 @@ def _beginning(file: ParsedFile) -> tuple[list[str], str, list[Step]]:
     return [line.replace("'", quote) for line in begin], dist.name, steps
 
 
-def _imported(entry: Entry) -> tuple[ParsedFile, tuple[int, str], ast.If] | None:
-    """The file of the function that a main guard calls alone, which only this program takes from there, with the place
-    in it below the options that it reads; and the guard."""
-    guard = _guard(entry.file)
-    calls = [each for each in calls_in(*guard.body) if not _is_plain(entry, entry.file, each)] if guard else []
-    found = _definitions(entry, calls[0]) if len(calls) == 1 else []
-    if (
-        guard is None
-        or len(found) != 1
-        or len(guard.body) != 1
-        or not isinstance(guard.body[0], (ast.Expr, ast.Assign))
-    ):
+def _imported(entry: Entry, started: Collection[Entry]) -> tuple[ParsedFile, tuple[int, str], ast.If] | None:
+    """The file of the function that a main guard calls alone, which only programs take from there whose guards do the
+    same, with the place in it below the options that it reads; and the guard."""
+    called, guard = _called(entry), _guard(entry.file)
+    if called is None or guard is None:
         return None
-    file, function = found[0]
+    file, function = called
     names = [node for node in walk(file.tree) if isinstance(node, ast.Name) and node.id == function.name]
     is_own = function in file.tree.body and not names and not function.decorator_list
-    if file is entry.file or not is_own or not isinstance(function, ast.FunctionDef):
+    if not is_own or not isinstance(function, ast.FunctionDef):
         return None
-    if is_taken(entry.program.project, file.path, function.name, entry.file.path):
+    others = {other.file.path for other in started if file.path in other.files and _called(other) == called}
+    if is_taken(entry.program.project, file.path, function.name, others):
         return None
     lines, _, _ = _beginning(file)
     words = {word for line in lines for word in re.findall(r"\w+", line.partition("#")[0])}
@@ -126,6 +121,16 @@ def _imported(entry: Entry) -> tuple[ParsedFile, tuple[int, str], ast.If] | None
         return None
     place = _below_options(replace(entry, file=file), function.body, lines)
     return (file, place, guard) if place is not None else None
+
+
+def _called(entry: Entry) -> tuple[ParsedFile, Definition] | None:
+    """The function of another file that the main guard of a program calls and does nothing else, with the file."""
+    guard = _guard(entry.file)
+    if guard is None or len(guard.body) != 1 or not isinstance(guard.body[0], (ast.Expr, ast.Assign)):
+        return None
+    calls = [each for each in calls_in(*guard.body) if not _is_plain(entry, entry.file, each)]
+    found = _definitions(entry, calls[0]) if len(calls) == 1 else []
+    return found[0] if len(found) == 1 and found[0][0] is not entry.file else None
 
 
 def at_start_and_end(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -175,12 +175,12 @@ def importers(project: Project, path: str, asker: str) -> frozenset[str]:
     return project.importing(path) - {path}
 
 
-def is_taken(project: Project, path: str, name: str, besides: str = "") -> bool:
+def is_taken(project: Project, path: str, name: str, besides: Collection[str] = ()) -> bool:
     """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
-    attribute of that module, or names both, the module in a string. `besides` is one that is not asked."""
+    attribute of that module, or names both, the module in a string. `besides` are files that are not asked."""
     project.consult(path, EVERY_FILE)
-    spelled = project.spelling(name) - {path, besides}
-    taking = sorted(spelled | project.starring - {path, besides})
+    spelled = project.spelling(name) - {path, *besides}
+    taking = sorted(spelled | project.starring - {path, *besides})
     return any(_takes(project, other, path, name) for other in taking) or any(
         _quotes(project, other, path, name) for other in sorted(spelled)
     )

@@ -198,3 +198,17 @@ def test_below_the_options_of_a_main_of_another_file_that_nobody_else_takes(othe
     assert (f"{OPTIONS}{INSIDE}" in app) != bool(other)
     assert ("init_process_group" in start) == bool(other)
     assert start.endswith("    main()\n    dist.destroy_process_group()\n")
+
+
+@pytest.mark.parametrize("other", ["main()", "main(); main()", "main() or make()"])
+def test_below_the_options_of_a_main_that_two_programs_share(other):
+    main = HEAD.replace("main():\n", f"main():\n{OPTIONS}").replace("import os\n", "import argparse\nimport os\n")
+    start = "from app import main\nif __name__ == '__main__':\n    "
+    files = {"app.py": main, "a.py": f"{start}main()\n", "b.py": f"{start}{other}\n"}
+    context = ProjectContext(files=frozenset(files))
+    plan = plan_codemods({path: text.encode() for path, text in files.items()}, context, DEFAULT_CHOICE)
+    app, *starts = (after_edits(files[path], plan.rewrites[path].edits) for path in ("app.py", "a.py", "b.py"))
+    is_shared = other == "main()"
+    assert app.count(f"{OPTIONS}{INSIDE}") == is_shared
+    assert ["init_process_group" in text for text in starts] == [not is_shared] * 2
+    assert all(text.count("destroy_process_group()") == 1 for text in starts)
