@@ -15,6 +15,7 @@ from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 FAR = 2147483647
 _COMPRESSED = 2048  # rows and columns of the triangular mask that the causal modes want
 BLOCK = 8  # the statistics are repeated along a last dimension of 8, a block of 32 bytes
+_MOST_SCORES = 1 << 16  # that are computed together, of as many batches as have them
 _MASK_MODES = (0, 1, 5)  # these take the mask itself; the others only its shape
 VARLEN = "TND"
 
@@ -43,14 +44,14 @@ class Masking:
                     f", but got one of shape {list(self.mask.shape)}"
                 )
 
-    def hidden(self, batch: int, rows: int, columns: int) -> Array | None:
-        """True where a score is masked out, broadcasting to (heads, rows, columns); None if none is."""
+    def hidden(self, batch: int, count: int, rows: int, columns: int) -> Array | None:
+        """True where a score of `count` batches is hidden, broadcasting to (count, heads, rows, columns), or None."""
         if self.mask is None:  # then neither sparse_mode nor the tokens matter
             return None
         if self.mode in _MASK_MODES:
             mask = self.mask.astype(bool)
-            if mask.ndim == 4:
-                mask = mask[batch if mask.shape[0] > 1 else 0]
+            if mask.ndim == 4 and mask.shape[0] > 1:
+                mask = mask[batch : batch + count]
             mask = mask[..., :rows, :columns]
             if mask.shape[-2:] != (rows, columns):
                 raise RuntimeError(f"atten_mask of shape {list(self.mask.shape)} does not cover {rows} x {columns}")
@@ -64,7 +65,7 @@ class Masking:
         if self.mode == 6:
             if self.prefix is None:
                 raise RuntimeError("sparse_mode 6 needs prefix, the columns that every row of a batch sees")
-            causal &= column >= self.prefix[batch]
+            causal = causal & (column >= np.reshape(self.prefix[batch : batch + count], (-1, 1, 1, 1)))
         return causal
 
     def _band(self, rows: int, columns: int, lag: int) -> Array:
@@ -80,6 +81,10 @@ class Dropout:
     keep: float
     seed: int = 0
     generators: list[np.random.Generator] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep <= 1:
+            raise RuntimeError(f"The keep_prob value must be in range of (0, 1], but got {self.keep:g}")
 
     def factor(self, shape: tuple[int, ...]) -> Array | None:
         """0 or 1 / keep for the next block of probabilities; None where everything is kept."""
@@ -133,7 +138,10 @@ def kv_heads(query: Array, key: Array, layout: str, heads: int) -> int:
 
 @dataclass
 class Sequences:
-    """Query, key, value (and what else lies like the query) cut into sequences of (heads, S, D), in float32."""
+    """Query, key, value (and what is like the query) cut into parts (B, heads, S, D), in float32: some batches each.
+
+    Of the layout TND each sequence is a part, with a B of 1.
+    """
 
     layout: str
     heads: int
@@ -145,43 +153,57 @@ class Sequences:
         if self.layout == VARLEN and not (self.query_ends and self.key_ends):
             raise RuntimeError("input_layout TND needs actual_seq_qlen and actual_seq_kvlen")
 
-    def of_query(self, x: Array) -> list[Array]:
-        return list(self._cut(x, self.query_ends, self.heads))
+    def batches(self, query: Array, key: Array, mode: int) -> int:
+        """Return how many batches a part has."""
+        axis = {"BNSD": 2, "SBH": 0}.get(self.layout, 1)
+        alone = self.layout == VARLEN or mode in (7, 8)  # of which the first batch has another mask
+        return 1 if alone else max(_MOST_SCORES // max(query.shape[axis] * key.shape[axis] * self.heads, 1), 1)
 
-    def of_key(self, x: Array, heads: int) -> list[Array]:
-        return list(self._cut(x, self.key_ends, heads))
+    def of_query(self, x: Array, batches: int) -> list[Array]:
+        return list(self._cut(x, self.query_ends, self.heads, batches))
 
-    def _cut(self, x: Array, ends: Sequence[int] | None, heads: int) -> Iterator[Array]:
-        if self.layout != VARLEN:
-            yield from wide(_by_head(x, self.layout, heads))
-            return
+    def of_key(self, x: Array, heads: int, batches: int) -> list[Array]:
+        return list(self._cut(x, self.key_ends, heads, batches))
+
+    def _cut(self, x: Array, ends: Sequence[int] | None, heads: int, batches: int) -> Iterator[Array]:
         start = 0
+        if self.layout != VARLEN:
+            by_head = wide(_by_head(x, self.layout, heads))
+            for start in range(0, len(by_head) or 1, batches):
+                yield by_head[start : start + batches]
+            return
         for end in ends or ():
-            yield wide(x[start:end]).transpose(1, 0, 2)
+            yield wide(x[start:end]).transpose(1, 0, 2)[None]
             start = end
 
-    def of_statistics(self, x: Array) -> list[Array]:
-        """(heads, S, 1) of each sequence, of what `statistics` gives."""
-        return [part[..., :1] for part in (self.of_query(x) if self.layout == VARLEN else x)]
+    def of_statistics(self, x: Array, batches: int) -> list[Array]:
+        """(B, heads, S, 1) of each part, of what `statistics` gives."""
+        if self.layout == VARLEN:
+            return [part[..., :1] for part in self.of_query(x, 1)]
+        return [x[start : start + batches, ..., :1] for start in range(0, len(x) or 1, batches)]
 
     def joined(self, parts: list[Array], like: Array) -> Array:
-        """The sequences (heads, S, D) put back where they came from, in `like`'s dtype."""
+        """The parts put back where they came from, in `like`'s dtype."""
         if self.layout == VARLEN:
-            values = np.concatenate([part.transpose(1, 0, 2) for part in parts])
+            values = np.concatenate([part[0].transpose(1, 0, 2) for part in parts])
             result = np.zeros((like.shape[0], *values.shape[1:]), like.dtype)
             result[: len(values)] = values
             return result
-        return rounded(_back(np.stack(parts), self.layout), like.dtype)
+        return rounded(_back(_whole(parts), self.layout), like.dtype)
 
     def statistics(self, parts: list[Array], total: int) -> Array:
         """(B, N, S, 8), or (T, N, 8), of each row's number."""
         if self.layout == VARLEN:
-            rows = np.concatenate([part.transpose(1, 0, 2) for part in parts])
+            rows = np.concatenate([part[0].transpose(1, 0, 2) for part in parts])
             padded = np.zeros((total, *rows.shape[1:]), np.float32)
             padded[: len(rows)] = rows
         else:
-            padded = np.stack(parts)
+            padded = _whole(parts)
         return np.ascontiguousarray(np.broadcast_to(padded, (*padded.shape[:-1], BLOCK)))
+
+
+def _whole(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -194,29 +216,32 @@ class Attention:
     pse: Array | None = None
     pse_after_scale: bool = False
 
-    def position(self, batch: int, rows: int) -> Array | None:
-        """The position encoding of one sequence, broadcasting to (heads, rows, columns)."""
+    def position(self, batch: int, count: int, rows: int) -> Array | None:
+        """The position encoding of `count` batches, broadcasting to (count, heads, rows, columns)."""
         if self.pse is None:
             return None
         if self.pse.ndim != 4 or self.pse.shape[2] not in (1, rows):
             raise NotImplementedError(f"a compressed pse, of shape {list(self.pse.shape)}")
-        return wide(self.pse[batch if self.pse.shape[0] > 1 else 0])
+        return wide(self.pse[batch : batch + count] if self.pse.shape[0] > 1 else self.pse)
 
     def probabilities(
         self, q: Array, k: Array, batch: int, statistics: tuple[Array, Array] | None = None
     ) -> tuple[Array, Array, Array]:
-        """Softmax (heads, rows, columns), and each row's maximum and sum; rows that see nothing are 0.
+        """Softmax (B, heads, rows, columns) from `batch` on, and the rows' maxima and sums; 0 where a row sees nothing.
 
         `statistics` are the maxima and sums to use: those of whole rows, where these columns are a part of them.
         """
-        scores = np.matmul(q, k.swapaxes(-1, -2))
-        position = self.position(batch, q.shape[1])
-        if position is not None and not self.pse_after_scale:
+        count, rows, columns = len(q), q.shape[2], k.shape[2]
+        position = self.position(batch, count, rows)
+        if position is None or self.pse_after_scale:
+            scores = np.matmul(q * np.float32(self.scale), k.swapaxes(-1, -2))
+            if position is not None:
+                scores += position
+        else:
+            scores = np.matmul(q, k.swapaxes(-1, -2))
             scores += position
-        scores *= np.float32(self.scale)
-        if position is not None and self.pse_after_scale:
-            scores += position
-        hidden = self.masking.hidden(batch, q.shape[1], k.shape[1])
+            scores *= np.float32(self.scale)
+        hidden = self.masking.hidden(batch, count, rows, columns)
         if hidden is not None:
             np.copyto(scores, np.float32(-np.inf), where=hidden)
         if statistics is None:
@@ -233,12 +258,12 @@ class Attention:
 
 def repeated(x: Array, heads: int) -> Array:
     """Key or value heads repeated for the query heads that share them."""
-    return x if x.shape[0] == heads else np.repeat(x, heads // x.shape[0], axis=0)
+    return x if x.shape[1] == heads else np.repeat(x, heads // x.shape[1], axis=1)
 
 
 def summed_over_shared(x: Array, heads: int) -> Array:
     """The inverse for gradients: the sum over the query heads that share a key or value head."""
-    return x if x.shape[0] == heads else x.reshape(heads, -1, *x.shape[1:]).sum(axis=1)
+    return x if x.shape[1] == heads else x.reshape(len(x), heads, -1, *x.shape[2:]).sum(axis=2)
 
 
 def forward(
@@ -247,11 +272,15 @@ def forward(
     """The result in the query's layout and dtype, and the rows' maxima and sums."""
     shared = kv_heads(query, key, sequences.layout, sequences.heads)
     parts, maxima, sums = [], [], []
+    many = sequences.batches(query, key, attention.masking.mode)
     triples = zip(
-        sequences.of_query(query), sequences.of_key(key, shared), sequences.of_key(value, shared), strict=True
+        sequences.of_query(query, many),
+        sequences.of_key(key, shared, many),
+        sequences.of_key(value, shared, many),
+        strict=True,
     )
-    for batch, (q, k, v) in enumerate(triples):
-        p, largest, total = attention.probabilities(q, repeated(k, sequences.heads), batch)
+    for part, (q, k, v) in enumerate(triples):
+        p, largest, total = attention.probabilities(q, repeated(k, sequences.heads), part * many)
         factor = attention.dropout.factor(p.shape)
         if factor is not None:
             p *= factor
@@ -283,37 +312,38 @@ def backward(
     dqs, dks, dvs = [], [], []
     dpse = None if pse is None else np.zeros(pse.shape, np.float32)
     statistics = None
+    many = sequences.batches(query, key, attention.masking.mode)
     if saved.largest is not None and saved.total is not None:
-        pairs = zip(sequences.of_statistics(saved.largest), sequences.of_statistics(saved.total), strict=True)
-        statistics = list(pairs)
-    results = None if saved.result is None else sequences.of_query(saved.result)
+        both = sequences.of_statistics(saved.largest, many), sequences.of_statistics(saved.total, many)
+        statistics = list(zip(*both, strict=True))
+    results = None if saved.result is None else sequences.of_query(saved.result, many)
     cut = zip(
-        sequences.of_query(query),
-        sequences.of_key(key, shared),
-        sequences.of_key(value, shared),
-        sequences.of_query(dy),
+        sequences.of_query(query, many),
+        sequences.of_key(key, shared, many),
+        sequences.of_key(value, shared, many),
+        sequences.of_query(dy, many),
         strict=True,
     )
-    for batch, (q, k, v, g) in enumerate(cut):
+    for part, (q, k, v, g) in enumerate(cut):
+        batch = part * many
         wide_k = repeated(k, heads)
-        p, _, _ = attention.probabilities(q, wide_k, batch, statistics[batch] if statistics else None)
+        p, _, _ = attention.probabilities(q, wide_k, batch, statistics[part] if statistics else None)
         factor = attention.dropout.factor(p.shape)
         retained = p if factor is None else p * factor
         dvs.append(summed_over_shared(np.matmul(retained.swapaxes(-1, -2), g), shared))
         dp = np.matmul(g, repeated(v, heads).swapaxes(-1, -2))
         if factor is not None:
             dp *= factor
-        weighed = dp * p if results is None else g * results[batch]
-        ds = p * (dp - np.add.reduce(weighed, axis=-1, keepdims=True))
+        weighed = dp * p if results is None else g * results[part]
+        dp -= np.add.reduce(weighed, axis=-1, keepdims=True)
+        ds = np.multiply(dp, p, out=dp)
         if dpse is not None and pse is not None:
-            part = ds if attention.pse_after_scale else ds * np.float32(attention.scale)
-            if pse.shape[2] == 1:
-                part = part.sum(axis=1, keepdims=True)
-            if pse.shape[1] == 1:
-                part = part.sum(axis=0, keepdims=True)
-            dpse[batch if pse.shape[0] > 1 else 0] += part
-        ds *= np.float32(attention.scale)
-        dqs.append(np.matmul(ds, wide_k))
-        dks.append(summed_over_shared(np.matmul(ds.swapaxes(-1, -2), q), shared))
+            moved = ds if attention.pse_after_scale else ds * np.float32(attention.scale)
+            wanted = (len(ds) if pse.shape[0] > 1 else 1, *pse.shape[1:])
+            summed = tuple(axis for axis in range(4) if wanted[axis] == 1)
+            dpse[batch if pse.shape[0] > 1 else 0 :][: wanted[0]] += moved.sum(axis=summed, keepdims=True)
+        scale = np.float32(attention.scale)
+        dqs.append(np.matmul(ds, wide_k) * scale)
+        dks.append(summed_over_shared(np.matmul(ds.swapaxes(-1, -2), q * scale), shared))
     grads = sequences.joined(dqs, query), sequences.joined(dks, key), sequences.joined(dvs, value)
     return *grads, None if dpse is None or pse is None else rounded(dpse, pse.dtype)

@@ -59,6 +59,7 @@ def install() -> None:
         return
     from gpu2npu.emulator.npu_ops import composite, gradient, load, memory, optimizer, refused
     from gpu2npu.emulator.npu_ops.recurrent import layers
+    from gpu2npu.emulator.shapes import npu_operators
 
     load()
     for schema in schemas():
@@ -74,6 +75,8 @@ def install() -> None:
     for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
         implement(_aten, name, function, "PrivateUse1")
         implement(_aten, name, function, "AutogradPrivateUse1")
+    for op, infer in npu_operators.on_meta(getattr(torch.ops, NAMESPACE)):
+        implement(_library, op, infer, "Meta")
     _defined = True
 
 

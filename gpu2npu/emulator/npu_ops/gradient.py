@@ -7,6 +7,7 @@ The operators that compute gradients have none themselves: a second derivative r
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import torch
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch._ops import OpOverload
+from torch.autograd import forward_ad
 
 from gpu2npu.emulator.device.dispatch import support_table
 
@@ -103,7 +106,9 @@ def _without_gradient(name: str) -> Gradient:
     return Gradient(refuse, tuple(range(len(returns))), frozenset())
 
 
-class _Node(torch.autograd.Function):
+class _Node(torch.autograd.function._SingleLevelFunction):
+    """The node, of one level of torch.func's transforms: the dispatcher calls it for each."""
+
     @staticmethod
     def forward(ctx: Any, op: OpOverload, gradient: Gradient, names: tuple[str, ...], *args: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
@@ -153,17 +158,35 @@ def _positional(op: OpOverload) -> int:
     return sum(not argument.kwarg_only for argument in op._schema.arguments)
 
 
+def _single_level() -> contextlib.AbstractContextManager[Any]:
+    """Let a node be made among torch.func's transforms, as those of PyTorch's own operators are."""
+    if not torch._C._are_functorch_transforms_active():
+        return contextlib.nullcontext()
+    return enable_single_level_autograd_function()
+
+
+def _has_tangent(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None
+
+
 def node(op: OpOverload, gradient: Gradient) -> Callable[..., Any]:
     """The function that PyTorch calls above the device, which records the operator for the backward pass."""
     arguments = op._schema.arguments
     names = tuple(argument.name for argument in arguments)
     defaults = {argument.name: argument.default_value for argument in arguments}
+    record: Any = _Node
 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = [*args, *[kwargs.get(name, defaults[name]) for name in names[len(args) :]]]
+        if forward_ad._current_level >= 0 and any(map(_has_tangent, given)):
+            called = op._schema.name.partition("::")[2]
+            raise NotImplementedError(
+                f"Trying to use forward AD with {called} that does not support it: it has not been implemented"
+            )
         if not torch.is_grad_enabled() or not any(isinstance(v, torch.Tensor) and v.requires_grad for v in given):
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
-        return _Node.apply(op, gradient, names, *given)
+        with _single_level():
+            return record.apply(op, gradient, names, *given)
 
     return run

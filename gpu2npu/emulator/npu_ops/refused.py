@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu2npu.emulator import shapes
 from gpu2npu.emulator.device.dispatch.limits import refuse, refusing
 from gpu2npu.emulator.device.dispatch.signature import read
+from gpu2npu.emulator.device.dispatch.support_table import has_custom
 from gpu2npu.emulator.npu_ops.attention_arithmetic import FAR
+from gpu2npu.emulator.npu_ops.gradient import npu
 from gpu2npu.emulator.soc import SOCS, current_soc
 from gpu2npu.support.conditions import CallFacts
 
@@ -39,21 +40,21 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """`torch.nn.functional.scaled_dot_product_attention`, as PyTorch composes it.
+    """`torch.nn.functional.scaled_dot_product_attention`: flash attention where torch_npu calls it, else composed.
 
-    torch_npu calls flash attention where it can, which keeps no scores: a shapes-only run counts memory as that does.
-    The composition computes the same within rounding, and many small batches ten times as fast.
+    torch_npu's releases for PyTorch before 2.5 have no third version of it, and call the first.
     """
-    if shapes.is_on() and (attn_mask is None or not is_causal) and _is_flash(query, key, value, attn_mask):
+    if (attn_mask is None or not is_causal) and _is_flash(query, key, value, attn_mask):
         causal = torch.ones(2048, 2048, dtype=torch.bool, device=query.device).triu(1) if is_causal else None
-        mask = causal if is_causal else None if attn_mask is None else ~attn_mask
-        width = query.size(-1)
-        result: Tensor = torch.ops.npu.npu_fusion_attention(
+        mask = causal if attn_mask is None else ~_expanded(attn_mask, query, key)
+        flash = npu.npu_fusion_attention_v3 if has_custom("npu_fusion_attention_v3") else npu.npu_fusion_attention
+        result: Tensor = flash(
             *(query, key, value, query.size(1), "BNSD"),
             atten_mask=mask,
-            scale=width**-0.5 if scale is None else scale,
+            scale=query.size(-1) ** -0.5 if scale is None else scale,
             keep_prob=1 - dropout_p,
             next_tockens=0 if is_causal else FAR,
+            inner_precise=2 if attn_mask is not None and query.size(2) > 1 else 0,
             sparse_mode=_LEFT_UP_CAUSAL if is_causal else 0,
         )[0]
         return result
@@ -67,6 +68,15 @@ def attention(
     return found
 
 
+def _expanded(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """Return the mask in a shape that the operator takes: (rows, columns), or (B or 1, N or 1, rows, columns)."""
+    rows, columns = query.size(2), key.size(2)
+    shape, lead = mask.shape[-2:], mask.shape[:-2]
+    if shape == (rows, columns) and (not lead or lead in ((1, 1), (query.size(0), 1), query.shape[:2])):
+        return mask
+    return mask.expand(*query.shape[:2], rows, columns)
+
+
 def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch_npu calls `npu_fusion_attention`.
 
@@ -76,6 +86,8 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) ->
     if isinstance(getattr(query, "_local_tensor", None), Tensor):  # a DTensor, which has no rule for the operator
         return False
     if any(len(size) != 4 for size in sizes) or query.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return False
+    if not query.dtype == key.dtype == value.dtype:
         return False
     if query.dtype is torch.float32 and any(size[-1] % 4 for size in sizes):
         return False

@@ -7,11 +7,14 @@ in `npu_ops`, whose docstrings give shapes, and torch_npu's documents that they 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
-from gpu2npu.emulator.shapes.bounds import SHAPES, Shapes, shapes
+from gpu2npu.emulator.npu_ops.attention_arithmetic import Dropout
+from gpu2npu.emulator.shapes.bounds import SHAPES, Infer, Shapes, shapes
 
 _EMPTY = "-"
 # By operator: for each result the argument that it is like, `argument:dtype` for another dtype, `-` for an empty one.
@@ -133,6 +136,7 @@ def attention(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any
     """The result, and maxima and sums of the softmax: (B, N, S, 8), or (T, N, 8) for TND, in float32."""
     a = _Arguments(op, args, kwargs)
     query, layout, heads = a.query, a.input_layout, a.head_num
+    Dropout(a.keep_prob)  # raises where that is no probability
     sizes = dict(zip(layout, query.shape, strict=True))
     width = {"N": a.value.shape[layout.index("D")] if "D" in layout else 0}
     shape = [*query.shape[:-1], width["N"]] if "D" in layout else list(query.shape)
@@ -199,3 +203,16 @@ def aminmax(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, 
 def shapes_of(name: str) -> Shapes | None:
     """Return how an operator's results are inferred, by schema name; None where PyTorch has a function for "meta"."""
     return SHAPES.get(name)
+
+
+def on_meta(namespace: Any) -> Iterator[tuple[OpOverload, Callable[..., Any]]]:
+    """Yield operators, and what infers their results: for `torch.export`, `torch.compile` and sharding of DTensors."""
+    for name, found in SHAPES.items():
+        space, _, operator = name.partition("::")
+        if space == namespace.name and not found.needs_values:
+            op = getattr(namespace, operator).default
+            yield op, _of_tensors(op, found.infer)
+
+
+def _of_tensors(op: OpOverload, infer: Infer) -> Callable[..., Any]:
+    return lambda *args, **kwargs: infer(op, list(args), kwargs, args)

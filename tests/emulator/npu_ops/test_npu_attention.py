@@ -2,7 +2,9 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 import torch_npu
+from torch.func import grad, jvp, vmap
 
 B, N, S, D = 2, 4, 6, 8
 COMPRESSED = torch.triu(torch.ones(2048, 2048), diagonal=1).bool()
@@ -228,3 +230,46 @@ def test_what_is_wrong_or_not_computed_says_so():
         torch_npu.npu_fusion_attention(q, q, q, N, "BNSD", sink=torch.ones(N).npu())
     with pytest.raises(RuntimeError, match="must be a multiple"):
         torch_npu.npu_fusion_attention(q, q[:, :3], q[:, :3], N, "BNSD")
+
+
+def test_attention_of_pytorch_is_the_operator_and_agrees(agrees):
+    q, k = torch.randn(B, N, 4, D), torch.randn(B, N, S, D)
+    named = [F.scaled_dot_product_attention] * 2
+    agrees(*named, q, k, k.flip(0), is_causal=True)
+    agrees(*named, q, k[:, :2], k[:, :2].flip(0), enable_gqa=True, scale=0.3)
+    for shape in ((4, S), (1, S), (N, 4, S), (B, 1, 1, S)):
+        mask = torch.rand(shape) > 0.3
+        mask[..., 0] = True
+        agrees(*named, q, k, k.flip(0), attn_mask=mask)
+    agrees(*named, q[:0], k[:0], k[:0])
+    result = F.scaled_dot_product_attention(q.npu().requires_grad_(), k.npu(), k.npu())
+    assert result.grad_fn.name() == "_NodeBackward"
+
+
+def test_transforms_of_attention():
+    x = torch.randn(B, N, S, D)
+
+    def loss(x):
+        return F.scaled_dot_product_attention(x, x.flip(2), x.sin(), is_causal=True).square().sum()
+
+    torch.testing.assert_close(grad(loss)(x.npu()).cpu(), grad(loss)(x))
+    each = vmap(grad(lambda x: loss(x[None])))
+    torch.testing.assert_close(each(x.npu()).cpu(), each(x))
+    with pytest.raises(NotImplementedError, match="forward AD with npu_fusion_attention"):
+        jvp(loss, (x.npu(),), (x.npu(),))
+
+
+def test_attention_is_exported():
+    class Attend(torch.nn.Module):
+        def forward(self, x):
+            return F.scaled_dot_product_attention(x, x, x)
+
+    x = torch.randn(B, N, S, D)
+    exported = torch.export.export(Attend().npu(), (x.npu(),)).module()
+    torch.testing.assert_close(exported(x.npu()).cpu(), Attend()(x))
+
+
+def test_attention_that_drops_all_raises():
+    x = torch.randn(B, N, S, D).npu()
+    with pytest.raises(RuntimeError, match=r"keep_prob value must be in range of \(0, 1\], but got 0"):
+        F.scaled_dot_product_attention(x, x, x, dropout_p=1.0)

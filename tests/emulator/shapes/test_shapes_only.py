@@ -13,16 +13,13 @@ TRAINING = """
 import torch, torch_npu
 import torch.nn as nn, torch.nn.functional as F
 
-MASK = torch.zeros(32, 32, device="npu").masked_fill_(torch.ones(32, 32, device="npu").triu(1) > 0, -1e9)
-FREE = torch.zeros(17, 17, device="npu")  # with a mask of floats torch_npu composes attention too
-
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
         self.qkv, self.out, self.norm = nn.Linear(64, 192), nn.Linear(64, 64), nn.LayerNorm(64)
     def forward(self, x):
         q, k, v = self.qkv(self.norm(x)).view(4, 32, 3, 4, 16).permute(2, 0, 3, 1, 4)
-        return x + self.out(F.scaled_dot_product_attention(q, k, v, MASK).transpose(1, 2).reshape(4, 32, 64))
+        return x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(4, 32, 64))
 
 class Gpt(nn.Module):
     def __init__(self):
@@ -68,7 +65,7 @@ class Vit(nn.Module):
         self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, 0.1, batch_first=True), 2)
     def forward(self, x):
         x = self.patches(x).flatten(2).transpose(1, 2)
-        return self.head(self.body(torch.cat([self.mark.expand(len(x), -1, -1), x], 1) + self.place, FREE)[:, 0])
+        return self.head(self.body(torch.cat([self.mark.expand(len(x), -1, -1), x], 1) + self.place)[:, 0])
 
 class Block(nn.Module):
     def __init__(self, width, out, stride):

@@ -44,6 +44,7 @@ _fill = torch.Tensor.fill_
 _zero = torch.Tensor.zero_
 _copy = torch.Tensor.copy_
 _item = torch.Tensor.item
+_view_dtype = torch.Tensor.view
 _numpy = torch.Tensor.numpy
 
 OWN: dict[str, Function] = {}
@@ -349,7 +350,10 @@ def local_scalar_dense(tensor: torch.Tensor) -> Any:
 
 @_own("fill_.Scalar")
 def fill(tensor: torch.Tensor, value: Any) -> torch.Tensor:
-    _fill(host(tensor), value)
+    if tensor.dtype is torch.bool:  # which PyTorch fills one by one on the CPU
+        _fill(_view_dtype(host(tensor), torch.uint8), bool(value))
+    else:
+        _fill(host(tensor), value)
     return tensor
 
 

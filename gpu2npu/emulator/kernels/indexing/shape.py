@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -66,10 +67,25 @@ def repeat(self: Array, repeats: Sizes) -> Array:
     return np.tile(self, tuple(repeats)) if len(repeats) else self.copy()
 
 
+_ROWS = 64  # of a triangle that are copied together
+
+
+@functools.lru_cache(16)
+def _tri(rows: int, columns: int, diagonal: int) -> Array:
+    return np.tri(rows, columns, diagonal, dtype=BOOL)
+
+
 def _triangle(self: Array, diagonal: int, lower: bool) -> Array:
     rows, columns = self.shape[-2:]
-    inside = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=BOOL)
-    return np.where(inside if lower else ~inside, self, self.dtype.type(0))
+    out = np.zeros(self.shape, self.dtype)
+    for first in range(0, rows, _ROWS):
+        place = slice(first, first + _ROWS)
+        start, stop = (min(max(at + diagonal, 0), columns) for at in (first, min(first + _ROWS, rows)))
+        whole, edge = slice(start) if lower else slice(stop, None), slice(start, stop)
+        out[..., place, whole] = self[..., place, whole]
+        inside = _tri(min(_ROWS, rows - first), stop - start, diagonal + first - start - (not lower))
+        np.copyto(out[..., place, edge], self[..., place, edge], where=inside if lower else ~inside)
+    return out
 
 
 @kernel("aten::tril")

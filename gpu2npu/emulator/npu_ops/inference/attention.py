@@ -105,8 +105,9 @@ def _attend(
         shift = None if pse is None else pse[batch if len(pse) > 1 else 0][None, :, :rows, :columns]
         masking = Masking(_mask_of(mask, mode, batch, len(queries), rows, columns), mode, before, after)
         attention = Attention(scale, masking, Dropout(1.0), shift, pse_after_scale=True)
-        p, largest, total = attention.probabilities(q, repeated(k, heads), 0)
-        parts.append(np.matmul(p, repeated(v, heads)))
+        found = attention.probabilities(q[None], repeated(k[None], heads), 0)
+        p, largest, total = (each[0] for each in found)
+        parts.append(np.matmul(p, repeated(v[None], heads)[0]))
         logarithms.append(np.where(total > 0, largest + np.log(np.where(total > 0, total, 1)), np.inf))
     rows = query.shape[0] if ours.name == VARLEN else ours.split(query)[0].shape[1]
     if quant[0] is not None:

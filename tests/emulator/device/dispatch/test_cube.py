@@ -48,7 +48,7 @@ PRODUCTS = {
     "linear": lambda a, b: F.linear(a, b, b[0]),
     "einsum": lambda a, b: torch.einsum("ij,jk->ik", a, b),
     "mv": lambda a, b: a @ b[0],
-    "attention": lambda a, b: F.scaled_dot_product_attention(a[None, None], b[None, None], b[None, None]),
+    "attention": lambda a, b: F.scaled_dot_product_attention(a[None], b[None], b[None]),  # of 3 dimensions: composed
 }
 
 
