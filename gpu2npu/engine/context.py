@@ -12,6 +12,7 @@ from gpu2npu.engine.cards import gets_plugin, may_use_card
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.facts.reading import read_facts
 from gpu2npu.python.facts.record import FileFacts, OriginKind
+from gpu2npu.python.facts.values import DataValues
 from gpu2npu.python.meaning.object_kinds import ObjectKinds
 from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders
@@ -36,7 +37,8 @@ class ProjectContext:
     `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
     `imported` are those modules that rules ask of a project and that some file imports; None where no file is known.
     `facts` are those of the files, encoded, where several processes need them. `writes` says that somebody reads the
-    new text of files; without it LibCST is not loaded. `project` is the model of these files in this process.
+    new text of files; without it LibCST is not loaded. `data` are the values of files that programs may read, such as
+    JSON. `project` is the model of these files in this process.
     """
 
     version: str = "2.1.0"
@@ -51,10 +53,13 @@ class ProjectContext:
     imported: frozenset[str] | None = None
     facts: Mapping[str, bytes] = field(default_factory=dict)
     writes: bool = True
+    data: Mapping[str, DataValues] = field(default_factory=dict)
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        project = Project(self.files, self.read, self.root, TORCH, folders=self.folders, given=self.facts)
+        project = Project(
+            self.files, self.read, self.root, TORCH, folders=self.folders, given=self.facts, data=self.data
+        )
         object.__setattr__(self, "project", project)
 
     def has_other_name(self, source: bytes) -> bool:

@@ -30,10 +30,11 @@ from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
 from gpu2npu.formats.required_packages import is_for_others
 from gpu2npu.formats.requirements import requirements_marks
-from gpu2npu.formats.settings import expression_marks, settings_marks
+from gpu2npu.formats.settings import data_marks, data_values, expression_marks, settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
+from gpu2npu.python.facts.values import DataValues
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_settings, read_source
 from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span
@@ -111,6 +112,27 @@ def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, co
     return replace(migrated, findings=merged(migrated.findings, found))
 
 
+def values_in(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> DataValues | None:
+    """The values of a configuration that some string rule could be for; None of any other file."""
+    kind = kind_of(path)
+    if kind not in _TREES or len(source) > kinds.SMALL or kinds.is_lock(path):
+        return None
+    knowledge = knowledge_for(rulebook, context.version)
+    text = read_settings(source, path).text
+    if not any(rule.text in text for rule in knowledge.table.strings):
+        return None
+    try:
+        marks = _marks(text, path, kind, dataclasses.replace(knowledge, text=text, uses_device=context.uses_device))
+        return data_values(_roots(text, kind), text, [_compared(mark, text) for mark in marks])
+    except (FormatError, ExpressionTimeError, RecursionError):
+        return None
+
+
+def _roots(text: str, kind: FileKind) -> list[Node]:
+    """The trees of a configuration. Raises FormatError."""
+    return _TREES[kind](text)
+
+
 def gives_device(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> bool:
     """Return whether a file that is not Python gives programs a device, once it is migrated. A notebook is a program
     itself."""
@@ -156,6 +178,10 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     if kind in _WITH_PYTHON and _EXPRESSION.search(text) is not None and len(text) <= LARGEST:
         marks += _python_marks(text, kind, rulebook, context)
     marks = [_compared(mark, text) for mark in marks] if "matrix." in text else marks
+    if path in context.data:
+        read = list(data_marks(_roots(text, kind), path, knowledge, context))
+        places = {mark.place for mark in read}
+        marks = [mark for mark in marks if isinstance(mark, Edit) or mark.place not in places] + read
     if not context.has_plugin:
         marks += _without_plugin(marks, rulebook)
     lines = Lines.of(text)
@@ -166,7 +192,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
 
 def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: ProjectContext) -> list[Mark]:
     try:
-        roots = [read_json(text)] if kind is FileKind.JSON else read_yaml(text)
+        roots = _roots(text, kind)
     except FormatError:  # it is reported already
         return []
     return list(expression_marks(roots, rulebook, context))
@@ -305,6 +331,11 @@ _READERS: dict[FileKind, _Reader] = {
     FileKind.INI: _ini,
     FileKind.REQUIREMENTS: _requirements,
     FileKind.DOCKERFILE: _dockerfile,
+}
+_TREES: dict[FileKind, Callable[[str], list[Node]]] = {
+    FileKind.JSON: lambda text: [read_json(text)],
+    FileKind.YAML: read_yaml,
+    FileKind.TOML: lambda text: [read_toml(text)],
 }
 # Kinds in which a torch that is installed asks for a torch-npu beside it.
 _INSTALLING = frozenset({FileKind.TOML, FileKind.INI, FileKind.YAML})

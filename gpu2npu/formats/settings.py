@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from gpu2npu.engine import ProjectContext, migrate_python
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
 from gpu2npu.engine.marks import Mark
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.formats.marks import placed, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, scalars
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
+from gpu2npu.kinds.string import data_marks as text_marks
+from gpu2npu.python.facts.values import MODULE, STORE, DataValues, Edge, Text, ValueFacts
 from gpu2npu.python.text.edits import Edited
+from gpu2npu.python.text.offsets import Lines
 from gpu2npu.records import Edit, Found
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -184,3 +188,95 @@ def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: Projec
     for finding in result.findings:
         whole = scalar.place(0), scalar.place(len(scalar.value or ""))
         yield Found(whole, finding.rule, finding.kind, finding.api, finding.message, finding.severity)
+
+
+# What programs read of a configuration is renamed in both, or in neither.
+
+
+def data_values(roots: Sequence[Node], text: str, marks: Sequence[Mark]) -> DataValues:
+    """The values of a configuration by its trees, and those that marks change."""
+    walk = _Tree(Lines.of(text))
+    root = walk.node(roots[0]) if len(roots) == 1 else walk.items(roots)
+    changed = {mark.place[0] for mark in marks if isinstance(mark, Edit)}
+    facts = ValueFacts(
+        tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), (), (), (),
+        tuple(walk.containers), (), (), tuple(walk.numbers),
+    )  # fmt: skip
+    spans = {one.node: range(one.column, one.column + len(one.value or "") + 1) for one in walk.texts}
+    return DataValues(facts, root, frozenset(node for node, span in spans.items() if any(at in span for at in changed)))
+
+
+class _Tree:
+    """Walks a configuration for its values."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.source = lines
+        self.lines = [0] * (MODULE + 1)
+        self.labels: dict[str, int] = {}
+        self.edges: list[Edge] = []
+        self.texts: list[Text] = []
+        self.containers: list[int] = []
+        self.numbers: list[tuple[int, int | float | bool]] = []
+
+    def new(self, line: int = 0) -> int:
+        self.lines.append(line)
+        return len(self.lines) - 1
+
+    def store(self, value: int, holder: int, *fields: str) -> None:
+        for field in fields:
+            self.edges.append((value, STORE, holder, self.labels.setdefault(field, len(self.labels))))
+
+    def node(self, node: Node) -> int:
+        if isinstance(node, Scalar):
+            return self.scalar(node)
+        if isinstance(node, Items):
+            return self.items(node.items)
+        holder = self.new()
+        self.containers.append(holder)
+        for key, value in node.entries:
+            each, name = self.node(value), key.value or key.atom
+            self.store(self.scalar(key), holder, "[key]")
+            self.store(each, holder, f"[{name!r}]", *([f".{name}"] if name.isidentifier() else []))
+        return holder
+
+    def items(self, items: Sequence[Node]) -> int:
+        holder = self.new()
+        self.containers.append(holder)
+        for index, each in enumerate(items):
+            self.store(self.node(each), holder, f"[{index}]")
+        return holder
+
+    def scalar(self, scalar: Scalar) -> int:
+        line = self.source.span(scalar.start, scalar.start).start_line
+        node = self.new(line)
+        if scalar.value is not None:
+            self.texts.append(Text(node, scalar.value, line, scalar.start))
+        elif scalar.atom.lower() in ("true", "false"):
+            self.numbers.append((node, scalar.atom.lower() == "true"))
+        return node
+
+
+def data_marks(roots: Sequence[Node], path: str, knowledge: Knowledge, context: ProjectContext) -> Iterator[Mark]:
+    """The edits of texts and keys that programs read and use as a device, and the findings of those that they use so
+    among others."""
+    values = values_of(context.project)
+    file = values.data_at(path)
+    places = {column: place for (_, column), place in file.texts.items()}
+    for scalar, beside in (each for root in roots for each in _texts(root)):
+        place = places.get(scalar.start)
+        if place is None or place - file.first in context.data[path].changed:
+            continue
+        yield from placed(scalar, text_marks(knowledge.table, values, place, beside))
+
+
+def _texts(node: Node) -> Iterator[tuple[Scalar, frozenset[str]]]:
+    """The texts of a tree and its keys, with those beside them."""
+    if isinstance(node, Mapping):
+        keys = frozenset(key.value for key, _ in node.entries if key.value)
+        for key, value in node.entries:
+            yield key, keys
+            yield from ((value, frozenset()),) if isinstance(value, Scalar) else _texts(value)
+    elif isinstance(node, Items):
+        beside = frozenset(each.value for each in node.items if isinstance(each, Scalar) and each.value)
+        for each in node.items:
+            yield from ((each, beside),) if isinstance(each, Scalar) else _texts(each)

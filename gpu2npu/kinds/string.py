@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
 from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandlers
-from gpu2npu.engine.marks import Mark, applied, edit, reported, review
-from gpu2npu.engine.strings.flow import Flow, judge_by_flow
+from gpu2npu.engine.marks import Mark, applied, reported, review
+from gpu2npu.engine.strings.flow import Flow, judge_by_data, judge_by_flow, judge_data
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.keys import is_flag
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
@@ -21,6 +21,7 @@ from gpu2npu.engine.strings.texts import StringText, formatted_texts
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.kinds.pattern import PatternMatch
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Json, Match
@@ -188,8 +189,10 @@ class _Strings:
             verdict = YES
         if verdict == NO or rule.then.keep:
             return
-        is_open = verdict == UNSURE
-        flow = judge_by_flow(place, candidate.role, self.is_foreign) if is_open else Flow(verdict)
+        flow = judge_by_data(place, candidate.role, self.is_foreign)
+        if flow is None:
+            is_open = verdict == UNSURE
+            flow = judge_by_flow(place, candidate.role, self.is_foreign) if is_open else Flow(verdict)
         if flow.verdict != YES and rule.then.rename is None:
             return
         if self.targets.is_missing(rule, new + suffix):
@@ -293,9 +296,32 @@ def _parts(listed: list[str], rule: StringRule) -> Iterator[tuple[int, re.Match[
         at += len(part) + 1
 
 
-def _rewritten(rule: StringRule, match: re.Match[str], start: int) -> list[Mark]:
+def data_marks(table: RuleTable, values: Values, place: int, beside: Set[str]) -> list[Mark]:
+    """Return the marks for a text of a file of data, or a key there, one of those `beside` it, by what programs do
+    with what they read: by offsets in the text."""
+    text = values.text(place) or ""
+    rules = ((rule, rule.literal.fullmatch(text)) for rule in table.strings)
+    rule, whole = next(((rule, whole) for rule, whole in rules if whole is not None), (None, None))
+    new = rule.rule.then.rename if rule is not None else None
+    if rule is None or whole is None or new is None or new in beside:
+        return []
+    flow = judge_data(values, place, rule.role, new, partial(_is_foreign, table))
+    if flow.verdict == YES:
+        return _rewritten(rule, whole, 0, flow.why_edited())
+    if not flow.is_contradicted and (flow.use is None or flow.use.kind != "unnamed"):
+        return []
+    message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
+    return [review(rule.rule, 0, len(text), text, message)]
+
+
+def _is_foreign(table: RuleTable, qualified: str) -> bool:
+    rule = table.package_rule(qualified)
+    return rule is not None and bool(rule.then.own_devices)
+
+
+def _rewritten(rule: StringRule, match: re.Match[str], start: int, why: str = "") -> list[Mark]:
     first = start + len(match.group("prefix") or "")
     last = first + len(rule.text)
     target = rule.rule.then.rename
-    edits: list[Mark] = [edit(rule.rule, first, last, target)] if target is not None else []
+    edits: list[Mark] = [Edit((first, last), target, rule.rule.id, rule.rule.why + why)] if target is not None else []
     return edits + reported(rule.rule, first, last, match[0])

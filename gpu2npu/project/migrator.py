@@ -20,7 +20,7 @@ from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
-from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file
+from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file, values_in
 from gpu2npu.kinds.import_ import rules_for_built
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
@@ -31,6 +31,7 @@ from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_FILE, NPU_LIMIT, PLUGIN, TORCH_API
 from gpu2npu.rulebook.select import select_rules
 from gpu2npu.support.chips import DEFAULT_CHIP
+from gpu2npu.support.releases import autoloads
 
 _HAS_NPU_FILE = "This file is for another device and stays as it is: the project has one for NPUs beside it."
 NO_FILES: Mapping[str, bytes] = {}
@@ -156,8 +157,11 @@ class Migrator(Struct, frozen=True):
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
         context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts, writes)
+        data = {path: values_in(source, path, rulebook, context) for path, source in others.items()}
+        context = dataclasses.replace(context, data={path: each for path, each in data.items() if each is not None})
         rulebook = rules_for_built(built_modules(context.project, built), rulebook)
-        readers = device_readers(others, sources, lambda source, path: gives_device(source, path, rulebook, context))
+        giving = {} if autoloads(version) else others
+        readers = device_readers(giving, sources, lambda source, path: gives_device(source, path, rulebook, context))
         wanted = replace(_wanted(codemods, rulebook), readers=readers)
         plan = plan_codemods(sources, context, wanted, spread)
         return cls(rulebook, _with_plugin(context, plan), plan)

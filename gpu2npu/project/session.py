@@ -27,7 +27,6 @@ from gpu2npu.project.tree.mirror import read_files, read_head
 from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.releases import autoloads
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -140,7 +139,7 @@ class Session:
             PartPlanning(self.pool, self.progress, StoredPlans(self.store, self.digests) if self.store else None),
             frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),
-            {} if autoloads(self.settings.release) else self.others(lambda source, path: b"cuda" in source),
+            self.others(lambda source, path: b"cuda" in source or b"nccl" in source),
             read,
             writes,
             self.read(path for path in self.tree.others if _INSTALLS.fullmatch(posixpath.basename(path))),

@@ -6,14 +6,17 @@ import ast
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, beside
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
+from gpu2npu.python.facts.values import STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values, ValueUse, Way
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
 
@@ -43,6 +46,10 @@ class Flow(Struct, frozen=True):
         where, text = _place(self.way[-1]), self.use.text
         if self.use.kind == "unknown":
             return f"where it goes from {where} is not known"
+        if self.use.kind == "data":
+            return f"{where} has it too, and stays: change both or neither"
+        if self.use.kind == "unnamed":
+            return f"the program that uses it in {where} does not name the file that it reads"
         if self.use.kind == "compared":
             return f"what it is compared with in {where} is not known"
         name = text.removeprefix("?").removesuffix("()").lstrip(".") or "..."
@@ -69,15 +76,59 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
     if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or stays(place):
         return Flow(UNSURE)
     values = values_of(place.names.project)
-    judge = _Judge(values, role, place, is_foreign)
+    judge = _Judge(values, role, place.names.path, string_value(place.node) or "", place.replaced_by, is_foreign)
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     return Flow(UNSURE) if at is None else judge.of(at)
 
 
+def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Callable[[str], bool]) -> Flow:
+    """Judge a text in a file of data, or a key there, by what programs do with what they read. A file that none of
+    them names is not sure to be the one."""
+    file = values.at(place)
+    project, path, text = values.project, file.path, values.text(place) or ""
+    if place - file.first in project.data[path].changed:
+        return Flow(YES)
+    tables = [target for target, kind, label in file.out.get(place, ()) if kind == STORE and label == "[key]"]
+    if any(stays_in(each, text, path, values) for each in tables):
+        return Flow(UNSURE)
+    found = _Judge(values, role, path, text, new, is_foreign).of(place)
+    readers = values.readers_of(file.first + project.data[path].root)
+    if found.verdict != YES or found.use is None or all(readers.values()):
+        return found
+    return replace(found, verdict=UNSURE, use=found.use._replace(kind="unnamed"))
+
+
+def judge_by_data(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow | None:
+    """Judge a string that is compared with texts of files of data, as these are; None for any other."""
+    project = place.names.project
+    values, asker, text = values_of(project), place.names.path, string_value(place.node)
+    at = values.place_of(place.names, place.node.lineno, place.node.col_offset) if project.data and text else None
+    if at is None or text is None:
+        return None
+    uses = [use for use in values.uses(at, asker) if use.kind == "compared"]
+    origins = [one for use in uses for one in values.sources(use.place, asker) if one.kind == "text"]
+    alike = [
+        one.place
+        for one in origins
+        if values.at(one.place).path in project.data
+        if (values.text(one.place) or "").partition(":")[0] == text.partition(":")[0]
+    ]
+    for each in dict.fromkeys(alike):
+        project.consult(asker, EVERY_FILE)
+        if judge_data(values, each, role, place.replaced_by, is_foreign).verdict != YES:
+            where = Way(values.at(each).path, values.line(each))
+            return Flow(UNSURE, (where,), ValueUse("data", each, (each, ())))
+    return Flow(YES) if alike else None
+
+
 class _Judge:
-    def __init__(self, values: Values, role: Role, place: StringPlace, is_foreign: Callable[[str], bool]) -> None:
+    """Judges a text, which would be replaced by `new`, for the file `asker`."""
+
+    def __init__(
+        self, values: Values, role: Role, asker: str, text: str, new: str, is_foreign: Callable[[str], bool]
+    ) -> None:
         self.values, self.role, self.is_foreign = values, role, is_foreign
-        self.asker, self.place = place.names.path, place
+        self.asker, self.text, self.new = asker, text, new
 
     def of(self, place: int) -> Flow:
         """The verdict of all uses of a value."""
@@ -112,16 +163,15 @@ class _Judge:
     def of_comparison(self, other: int) -> str | None:
         """The verdict of what a value is compared with: what has the role by the attribute that it comes from, or is
         used where a device is."""
-        names, text = self.place.names, string_value(self.place.node) or ""
-        tables = tables_compared(other, names, self.values)
+        tables = tables_compared(other, self.asker, self.values)
         if tables is None:
             return UNSURE
-        if any(stays_in(each, text, names, self.values) for each in tables):
+        if any(stays_in(each, self.text, self.asker, self.values) for each in tables):
             return NO
         keys = [key for each in tables for key in looked_up_by(each, self.values)]
         origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]
         texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
-        verdict = beside(texts, self.place, self.role)
+        verdict = among(texts, self.text, self.new, self.role)
         if verdict == NO:
             return NO  # the code knows the NPU
         verdicts = {verdict, *(self.of_origin(origin) for origin in origins)}

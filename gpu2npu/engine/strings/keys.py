@@ -10,7 +10,6 @@ from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values
-from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
@@ -21,7 +20,7 @@ def keys_beside(place: StringPlace) -> frozenset[str]:
     values = values_of(place.names.project)
     tables = _tables(place, values)
     text = string_value(place.node) or ""
-    if any(_is_read_elsewhere(each, text, place.names, values) for each in tables):
+    if any(_is_read_elsewhere(each, text, place.names.path, values) for each in tables):
         return frozenset()
     return frozenset(key for each in tables for key in _keys(each, values))
 
@@ -29,13 +28,13 @@ def keys_beside(place: StringPlace) -> frozenset[str]:
 def stays(place: StringPlace) -> bool:
     """Return whether a key is one of a dict that other code reads: a change of the key alone would lose the entry."""
     values, text = values_of(place.names.project), string_value(place.node) or ""
-    return any(stays_in(each, text, place.names, values) for each in _tables(place, values))
+    return any(stays_in(each, text, place.names.path, values) for each in _tables(place, values))
 
 
-def tables_compared(other: int, names: Names, values: Values) -> list[int] | None:
+def tables_compared(other: int, asker: str, values: Values) -> list[int] | None:
     """The dicts with whose keys a value is compared, none where it is compared with others; None if one is unknown."""
     bases = [base for base, field in _read_from(other, values) if field == "[key]"]
-    origins = [values.sources(base, names.path) for base in bases]
+    origins = [values.sources(base, asker) for base in bases]
     if not all(each and all(_is_display(one, values) for one in each) for each in origins):
         return None
     return [one.place for each in origins for one in each]
@@ -48,9 +47,9 @@ def looked_up_by(table: int, values: Values) -> list[int]:
     return [target for key in keys for target, kind, _ in values.at(key).out.get(key, ()) if kind == COMPARE]
 
 
-def stays_in(table: int, text: str, names: Names, values: Values) -> bool:
+def stays_in(table: int, text: str, asker: str, values: Values) -> bool:
     """Return whether a key is one of a dict that other code reads."""
-    return text in _keys(table, values) and _is_read_elsewhere(table, text, names, values)
+    return text in _keys(table, values) and _is_read_elsewhere(table, text, asker, values)
 
 
 def _read_from(place: int, values: Values) -> Iterator[tuple[int, str]]:
@@ -184,16 +183,16 @@ def _holders(table: int, values: Values) -> list[int]:
     return [place for place, path in values.reach(table) if not path]
 
 
-def _is_read_elsewhere(table: int, text: str, names: Names, values: Values) -> bool:
+def _is_read_elsewhere(table: int, text: str, asker: str, values: Values) -> bool:
     """Return whether a dict, or what it is in, is written to a file, or its key is read of what is not known to be
     another dict, in a file that has the dict."""
-    file, field = values.file_of(names), _field(text)
+    file, field = values.file_at(asker), _field(text)
     if any(_is_written(each, values) for each, _ in values.reach(table)):
         return True
     files = {values.at(each).path: values.at(each) for each in _holders(table, values)}
     files |= {file.path: file} if file is not None else {}
     readers = [each for one in files.values() for each, loads in one.loads.items() if field in loads]
-    sources = [values.sources(each, names.path) for each in readers]
+    sources = [values.sources(each, asker) for each in readers]
     return any(not each or not all(_is_display(one, values) for one in each) for each in sources)
 
 

@@ -153,9 +153,13 @@ def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
 
 def beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
     """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
-    if place.replaced_by in values:
+    return among(values, string_value(place.node), place.replaced_by, role)
+
+
+def among(values: frozenset[str], text: str | None, new: str, role: Role) -> str | None:
+    """The same for a text that would be replaced by another."""
+    if new in values:
         return NO
-    text = string_value(place.node)
     numbers = (number for value in values for name, _, number in [value.partition(":")] if name == text)
     if any(number.isdecimal() for number in numbers):  # "cuda" beside "cuda:0", not beside "cuda:12.1"
         return YES

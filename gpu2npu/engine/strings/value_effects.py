@@ -50,9 +50,17 @@ EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in 
     "ib": CallEffect("same", ("default",)),
 }
 
+# What reads a file of data as lists, dicts and texts.
+READERS = frozenset(
+    {"json.load", "json.loads", "json5.load", "json5.loads", "commentjson.load", "commentjson.loads", "orjson.loads",
+     "ujson.load", "ujson.loads", "simplejson.load", "simplejson.loads", "yaml.load", "yaml.safe_load",
+     "yaml.full_load", "yaml.unsafe_load", "ruamel.yaml.YAML().load", "toml.load", "toml.loads", "tomli.load",
+     "tomli.loads", "tomllib.load", "tomllib.loads", "omegaconf.OmegaConf.load", "mmengine.load", "mmcv.load"}
+)  # fmt: skip
+
 
 def values_of(project: Project) -> Values:
     """The solver for the values of a project."""
     if project.values is None:
-        project.values = Values(project, EFFECTS)
+        project.values = Values(project, EFFECTS, READERS)
     return project.values

@@ -126,6 +126,7 @@ def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: obje
         context.has_plugin,
         sorted((name.decode("latin-1"), sorted(each)) for name, each in context.other_names.items()),
         sorted(context.imported) if context.imported is not None else None,
+        sorted((path, hashlib.sha256(repr(values).encode()).hexdigest()) for path, values in context.data.items()),
         [repr(setting) for setting in settings],
     )
     return name.encode()

@@ -97,6 +97,15 @@ class Arithmetic(msgspec.Struct, frozen=True, gc=False, array_like=True):
     place: tuple[int, int, int, int]
 
 
+class DataValues(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The values of a file that is not Python: each text at its line and offset. `changed` are the nodes of those that
+    their keys alone say to change."""
+
+    facts: ValueFacts
+    root: int
+    changed: frozenset[int]
+
+
 class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The values of a file. `lines` has the line of each node, `outside` the names that nothing in the file binds,
     `stars` the modules that may bind them, `containers` the displays and comprehensions, `numbers` the constants that

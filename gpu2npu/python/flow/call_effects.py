@@ -188,12 +188,19 @@ def _compare(file: ValueFile, one: int, other: int) -> None:
 
 
 def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The default is an attribute of what the object parses, by the name of an option."""
+    """The default and the choices are an attribute of what the object parses, by the name of an option."""
     given = _arguments(file, call)
     names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
     name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
-    if call.receiver and name and "default" in given:
-        file.add(given["default"], STORE, file.first + call.receiver, "." + name.lstrip("-").replace("-", "_"))
+    if not call.receiver or not name:
+        return
+    field = "." + name.lstrip("-").replace("-", "_")
+    if "default" in given:
+        file.add(given["default"], STORE, file.first + call.receiver, field)
+    if "choices" in given:
+        each = file.new(call.line)
+        file.add(given["choices"], LOAD, each, "[each]")
+        file.add(each, STORE, file.first + call.receiver, field)
 
 
 def _partial(file: ValueFile, call: Called, effect: CallEffect) -> None:

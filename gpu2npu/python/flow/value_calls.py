@@ -1,17 +1,19 @@
-"""Calls of values: which functions a call calls, which calls call a function, and which argument is for which
-parameter."""
+"""Calls of values: which functions a call calls, which calls call a function, which argument is for which parameter,
+and which file of data a call reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpu2npu.python.facts.values import ARGUMENT, LOAD, Parameters
+from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, Parameters
 from gpu2npu.python.flow.fields import Path, bound_to
-from gpu2npu.python.flow.value_project import UNKNOWN, ValueProject
+from gpu2npu.python.flow.value_project import MOST_FILES, UNKNOWN, ValueProject
+from gpu2npu.python.project.project import EVERY_FILE
 
 State = tuple[int, Path]
 Steps = dict[State, "State | None"]
+_NEAR = 80  # values that the name of a file is made of
 # By what an object is made or called: methods under these names.
 _CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
 
@@ -103,3 +105,63 @@ class CallValues(ValueProject):
             lambda: {(target, one, *by): None for one, key in given for target, *by in self._bindings(call, key)},
         )
         return found
+
+    # Files of data
+
+    def read_by(self, call: int) -> Mapping[int, bool]:
+        """The values of the files of data that a call may read, each with whether the code names the file."""
+        called = self.at(call).calls.get(call)
+        if called is None or called.name not in self._reading or not self.project.data:
+            return {}
+        found: dict[int, bool] = self.ask(("read", call), lambda: self._find_read(call))
+        return found
+
+    def _find_read(self, call: int) -> dict[int, bool]:
+        if not any(origin.text.removesuffix("()") in self.readers for origin, _ in self.callees(call)):
+            return {}
+        names = {text.rpartition("/")[2] for text in self._made_of(call)}
+        data = {path: path.rpartition("/")[2] in names for path in sorted(self.project.data)}
+        roots = {self.data_at(path).first + self.project.data[path].root: is_named for path, is_named in data.items()}
+        named = {root: True for root, is_named in roots.items() if is_named}
+        return named or (roots if len(roots) <= MOST_FILES else {})
+
+    def _made_of(self, place: int) -> Iterator[str]:
+        """The texts that a value is made of, whatever is done with them."""
+        todo = [place]
+        for each in todo:  # grows while it is read
+            file, text = self.at(each), self.text(each)
+            if text is not None:
+                yield text
+                continue
+            below = [source for source, kind, _ in file.into.get(each, ()) if kind != COMPARE]
+            if each in file.operations:
+                below += [file.first + one for one in file.operations[each].operands if one]
+            below += [origin.place for origin in self.origins(each) if origin.kind == "text"]
+            todo += [one for one in dict.fromkeys(below) if one not in todo] if len(todo) < _NEAR else []
+
+    def readers_of(self, root: int) -> dict[int, bool]:
+        """The calls that read a file of data: those that name it, or, if there is none, all that may read it."""
+        calls: dict[int, dict[int, bool]] = self.ask(("readers", root), self._find_readers)
+        found = {call: roots[root] for call, roots in calls.items() if root in roots}
+        return {call: True for call, is_named in found.items() if is_named} or found
+
+    def _find_readers(self) -> dict[int, dict[int, bool]]:
+        """The calls of the project that may read files of data, with these."""
+        project = self.project
+        project.consult(self._asker, EVERY_FILE)
+        if self._readers is None:
+            libraries = {name.partition(".")[0] for name in self.readers}
+            facts = {path: project.facts(path, path) for path in sorted(project.files)}
+            reading = [
+                file
+                for path, each in facts.items()
+                if each and each.imports_one_of(libraries) and not self._reading.isdisjoint(each.names)
+                if (file := self.file_at(path)) is not None
+            ]
+            self._readers = {
+                call: {**self.read_by(call)}
+                for file in reading
+                for call, called in file.calls.items()
+                if called.name in self._reading
+            }
+        return self._readers

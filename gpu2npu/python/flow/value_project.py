@@ -15,17 +15,22 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Project
 
 UNKNOWN = ("unknown", None)
-_MOST_FILES = 40  # that are read for those that import a name
+MOST_FILES = 40  # that are read for those that import a name
 
 
 class ValueProject(Questions):
-    """The files. `effects` are what calls do with values, by the last name of what is called: data of the caller, as
-    libraries are not known here."""
+    """The files. `effects` are what calls do with values, by the last name of what is called, `readers` the functions
+    that read a file of data: both are data of the caller, as libraries are not known here."""
 
-    def __init__(self, project: Project, effects: Mapping[str, CallEffect]) -> None:
+    def __init__(
+        self, project: Project, effects: Mapping[str, CallEffect], readers: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__()
         self.project = project
         self.effects = effects
+        self.readers = readers
+        self._readers: dict[int, dict[int, bool]] | None = None
+        self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile] = []
         self._by_path: dict[str, ValueFile | None] = {}
         self._asker = ""
@@ -80,6 +85,13 @@ class ValueProject(Questions):
             return None
         return self.file_of(names)
 
+    def data_at(self, path: str) -> ValueFile:
+        """The values of a file of data of the project."""
+        file = self._by_path.get(path)
+        if file is None:
+            file = self._by_path[path] = self._read(path, self.project.data[path].facts)
+        return file
+
     def at(self, place: int) -> ValueFile:
         """The file that a place is in."""
         return self._file_by_place[place]
@@ -119,7 +131,7 @@ class ValueProject(Questions):
             for other, each in facts.items()
             if each and (name in each.names or name in each.texts or other in starring)
         ]
-        if len(files) > _MOST_FILES:
+        if len(files) > MOST_FILES:
             self._cut.add(("importers", path, name))
             return {}
         found: dict[str, tuple[tuple[int, bool], ...]] = {}

@@ -176,6 +176,8 @@ class Values(CallValues):
                         yield parameter, (*added, *(path[1:] if taken else path))
         if path:
             yield from ((target, path[1:]) for target in alike(file.loads.get(place), path[0], matches))
+        if file.path in self.project.data and place == file.first + self.project.data[file.path].root:
+            yield from ((call, path) for call in self.readers_of(place))
         what, one = file.kinds.get(place, UNKNOWN)
         if what == "class" and len(path) > 1 and path[0] == "()":
             yield file.first + one.instance, path[1:]
@@ -279,6 +281,10 @@ class Values(CallValues):
                 yield from self._through_stars(file, one, path)
             return
         own = bool(path) and self._overrides(file, place, path[0])
+        if self.project.data and (read := self.read_by(place)):
+            yield from ((root, path) for root in read)
+            if all(read.values()):
+                return
         for source, kind, label in file.into.get(place, ()):
             if kind == ASSIGN:
                 yield source, path

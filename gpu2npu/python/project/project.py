@@ -16,6 +16,7 @@ from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.syntax_tree import TreeError
 
 if TYPE_CHECKING:
+    from gpu2npu.python.facts.values import DataValues
     from gpu2npu.python.flow.values import Values
     from gpu2npu.python.meaning.names import Names
 
@@ -35,7 +36,8 @@ class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
     `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
     The last parsed files stay in memory, up to `retained` characters of them (None: all files). `folders` are those
-    that the project's own code puts on sys.path. `given` has encoded facts of files that another process has read.
+    that the project's own code puts on sys.path. `given` has encoded facts of files that another process has read,
+    `data` the values of files that are not Python and that programs may read.
 
     `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
     """
@@ -49,6 +51,7 @@ class Project:
         retained: int | None = _RETAINED,
         folders: tuple[str, ...] = (),
         given: Mapping[str, bytes] | None = None,
+        data: Mapping[str, DataValues] | None = None,
     ) -> None:
         self.files = files
         self.read = read
@@ -57,6 +60,7 @@ class Project:
         self._retained = retained
         self.folders = folders
         self.given = given or {}
+        self.data = data or {}
         # What the first part of an absolute import may be, if it is of the project.
         self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
         if root is not None and "__init__.py" in files:
@@ -82,7 +86,9 @@ class Project:
         self.values: Values | None = None  # made by the first who needs it
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
-        return Project, (self.files, self.read, self.root, self.library, self._retained, self.folders, self.given)
+        return Project, (
+            self.files, self.read, self.root, self.library, self._retained, self.folders, self.given, self.data
+        )  # fmt: skip
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""

@@ -1,0 +1,90 @@
+"""Files of data that programs read: a device in them and what code does with it are renamed in both, or in neither."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.settings import RuleChoice
+
+JSON = '{"kinds": {"cuda": 2, "cpu": 1}}'
+LOADED = 'import json, torch\nkinds = json.load(open("c.json"))["kinds"]\n'
+
+
+@pytest.fixture
+def after(tmp_path):
+    """The texts of a project's files after the migration, and the lines that have findings of each."""
+
+    def run(**files: str) -> dict[str, tuple[str, list[int]]]:
+        named = {name.replace("_", "."): text for name, text in files.items()}
+        for name, text in named.items():
+            (tmp_path / name).write_text(text)
+        python = {name: text.encode() for name, text in named.items() if name.endswith(".py")}
+        others = {name: text.encode() for name, text in named.items() if name not in python}
+        migrator = Migrator.load(RuleChoice(), "2.7.1", tmp_path, python, others=others)
+        found = {name: migrator(text.encode(), name) for name, text in named.items()}
+        return {
+            name: ((one.content or named[name].encode()).decode(), [each.span.start_line for each in one.findings])
+            for name, one in found.items()
+        }
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "for kind, n in kinds.items():\n    if kind == 'cuda': torch.ones(n).to(kind)\n",
+        "[torch.ones(1, device=kind) for kind in kinds if kind != 'cuda']\n",
+        "n = kinds.get(torch.device('cuda:1').type) or kinds['cuda']\n",
+        "def f(table, x): return 'cuda' in table and table[x.device.type]\nf(kinds, torch.ones(1))\n",
+    ],
+)
+def test_keys_that_are_used_as_devices_are_renamed_with_the_code_that_names_them(after, use: str) -> None:
+    found = after(c_json=JSON, t_py=LOADED + use)
+    assert found["c.json"][0] == JSON.replace("cuda", "npu")
+    assert "cuda" not in found["t.py"][0].replace("torch.cuda", "")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "for device, n in kinds.items():\n    if device == 'cuda': print(n)\n",
+        "if 'cuda' in kinds: print(kinds['cuda'])\n",
+        "limit = kinds.get('cuda', 3)\n",
+    ],
+)
+def test_keys_whose_use_is_not_known_stay_with_the_code_that_names_them(after, use: str) -> None:
+    found = after(c_json=JSON, t_py=LOADED + use)
+    assert (found["c.json"][0], found["t.py"][0]) == (JSON, LOADED + use)
+    assert found["t.py"][1]
+
+
+def test_a_value_that_a_program_uses_as_a_device_is_renamed_whatever_its_key(after) -> None:
+    code = "import yaml, torch\ncfg = yaml.safe_load(open('a/c.yaml'))\nx = torch.ones(2).to(cfg['net']['where'])\n"
+    compared = "if cfg['net']['where'].startswith('cuda'): print(x)\n"
+    found = after(c_yaml="net:\n  where: cuda:0\n  title: cuda\n", t_py=code + compared)
+    assert found["c.yaml"][0] == "net:\n  where: npu:0\n  title: cuda\n"
+    assert "startswith('npu')" in found["t.py"][0]
+
+
+def test_choices_that_a_file_gives_are_renamed_with_the_default(after) -> None:
+    code = "import argparse, json, torch\np = argparse.ArgumentParser()\n"
+    code += "p.add_argument('--on', choices=json.load(open('c.json'))['on'], default='cuda')\n"
+    found = after(c_json='{"on": ["cuda", "cpu"]}', t_py=code + "x = torch.ones(1).to(p.parse_args().on)\n")
+    assert found["c.json"][0] == '{"on": ["npu", "cpu"]}'
+    assert "default='npu'" in found["t.py"][0]
+
+
+def test_a_file_that_no_program_names_is_only_reported(after) -> None:
+    code = "import json, sys, torch\nconf = json.load(open(sys.argv[1]))\nx = torch.ones(1).to(conf['where'])\n"
+    compared = "if conf['where'] == 'cuda': print(x)\n"
+    found = after(c_json='{"where": "cuda"}', t_py=code + compared)
+    assert found["c.json"] == ('{"where": "cuda"}', [1])
+    assert found["t.py"] == (code + compared, [4])
+
+
+def test_a_file_that_knows_the_npu_stays(after) -> None:
+    known = '{"kinds": {"cuda": 2, "npu": 1}}'
+    found = after(c_json=known, t_py=LOADED + "x = [torch.ones(1).to(kind) for kind in kinds]\n")
+    assert found["c.json"] == (known, [])
