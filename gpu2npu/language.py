@@ -207,7 +207,7 @@ def _as_several(text: str) -> Iterator[_Reading]:
             parts = (text[: cut.start()], text[: cut.end()])  # a message that another follows ends with a space
             heads = [*_as_one(parts[0]), *_as_a_part(parts[0]), *(_as_one(parts[1]) if gap is _SENTENCE_END else ())]
             if heads:
-                score, head = max(heads)
+                score, head = max((known, text.rstrip(" ")) for known, text in heads)
                 further, rest = _remembered(text[cut.end() :])
                 yield score + further, f"{head}{cut.group() if gap is _GAP or not _is_wide(head[-1:]) else ''}{rest}"
 
