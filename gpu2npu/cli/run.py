@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -248,21 +249,28 @@ def _make_room(op_report: Path) -> None:
 
 def _show_ascend_files(launch: Launch) -> None:
     """Shell scripts source and test files of Ascend; say what to do where they cannot be shown."""
-    missing = show_ascend_files()
-    scripts = [Path(word) for word in launch.argv if missing and Path(word).is_file()]
-    for script in scripts:
-        if script.stat().st_size >= MOST_SCRIPT:
-            continue
-        text = re.sub(r"\$HOME\b|\$\{HOME\}|~(?=/)", str(Path.home()), script.read_text("utf-8", errors="replace"))
-        named = next((place for place in missing if str(place) in text), None)
-        if named is not None:
-            link = f"ln -s {ASCEND} {named}" if os.access(named.parent, os.W_OK) else f"sudo ln -s {ASCEND} {named}"
+    at_home = Path("~/Ascend").expanduser() if "HOME" in os.environ else None
+    named = [(word, _text(word)) for word in launch.argv]
+    missing = show_ascend_files(at_home if any(at_home and str(at_home) in text for _, text in named) else None)
+    for place in missing:
+        word = next((word for word, text in named if str(place) in text), None)
+        if word is not None:
+            link = f"ln -s {ASCEND} {place}" if os.access(place.parent, os.W_OK) else f"sudo ln -s {ASCEND} {place}"
             say(
-                f"Note: {script} names {named}, which cannot be shown to CMD alone on this machine. Make it "
+                f"Note: {word} names {place}, which cannot be shown to CMD alone on this machine. Make it "
                 f"once for all programs: `{link}`.",
                 err=True,
             )
             return
+
+
+def _text(word: str) -> str:
+    """Return a word of the command, or the text of the script that it is, with the home folder as a path."""
+    path, text = Path(word), word
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_file():
+            text = path.read_text("utf-8", errors="replace") if path.stat().st_size < MOST_SCRIPT else ""
+    return re.sub(r"\$HOME\b|\$\{HOME\}|~(?=/)", lambda _: os.environ.get("HOME", "~"), text)
 
 
 def _start(launch: Launch) -> NoReturn:

@@ -2,8 +2,8 @@
 
 They are in `root/`. A command sees them where a script expects them through a mount namespace of its own (Linux), so
 that nothing on the machine changes; where that is not permitted, a symbolic link made once does the same. In the home
-folder, where a user without root installs CANN, only a link does: what covers that folder would lose what a program
-writes there.
+folder, where a user without root installs CANN, they need an empty folder while the command runs: what covers the home
+folder itself would lose what a program writes there.
 """
 
 from __future__ import annotations
@@ -38,16 +38,51 @@ def toolkit_variables() -> dict[str, str]:
     }
 
 
-def show_ascend_files() -> list[Path]:
-    """Let this process, and what it becomes, see Ascend's files; return the places where they are not to be seen."""
-    missing = [place for place in EXPECTED if not place.exists()]
-    possible = [place for place in missing if place.parent.is_dir()]
-    if possible and sys.platform.startswith("linux") and _permitted(possible):
-        _mount_ascend(possible)
-    with contextlib.suppress(OSError, RuntimeError):  # a home folder of somebody else, or of nobody
-        missing.append(Path.home() / "Ascend")
-        return [place for place in missing if not place.exists()]
-    return [place for place in EXPECTED if not place.exists()]
+def show_ascend_files(home: Path | None = None) -> list[Path]:
+    """Let this process, and what it becomes, see Ascend's files; return the places where they are not to be seen.
+
+    Args:
+        home: The folder below the home folder where a program looks for them; made if it is missing, and removed when
+            this process and its children have ended.
+    """
+    places = [place for place in (*EXPECTED, *([home] if home else [])) if not _has_files(place)]
+    possible = [place for place in places if place != home and place.parent.is_dir()]
+    if places and sys.platform.startswith("linux") and _permitted(possible):
+        if home is not None and home in places and (home.exists() or _make_for_now(home)):
+            possible.append(home)
+        with contextlib.suppress(OSError):  # of the last, which could not be tried
+            _mount_ascend(possible)
+    return [place for place in places if not _has_files(place)]
+
+
+def _has_files(place: Path) -> bool:
+    try:
+        return place.exists() and (not place.is_dir() or any(place.iterdir()))
+    except OSError:  # what is there is not for this user
+        return True
+
+
+def _make_for_now(folder: Path) -> bool:
+    """Make an empty folder, and a process that removes it when this one, which it outlives, has ended."""
+    try:
+        folder.mkdir()
+        ours, theirs = os.pipe()
+    except OSError:
+        return False
+    os.set_inheritable(theirs, True)  # what this process becomes holds it
+    child = os.fork()
+    if child == 0:
+        if os.fork() == 0:
+            os.setsid()
+            os.closerange(0, ours)
+            os.closerange(ours + 1, 1 << 16)
+            os.read(ours, 1)  # until all have closed the other end
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(ours)
+    return True
 
 
 def _permitted(places: Sequence[Path]) -> bool:
@@ -63,7 +98,10 @@ def _permitted(places: Sequence[Path]) -> bool:
 
 
 def _mount_ascend(places: Sequence[Path]) -> None:
-    """Cover the folders of `places` by folders in memory that bind all that is there, and the emulated machine's."""
+    """Show the emulated machine's files at `places`.
+
+    Where there is no folder, its parent is covered by one in memory that binds all that is there.
+    """
     user, group = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_NAMESPACE) != 0:
@@ -78,6 +116,9 @@ def _mount_ascend(places: Sequence[Path]) -> None:
 
     mount("none", "/", None, _RECURSIVE | _PRIVATE)
     for place in places:
+        if place.is_dir():
+            mount(str(ASCEND), str(place), None, _BIND | _RECURSIVE)
+            continue
         folder = place.parent
         before = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         names = [entry.name for entry in folder.iterdir()]

@@ -98,8 +98,6 @@ def _found(over: Overlay, path: Any, folder: int | None = None, follow: bool = T
 def _read(over: Overlay, native: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function that looks at one path."""
     follow = kwargs.get("follow_symlinks", True) and native.__name__ not in ("lstat", "readlink")
-    if native.__name__ in ("chmod", "utime") and (at := over.path(path, kwargs.get("dir_fd"))) is not None:
-        over.keep(at)
     try:
         found = _found(over, path, kwargs.get("dir_fd"), follow)
     except FileNotFoundError:
@@ -111,30 +109,49 @@ def _read(over: Overlay, native: Any, path: Any, *args: Any, **kwargs: Any) -> A
     return native(found, *args, **kwargs)
 
 
+def _change(over: Overlay, native: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+    """Change the mode, times, owner or attributes of a file: of a copy, if it was there before the run."""
+    own = None if isinstance(path, int) else over.path(path, kwargs.get("dir_fd"), kwargs.get("follow_symlinks", True))
+    seen = None if own is None else over.seen(own)
+    if own is None or seen is None or not over.is_old(seen):
+        return _read(over, native, path, *args, **kwargs)
+    if os.path.islink(seen):
+        return None
+    kwargs.pop("dir_fd", None)
+    return native(over.target(own, truncates=False), *args, **kwargs)
+
+
 def _scan(over: Overlay, native: Any, path: Any = ".") -> Any:
-    own = None if isinstance(path, bytes) else over.path("." if path is None else path)
+    own = over.path("." if path is None else path)
     if own is None or not (os.path.isdir(over.place(own)) or over.is_gone(own)):
         return native(path)
     _found(over, own)
     names, entries = over.names(own), {}
     if os.path.isdir(own):
         with native(path) as found:
-            entries = {entry.name: entry for entry in found if entry.name in names}
+            entries = {os.fsdecode(entry.name): entry for entry in found if os.fsdecode(entry.name) in names}
     if os.path.isdir(over.place(own)):
-        with native(over.place(own)) as found:
+        with native(os.fsencode(over.place(own)) if isinstance(path, bytes) else over.place(own)) as found:
             for entry in found:
-                if entry.name in names and not (entry.name in entries and entry.is_dir()):
+                name = os.fsdecode(entry.name)
+                if name in names and not (name in entries and entry.is_dir()):
                     at = entry.name if isinstance(path, int) else os.path.join(path or ".", entry.name)
-                    entries[entry.name] = _Entry(entry, at)
+                    entries[name] = _Entry(entry, at)
     return _Entries(list(entries.values()))
 
 
 def _list(over: Overlay, native: Any, path: Any = ".") -> Any:
-    own = None if isinstance(path, bytes) else over.path("." if path is None else path)
+    own = over.path("." if path is None else path)
     if own is None or not (os.path.isdir(over.place(own)) or over.is_gone(own)):
         return native(path)
     _found(over, own)
-    return sorted(over.names(own))
+    names = sorted(over.names(own))
+    return [os.fsencode(name) for name in names] if isinstance(path, bytes) else names
+
+
+def _folder(over: Overlay, native: Any) -> Any:
+    path = native()
+    return os.fsencode(over.own(os.fsdecode(path))) if isinstance(path, bytes) else over.own(path)
 
 
 def _written(over: Overlay, given: Any, folder: int | None, truncates: bool, is_new: bool) -> Any:
@@ -211,7 +228,7 @@ def _rmdir(over: Overlay, native: Any, path: Any, *, dir_fd: int | None = None) 
 def _symlink(over: Overlay, native: Any, src: Any, dst: Any, *args: Any, **kwargs: Any) -> None:
     at = over.path(dst, kwargs.get("dir_fd"), follow=False)
     target = None if at is None else over.path(os.path.join(os.path.dirname(at), os.fsdecode(src)))
-    if at is None or target is None or not over.link(target, at, os.symlink):
+    if at is None or target is None or not over.link(target, at, lambda _, place: os.symlink(src, place)):
         native(src, dst, *args, **kwargs)
 
 
@@ -225,7 +242,9 @@ def _link(over: Overlay, native: Any, src: Any, dst: Any, **kwargs: Any) -> None
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("stat", "lstat", "access", "readlink", "chmod", "utime", "chdir", "listxattr", "getxattr"), _read),
+    **dict.fromkeys(("stat", "lstat", "access", "readlink", "chdir", "listxattr", "getxattr"), _read),
+    **dict.fromkeys(("chmod", "chown", "utime", "setxattr", "removexattr"), _change),
+    **dict.fromkeys(("getcwd", "getcwdb"), _folder),
     **dict.fromkeys(("remove", "unlink"), _remove),
     **dict.fromkeys(("rename", "replace"), _rename),
     "open": _os_open,

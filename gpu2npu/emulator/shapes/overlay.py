@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _GONE = ".gpu2npu-gone."  # before the name of a file that the program no longer sees
+_MOVED = "/proc/self/root"  # begins a link in the run's folder to a file that the program renamed
 _MOST_LINKS = 40  # in a path, as Linux has it
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
 
@@ -51,7 +52,6 @@ class Overlay:
         self.taken: set[str] = set()  # folders whose files are all checkpoints
         self.written: dict[str, str] = {}  # where the program opened files to write
         report = os.environ.get("GPU2NPU_OP_REPORT")
-        self._kept: set[str] = set()  # files from before the run whose times it changed
         self._ours = {os.path.realpath(report)} if report else set()
 
     # Paths.
@@ -65,12 +65,12 @@ class Overlay:
         except (TypeError, OSError):
             return None
         text = os.path.join(os.getcwd(), text)
-        parent, name = os.path.split(self._own(text).rstrip("/"))
-        own = os.path.join(self._resolved(parent), name) if name not in ("", ".", "..") else self._resolved(text)
-        is_ours = os.path.lexists(self.place(own)) or self.is_gone(own)
-        return own if is_ours or not follow else os.path.realpath(own)
+        parent, name = os.path.split(self.own(text).rstrip("/"))
+        if follow or name in ("", ".", ".."):
+            return self._resolved(self.own(text))
+        return os.path.join(self._resolved(parent), name)
 
-    def _own(self, path: str) -> str:
+    def own(self, path: str) -> str:
         """Return the program's own path for a real one, which may be in the run's folder."""
         return path[len(self.folder) :] or "/" if f"{path}/".startswith(f"{self.folder}/") else path
 
@@ -84,7 +84,7 @@ class Overlay:
             if name == "..":
                 done = os.path.dirname(done)
             elif found is not None and links < _MOST_LINKS and os.path.islink(found):
-                target = self._own(os.readlink(found))
+                target = self.own(os.readlink(found))
                 done = "/" if target.startswith("/") else done
                 parts += target.split("/")[::-1]
                 links += 1
@@ -100,8 +100,14 @@ class Overlay:
         """Return the real path of what the program sees at a path; None if it removed that."""
         place = self.place(path)
         if os.path.lexists(place) and not (os.path.isdir(place) and not os.path.islink(place) and os.path.isdir(path)):
-            return place
+            return self._source(place) or place
         return None if self.is_gone(path) else path
+
+    @staticmethod
+    def _source(place: str) -> str | None:
+        """Return where the file really is that the program renamed to a place."""
+        target = os.readlink(place) if os.path.islink(place) else ""
+        return target.removeprefix(_MOVED) if target.startswith(f"{_MOVED}/") else None
 
     def exists(self, path: str) -> bool:
         """Return whether the program sees something at a path."""
@@ -131,11 +137,6 @@ class Overlay:
         parent, name = os.path.split(path)
         return os.path.join(self.folder + parent, _GONE + name)
 
-    def keep(self, path: str) -> None:
-        """Remember that a file was there before the run, whose times are about to change."""
-        if self.is_old(path):
-            self._kept.add(path)
-
     def is_old(self, path: str) -> bool:
         """Return whether a file or link was there before the run."""
         try:
@@ -145,9 +146,7 @@ class Overlay:
         if path.startswith(_SYSTEM) or path in self._ours or stat.S_ISDIR(found.st_mode):
             return False
         changed = min(found.st_ctime_ns, found.st_mtime_ns)  # a link changes the first alone
-        return path in self._kept or (
-            changed <= self.begun and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))
-        )
+        return changed <= self.begun and (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))
 
     def belongs(self, path: str) -> bool:
         """Return whether what is made at a path is made in the run's folder, as its folder is there."""
@@ -166,10 +165,10 @@ class Overlay:
                 source = os.path.realpath(place)
                 os.unlink(place)
                 if not truncates:
-                    shutil.copyfile(source, place)
+                    shutil.copy2(source, place)
             return place
         if self.is_old(path) and not self.is_gone(path) and not truncates:
-            return str(shutil.copyfile(path, self.into(path)))
+            return str(shutil.copy2(path, self.into(path)))
         return self.into(path) if self.is_old(path) or self.is_gone(path) or self.belongs(path) else path
 
     def take(self, folder: Any) -> None:
@@ -228,13 +227,13 @@ class Overlay:
             for name in self.names(source):
                 self.rename(os.path.join(source, name), os.path.join(target, name))
             self.rmdir(source)
-        elif found != source:
-            os.replace(found, self.into(target))
+        elif os.path.lexists(self.place(source)):
+            os.replace(self.place(source), self.into(target))
         elif self.is_old(source):
             place = self.into(target)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(place)
-            os.symlink(source, place)
+            os.symlink(_MOVED + source, place)
             self.hide(source)
         elif self.is_old(target) or os.path.lexists(self.place(target)) or self.belongs(target):
             shutil.move(source, self.into(target))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,22 @@ def test_programs_are_on_the_path_and_variables_name_folders_that_exist(tmp_path
     assert result.stdout.startswith("npu-smi version: 24.1.0")
 
 
+def test_the_home_folder_has_the_files_while_a_script_runs(tmp_path):
+    if not mounts_are_permitted():
+        pytest.skip("this machine does not let a process mount anything")
+    script = tmp_path / "train.sh"
+    script.write_text("set -e\n. ~/Ascend/cann/set_env.sh\n[ -f $HOME/Ascend/driver/version.info ]\ntouch ~/result\n")
+    done = subprocess.run(
+        [GPU2NPU, "run", "bash", script], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "result").exists()
+    deadline = time.monotonic() + 20
+    while (tmp_path / "Ascend").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not (tmp_path / "Ascend").exists()
+
+
 def test_where_nothing_can_be_mounted_the_run_says_what_to_do(tmp_path, monkeypatch):
     from gpu2npu.cli import run as command
     from gpu2npu.emulator.launch import Launch
@@ -88,7 +105,7 @@ def test_where_nothing_can_be_mounted_the_run_says_what_to_do(tmp_path, monkeypa
     script = tmp_path / "train.sh"
     script.write_text("source ~/Ascend/ascend-toolkit/set_env.sh\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(command, "show_ascend_files", lambda: [Path("/opt/Ascend"), tmp_path / "Ascend"])
+    monkeypatch.setattr(command, "show_ascend_files", lambda home: [Path("/opt/Ascend"), *([home] if home else [])])
     messages = []
     monkeypatch.setattr(command, "say", lambda text, err: messages.append(text))
     command._show_ascend_files(Launch("/bin/bash", ("bash", str(script)), {}))
