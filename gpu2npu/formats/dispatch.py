@@ -229,7 +229,8 @@ def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext,
     try:
         return migrate_notebook(text, path, rulebook, context, knowledge)
     except FormatError as error:
-        return _file(SourceFile(path, text, "utf-8", b""), _unread(text, knowledge, str(error)), rulebook)
+        marks = _unread(text, knowledge, str(error)) or _unread(text, knowledge, str(error), r"\.(?P<value>{0})\b")
+        return _file(SourceFile(path, text, "utf-8", b""), marks, rulebook)
 
 
 def _file(file: SourceFile, marks: list[Mark], rulebook: Rulebook) -> Migration:
@@ -250,12 +251,14 @@ def _marks(text: str, path: str, kind: FileKind, knowledge: Knowledge) -> list[M
         return _unread(text, knowledge, str(error))
 
 
-def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
+# A value in a configuration.
+_VALUE = r"[:=\[,][ \t]*[\"']?(?P<value>{0})(?::\d+)?[\"':]?[ \t]*(?=[,\]\n}}]|$)"
+
+
+def _unread(text: str, knowledge: Knowledge, reason: str, form: str = _VALUE) -> list[Mark]:
     """Report a file that cannot be read only if it mentions a device or backend where a value may stand."""
     for rule in knowledge.table.strings:
-        mention = re.search(
-            rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})(?::\d+)?[\"':]?[ \t]*(?=[,\]\n}}]|$)", text
-        )
+        mention = re.search(form.format(re.escape(rule.text)), text)
         if mention is not None and rule.role.words:
             message = f"The file stays as it is: {reason}. Look for this and similar code in it."
             return [review(rule.rule, mention.start("value"), mention.end("value"), mention["value"], message)]

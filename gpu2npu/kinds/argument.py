@@ -306,7 +306,7 @@ class Arguments(Callees):
     def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
         """Apply a rule to an argument of a call; gives whether no further rule is for its value."""
         then, value = rule.then, argument_value(argument)
-        if then.keep:
+        if then.keep or self._is_left(rule, node):
             return True
         shown = self._note(rule, argument, place)
         if then.replace is not None:
@@ -317,6 +317,15 @@ class Arguments(Callees):
             self.matches.edit(Edit(text.place, new, rule.id, rule.why, shown=place))
             return True
         return False
+
+    def _is_left(self, rule: Rule, node: ast.Call) -> bool:
+        """Return whether rules replace calls of the function that an argument is of, and not this one."""
+        assert isinstance(rule.match, ArgumentMatch)
+        of = rule.match.of
+        whole = (each for each in self.table.of("code").get(of.rpartition(".")[2], ()) if each.then.replace is not None)
+        ids = {each.id for each in whole if each.match.qualified == of}
+        start, end = self.file.bounds(node)
+        return bool(ids) and not any(each.rule in ids and start <= each.place[0] < end for each in self.matches.edits)
 
     def _replace_argument(
         self, rule: Rule, template: str, node: ast.Call, argument: Argument, place: Bounds, shown: str, scope: Scope

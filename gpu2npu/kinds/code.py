@@ -21,7 +21,7 @@ from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.engine.rewriting.through_names import through_names, unpacked
 from gpu2npu.python.text.concrete import comments
-from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
 from gpu2npu.rulebook.code_pattern import (
@@ -236,6 +236,8 @@ class CodeRules:
         assert isinstance(rule.match, CodeMatch)
         pattern, types = rule.match.pattern, dict(rule.match.types)
         possible = handed_on(self.names, pattern, part, scope)
+        if pattern.names[0] is pattern.tree and any(isinstance(each, Assigned) for each in scope.bound(part)):
+            return None  # its value is replaced where it is assigned
         for root in self._roots(pattern, part):
             is_chosen = rule.match.chooses is None or chooses(self.file, root, rule.match.chooses)
             matched = self.matcher.match(pattern, root, scope, types, rule.match.signature) if is_chosen else None

@@ -187,3 +187,8 @@ def test_an_edit_over_several_lines_leaves_the_strings_of_the_others(migrated) -
     new = json.loads(migrated(text.replace("f(", "torch.cuda.set_device("), "a.ipynb"))
     assert new["cells"][0]["source"] == [line.replace("f(", "torch.npu.set_device(") for line in after]
     assert new["cells"][1]["source"][1:] == ["# coding: latin-1\n", "x = 'ü'\n", "y.to('npu')"]
+
+
+def test_a_truncated_notebook_with_cuda_in_its_code_is_reported(migrate) -> None:
+    found = migrate('{"cells": [{"cell_type": "code", "source": ["x = x.cuda()\\n"', "a.ipynb")
+    assert (found.content, [each.api for each in found.findings]) == (None, ["cuda"])

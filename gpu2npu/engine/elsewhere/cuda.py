@@ -78,7 +78,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             continue
         if flag is None:
             found.append(place)
-            bodies += _body(file, node)
+            bodies += _body(file, node) or own.body_behind(node)
             moves += [place] if tests_build(node.test) and chooses_cuda(node.body) else ()
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
@@ -114,8 +114,10 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
 def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     """The bounds of what runs only where a condition for CUDA is true."""
     is_denied = _without_not(node.test) is not node.test
-    body = (node.orelse if is_denied else node.body) if isinstance(node, ast.If) and not switched_off(node) else []
-    return [(file.bounds(body[0])[0], file.bounds(body[-1])[1])] if isinstance(body, list) and body else []
+    if isinstance(node, ast.IfExp):
+        return [file.bounds(node.orelse if is_denied else node.body)]
+    body = (node.orelse if is_denied else node.body) if not switched_off(node) else []
+    return [(file.bounds(body[0])[0], file.bounds(body[-1])[1])] if body else []
 
 
 def _without_not(test: ast.expr) -> ast.expr:
@@ -172,6 +174,14 @@ class _CudaCode:
         ):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+
+    def body_behind(self, node: ast.If | ast.IfExp) -> list[Bounds]:
+        """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`."""
+        is_denied = isinstance(node, ast.If) and _without_not(node.test) is not node.test
+        rest = self._rest(node) if is_denied and isinstance(node, ast.If) and not node.orelse else ()
+        if not rest or not finds_capability(rest, self.names, self.table):
+            return []
+        return [(self.names.file.bounds(rest[0])[0], self.names.file.bounds(rest[-1])[1])]
 
     def is_source(self, value: ast.expr) -> bool:
         """Return whether a value names what is built for CUDA."""

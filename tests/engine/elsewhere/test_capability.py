@@ -85,3 +85,15 @@ def test_a_comparison_is_replaced_where_it_is_of_the_capability_itself(migrate, 
         f"if {test}: kind = torch.bfloat16\nelse: kind = torch.float16\n"
     )
     assert ("is_bf16_supported" in migrate(text)) is (test == "major >= 8")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "top = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)\n",
+        "def f():\n    if not torch.cuda.is_available():\n        return None\n"
+        "    major, minor = torch.cuda.get_device_capability()\n    return major, torch.cuda.get_device_name()\n",
+    ],
+)
+def test_what_a_condition_that_stays_guards_stays_too(migrate, code):
+    assert migrate(f"import torch\n{code}") == f"import torch\n{code}"
