@@ -71,11 +71,11 @@ def masked_select(code: Code) -> Found:
         return
     for picked, tensor, mask in _picks(code):
         scope = code.file.scope_of(picked)
-        if not _is_mask(code, mask, scope) and not _is_made_of_booleans(code, mask):
-            continue
         ends = list(_ends(code, picked, scope))
         of_torch = TENSOR in code.types.of(tensor, scope) or any(_is_loss(code, each) for each in ends if each)
-        if of_torch and ends and all(ends) and OTHER not in code.types.of(tensor, scope):
+        if not of_torch or not ends or not all(ends) or OTHER in code.types.of(tensor, scope):
+            continue
+        if _is_mask(code, mask, scope) or _is_made_of_booleans(code, mask):
             yield from ((each, "a loss of input[condition]") for each in ends if each is not None)
 
 
@@ -91,10 +91,11 @@ def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
 
 
 def _is_made_of_booleans(code: Code, index: ast.expr) -> bool:
-    """Return whether all that an index comes from, in any file, are comparisons, or the places where these hold."""
+    """Return whether all that an index comes from, but for callers in other files, are comparisons, or their places."""
     values = values_of_project(code.names.project)
     place = values.operation(code.names, index)
-    ends = values.sources(place, code.names.path) if place else []
+    with values.near(code.names.path):
+        ends = values.sources(place, code.names.path) if place else []
     return bool(ends) and all(
         each.text.partition("(")[0].rpartition(".")[2] in _BOOLEAN_CALLS
         or getattr(values.at(each.place).operations.get(each.place), "operator", "") in _COMPARISONS
@@ -128,7 +129,8 @@ def _is_loss(code: Code, node: ast.expr | None) -> bool:
         return False
     scope = code.file.scope_of(node)
     made = code.types.of(node.func, scope) if isinstance(node.func, (ast.Name, ast.Attribute)) else ()
-    return any(_LOSS.fullmatch(each) for each in (code.qualified(node.func, scope) or "", *made))
+    named = (each for each in (code.qualified(node.func, scope), *made) if isinstance(each, str))
+    return any(map(_LOSS.fullmatch, named))
 
 
 def _goes_into_losses(code: Code, node: ast.expr) -> bool:
@@ -136,7 +138,9 @@ def _goes_into_losses(code: Code, node: ast.expr) -> bool:
     values = values_of_project(code.names.project)
     place = values.operation(code.names, node)
     by_call: dict[int, bool] = {}
-    for use in values.uses(place, code.names.path) if place else ():
+    with values.near(code.names.path):
+        uses = values.uses(place, code.names.path) if place else []
+    for use in uses:
         is_loss = use.kind == "argument" and _LOSS.fullmatch(use.text.removesuffix("()")) is not None
         by_call[use.place] = by_call.get(use.place, False) or is_loss
     return bool(by_call) and all(by_call.values())
