@@ -86,7 +86,7 @@ def behaviour(name: str, given: CallFacts, version: str, chip: str = DEFAULT_CHI
     """
     if chip not in CHIPS:
         raise ValueError(f"no chip family {chip!r}; there are {', '.join(CHIPS)}")
-    return next((each for each in rows_of(name) if each.applies_to(given) and each.is_for(version, chip)), None)
+    return next((each for each in rows_of(name) if each.is_for(version, chip) and each.applies_to(given)), None)
 
 
 def lifted(name: str, given: CallFacts, version: str, chip: str = DEFAULT_CHIP) -> tuple[Row, str] | None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -182,12 +182,6 @@ def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterato
             if api not in names():
                 continue
             given = _given(api, call, scope, code, tensors)
-            if (
-                api in _CASTS
-                and "self" not in given.arguments
-                and not _without_float64().isdisjoint(tensors.functions(tensors.call(call)))
-            ):  # its device is not shown: on the host it would not be computed with there
-                given = CallFacts({**given.arguments, "self": TensorFacts(_DEFAULT, device="npu")}, given.others)
             if any(each.applies_to(given) for each in rows_of(api)) and (
                 _is_of(api, owner, scope, code, given)
                 or (api in _CASTS and tensors.is_computed_with(tensors.call(call)))
@@ -251,27 +245,62 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
             named.setdefault(known[position], value)
         else:
             others.append(value)
-    facts = {
-        name: _value(name, name in needed and "" in needed[name], *value, scope, code, tensors)
-        for name, value in named.items()
-        if every or name in needed or name == "dtype"
-    }
-    given = {name: value for name, value in facts.items() if value is not None}
+    given = _Arguments(
+        {
+            name: partial(_value, name, name in needed and "" in needed[name], *value, scope, code, tensors)
+            for name, value in named.items()
+            if every or name in needed or name == "dtype"
+        }
+    )
     if not any(each.arg is None for each in call.keywords) and len(positional) == len(call.args) + is_method:
-        given |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
+        given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
     if api.endswith(".to") and (dtype := tensors.stated(places)) is not None:
-        given["dtype"] = dtype
-    if api in _CASTS and isinstance(cast := given.get("self"), TensorFacts) and cast.dtype is None:
-        given["self"] = replace(cast, dtype=_DEFAULT)  # a cast is written for what has another dtype
+        given.known["dtype"] = dtype
+    if api in _CASTS and "self" in given.asked:
+        given.asked["self"] = partial(_cast, given.asked["self"], call, tensors)
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
-        given["device"] = None
+        given.known["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
-    if any(each.depends_on_device for each in rows_of(api)):
+    if every and any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
         others_known += on  # a device that the text does not say is taken for the NPU
     if (made := given.get("dtype")) is not None and api.startswith("torch.nn."):
         others_known.append(TensorFacts(made))  # the parameters of a layer
     return CallFacts(given, tuple(others_known))
+
+
+class _Arguments(Mapping[str, Any]):
+    """The arguments of a call: those that are `known`, and those that are `asked` for when a condition needs them, of
+    which one that the text does not show is not there."""
+
+    def __init__(self, asked: dict[str, Callable[[], Any]]) -> None:
+        self.asked = asked
+        self.known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.known:
+            value = self.asked[name]()
+            if value is None:
+                del self.asked[name]
+                raise KeyError(name)
+            self.known[name] = value
+        return self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (
+            name for name in [*self.known, *(each for each in self.asked if each not in self.known)] if name in self
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _cast(ask: Callable[[], Any], call: ast.Call, tensors: Tensors) -> Any:
+    """The facts of what is cast, which is written for what has another dtype."""
+    facts = ask()
+    if facts is None and not _without_float64().isdisjoint(tensors.functions(tensors.call(call))):
+        return TensorFacts(_DEFAULT, device="npu")  # its device is not shown: on the host it would not be computed with
+    return replace(facts, dtype=_DEFAULT) if isinstance(facts, TensorFacts) and facts.dtype is None else facts
 
 
 def _says(code: Code, words: str) -> bool:
