@@ -20,6 +20,7 @@ from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.strings.value_effects import forget_values
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file, values_in
 from gpu2npu.kinds.import_ import rules_for_built
 from gpu2npu.project.errors import UsageError
@@ -88,6 +89,7 @@ class Migrator(Struct, frozen=True):
             return MigratedFile(path)
         if path in self.plan.failures:
             return MigratedFile(path, failure=self.plan.failures[path])
+        forget_values(self.context.project)
         migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
         if self.analyser is not None and migrated.failure is None and self.analyser.concerns(source, path):
             migrated = analysed(migrated, self.analyser, source)

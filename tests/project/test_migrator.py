@@ -112,3 +112,27 @@ def test_a_migration_copies_it_and_goes_on(
     assert copy.read_bytes() == (project / "bad.py").read_bytes()
     (good,) = tmp_path.glob("out/**/good.py")
     assert ".npu()" in good.read_text()
+
+
+def test_what_was_read_of_values_is_forgotten_between_files_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {
+        "devices.py": b'DEVICE = "cuda"\nNAME = "cuda"\n',
+        "train.py": b"import torch\nfrom devices import DEVICE\nx = torch.zeros(2, device=DEVICE)\n",
+        "show.py": b"from devices import NAME\nprint(NAME)\n",
+    }
+
+    def changes() -> list[int]:
+        context = ProjectContext("2.7.0", frozenset(sources), sources.__getitem__)
+        migrator = Migrator(load_rulebook(), context)
+        found = []
+        for path in (*sources, *sources):
+            found.append(len(migrator(sources[path], path).changes))
+            values.append(context.project.values)
+        return found
+
+    values: list[object] = []
+    kept = changes()
+    assert kept[0] == 1 and len({id(each) for each in values if each is not None}) == 1
+    monkeypatch.setattr("gpu2npu.engine.strings.value_effects._MOST_PLACES", 0)
+    values.clear()
+    assert changes() == kept and len({id(each) for each in values if each is not None}) == 2

@@ -59,6 +59,16 @@ READERS = frozenset(
 )  # fmt: skip
 
 
+_MOST_PLACES = 120_000  # about 100 MB with what was asked about them
+
+
+def forget_values(project: Project) -> None:
+    """Free what was read of a project's values once that is much, between two files: it is read again where a question
+    leads to it."""
+    if project.values is not None and project.values.size > _MOST_PLACES:
+        project.values = None
+
+
 def values_of(project: Project) -> Values:
     """The solver for the values of a project."""
     if project.values is None:

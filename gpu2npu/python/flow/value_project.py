@@ -92,6 +92,11 @@ class ValueProject(Questions):
             file = self._by_path[path] = self._read(path, self.project.data[path].facts)
         return file
 
+    @property
+    def size(self) -> int:
+        """The number of places in the files that were read."""
+        return len(self._file_by_place)
+
     def at(self, place: int) -> ValueFile:
         """The file that a place is in."""
         return self._file_by_place[place]

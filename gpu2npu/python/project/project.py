@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 
 # What a file depends on if jedi was used for it: jedi may read any file.
 EVERY_FILE = "*"
-_RETAINED = 1_500_000  # characters of parsed files that stay in memory for the next question
+_RETAINED = 3_000_000  # characters of parsed files that stay in memory for the next question
 
 
 def no_file(path: str) -> bytes:
