@@ -131,8 +131,8 @@ def test_what_was_read_of_values_is_forgotten_between_files_and_found_again(monk
         return found
 
     values: list[object] = []
-    kept = changes()
-    assert kept[0] == 1 and len({id(each) for each in values if each is not None}) == 1
+    first = changes()
+    assert first[0] == 1 and len({id(each) for each in values if each is not None}) == 1
     monkeypatch.setattr("gpu2npu.engine.strings.value_effects._MOST_PLACES", 0)
     values.clear()
-    assert changes() == kept and len({id(each) for each in values if each is not None}) == 2
+    assert changes() == first and len({id(each) for each in values if each is not None}) == 2

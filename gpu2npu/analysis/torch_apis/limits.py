@@ -256,8 +256,8 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
         given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
     if api.endswith(".to") and (dtype := tensors.stated(places)) is not None:
         given.known["dtype"] = dtype
-    if api in _CASTS and "self" in given.asked:
-        given.asked["self"] = partial(_cast, given.asked["self"], call, tensors)
+    if api in _CASTS and "self" in given.pending:
+        given.pending["self"] = partial(_cast, given.pending["self"], call, tensors)
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
         given.known["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
@@ -270,25 +270,25 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
 
 
 class _Arguments(Mapping[str, Any]):
-    """The arguments of a call: those that are `known`, and those that are `asked` for when a condition needs them, of
+    """The arguments of a call: `known` ones, and `pending` ones that are found when a condition needs them, of
     which one that the text does not show is not there."""
 
-    def __init__(self, asked: dict[str, Callable[[], Any]]) -> None:
-        self.asked = asked
+    def __init__(self, pending: dict[str, Callable[[], Any]]) -> None:
+        self.pending = pending
         self.known: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.known:
-            value = self.asked[name]()
+            value = self.pending[name]()
             if value is None:
-                del self.asked[name]
+                del self.pending[name]
                 raise KeyError(name)
             self.known[name] = value
         return self.known[name]
 
     def __iter__(self) -> Iterator[str]:
         return (
-            name for name in [*self.known, *(each for each in self.asked if each not in self.known)] if name in self
+            name for name in [*self.known, *(each for each in self.pending if each not in self.known)] if name in self
         )
 
     def __len__(self) -> int:
