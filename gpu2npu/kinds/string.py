@@ -12,7 +12,7 @@ from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
 from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, reported, review
-from gpu2npu.engine.strings.flow import Flow, judge_by_data, judge_by_flow, judge_data
+from gpu2npu.engine.strings.flow import Flow, judge_by_flow, judge_by_texts, judge_data
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.keys import is_flag
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
@@ -189,11 +189,11 @@ class _Strings:
             verdict = YES
         if verdict == NO or rule.then.keep:
             return
-        flow = judge_by_data(place, candidate.role, self.is_foreign)
+        flow = judge_by_texts(place, candidate.role, self.is_foreign)
         if flow is None:
             is_open = verdict == UNSURE
             flow = judge_by_flow(place, candidate.role, self.is_foreign) if is_open else Flow(verdict)
-        if flow.verdict != YES and rule.then.rename is None:
+        if flow.verdict == NO or (flow.verdict != YES and rule.then.rename is None):
             return
         if self.targets.is_missing(rule, new + suffix):
             self.targets.report_missing(rule, text.place, matched.group(), new + suffix)

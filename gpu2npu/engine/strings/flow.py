@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
@@ -98,27 +99,33 @@ def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Cal
     return replace(found, verdict=UNSURE, use=found.use._replace(kind="unnamed"))
 
 
-def judge_by_data(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow | None:
-    """Judge a string that is compared with texts of files of data, as these are; None for any other."""
+def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow | None:
+    """Judge a string by the texts that it is compared with: those of files of data, which it has to be like, or those
+    that a file for CUDA and one for NPUs beside it give, which both stay; None for any other."""
     project = place.names.project
     values, asker, text = values_of(project), place.names.path, string_value(place.node)
-    at = values.place_of(place.names, place.node.lineno, place.node.col_offset) if project.data and text else None
+    is_compared = text and (project.data or project.settled(("npu_files",), lambda: _has_npu_files(project.files)))
+    at = values.place_of(place.names, place.node.lineno, place.node.col_offset) if is_compared else None
     if at is None or text is None:
         return None
     uses = [use for use in values.uses(at, asker) if use.kind == "compared"]
     origins = [one for use in uses for one in values.sources(use.place, asker) if one.kind == "text"]
-    alike = [
-        one.place
-        for one in origins
-        if values.at(one.place).path in project.data
-        if (values.text(one.place) or "").partition(":")[0] == text.partition(":")[0]
-    ]
-    for each in dict.fromkeys(alike):
+    devices = {one.place: (values.text(one.place) or "").partition(":")[0] for one in origins}
+    same = [each for each, device in devices.items() if device == text.partition(":")[0]]
+    is_known = bool(same) and place.replaced_by in devices.values()
+    if is_known and all(has_npu_file(values.at(each).path, project.files) for each in same):
+        return Flow(NO)
+    alike = [each for each in same if values.at(each).path in project.data]
+    for each in alike:
         project.consult(asker, EVERY_FILE)
         if judge_data(values, each, role, place.replaced_by, is_foreign).verdict != YES:
             where = Way(values.at(each).path, values.line(each))
             return Flow(UNSURE, (where,), ValueUse("data", each, (each, ())))
     return Flow(YES) if alike else None
+
+
+def _has_npu_files(files: frozenset[str]) -> bool:
+    return any(has_npu_file(path, files) for path in files)
 
 
 class _Judge:

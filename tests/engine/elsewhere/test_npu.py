@@ -189,3 +189,16 @@ def test_a_function_of_cudas_stays_beside_the_npus_that_other_files_take(project
     assert project(both)["has.py"].content is None
     assert b"torch.npu.is_available" in project({"has.py": has.format("")})["has.py"].content
     assert project({"has.py": has.format(npu)})["has.py"].content.count(b"torch.npu.is_available") == 2
+
+
+@pytest.mark.parametrize("other", ["npu", "hpu"])
+def test_a_comparison_stays_where_a_file_for_npus_gives_the_other_value(project, other):
+    cls = "class Card:\n    def device_name(self):\n        return '{0}'\n"
+    files = {
+        "cuda_card.py": cls.format("cuda"),
+        f"{other}_card.py": cls.format(other),
+        "card.py": f"import cuda_card, {other}_card\ndef card(i):\n"
+        f"    return cuda_card.Card() if i else {other}_card.Card()\n",
+        "use.py": "import torch\nfrom card import card\ngraphs = card(1).device_name() == 'cuda'\n",
+    }
+    assert (project(files)["use.py"].content is None) is (other == "npu")
