@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from gpu2npu.codemods.choice import CODEMODS
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # The largest file that is looked at takes a tenth of it.
@@ -88,3 +90,13 @@ def output_option(required: bool) -> Callable[[_Command], _Command]:
         metavar="OUT",
         help="The folder in which the result is written, as a folder of its own.",
     )
+
+
+def codemod_options(command: _Command) -> _Command:
+    """The options that ask for codemods, each by the name of its record."""
+    for codemod in reversed(CODEMODS):
+        if (option := codemod.option) is not None:
+            is_switch = option.metavar is None
+            taken = {"is_flag": True} if is_switch else {"metavar": option.metavar, "multiple": bool(option.reads)}
+            command = click.option(*option.flags, codemod.name, help=option.help, **taken)(command)
+    return command

@@ -18,6 +18,7 @@ import click
 from gpu2npu import __version__
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.file_options import (
+    codemod_options,
     file_timeout_option,
     force_option,
     jobs_option,
@@ -121,39 +122,7 @@ Exit codes:
     metavar="KIND,...",
     help="Copy files of these kinds as they are: shell, yaml, json, toml, ini, requirements, dockerfile, notebook.",
 )
-@click.option(
-    "-s",
-    "--specify-device",
-    is_flag=True,
-    help="Take the number of the NPU from the environment variable DEVICE_ID.",
-)
-@click.option(
-    "-a",
-    "--amp_model",
-    "--amp-model",
-    "amp_model",
-    metavar="MODEL",
-    help="Train the model in the variable MODEL, such as net or self.model, with automatic mixed precision.",
-)
-@click.option(
-    "-m",
-    "--modelarts",
-    is_flag=True,
-    help="Map the paths of files for Huawei ModelArts, by ascend_modelarts_function/path_mapping_config.py.",
-)
-@click.option(
-    "-sim",
-    "--similar",
-    is_flag=True,
-    help="Replace unsupported calls that have an equivalent; ascend_function/ holds the equivalents.",
-)
-@click.option(
-    "--affinity",
-    multiple=True,
-    metavar="safe|all|KIND,...",
-    help="Use the NPU's fused operators for code that spells them out: `safe` changes nothing but rounding, `all` also "
-    "what docs/affinity.md says, or some kinds such as rms-norm.",
-)
+@codemod_options
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
 @click.option("--findings", is_flag=True, help="With --diff: list the findings too, each at its place.")
 @click.option(

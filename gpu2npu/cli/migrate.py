@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from gpu2npu.cli.language import prefer
 from gpu2npu.cli.rules.options import split_ids
 from gpu2npu.cli.signals import end_cleanly_on_signals
 from gpu2npu.cli.table_report import refuse_missing_package, write_report
-from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+from gpu2npu.codemods.choice import CODEMODS, Codemod, CodemodChoice, CodemodError, imported
 from gpu2npu.language import message, shown
 from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import OutputError, UsageError
@@ -155,23 +155,17 @@ def _settings(
         )
     codemods = replace(
         choose_codemods(source) if choose_codemods is not None else settings.codemods,
-        specify_device=options["specify_device"],
-        amp_model=options["amp_model"],
-        modelarts=options["modelarts"],
-        similar=options["similar"],
-        affinity=_affinity(options["affinity"]),
+        options={each.name: _requested(each, given) for each in CODEMODS if (given := options.get(each.name))},
     )
     # Rules that are tried are for the oldest version, as their examples.
     return replace(settings, codemods=codemods, version=settings.version or RELEASES[0])
 
 
-def _affinity(lists: Sequence[str]) -> tuple[str, ...]:
-    """The kinds of affinity rewrites that the option asks for."""
-    if not lists:
-        return ()
-    from gpu2npu.codemods.affinity.catalogue import chosen
-
+def _requested(codemod: Codemod, given: Any) -> Any:
+    """Return what a codemod takes of the value of its option. Raises click.UsageError."""
+    if codemod.option is None or not codemod.option.reads:
+        return given
     try:
-        return chosen(split_ids(lists))
+        return imported(codemod.option.reads)(split_ids(given))
     except CodemodError as error:
         raise click.UsageError(str(error)) from error

@@ -45,13 +45,10 @@ class Backward(Struct, frozen=True, eq=False):
 
 
 def amp_model(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite] | None:
-    """Rewrite the loop that trains `choice.amp_model`; None if there is none."""
-    target = choice.amp_model
-    if target is None:
-        return None
+    """Rewrite the loop that trains the model of the option; None if there is none."""
     training = {file.path for file in program.with_word(rb"\.backward\b", b".backward")}
     entries = find_entries(program, training)
-    found = list(_backwards(program, entries, target))
+    found = list(_backwards(program, entries, choice.options["amp_model"]))
     if not found:
         return None
     steps: list[Step] = []

@@ -1,6 +1,14 @@
-"""The choice of the structural rewrites that a user asks for."""
+"""All codemods, each one record, and the choice of those that a user asks for.
+
+The options of the command line, the choice of a migration and its plan are made of the records: a codemod is a
+function, and a record here.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -21,9 +29,8 @@ class CodemodChoice(Struct, frozen=True):
     """`data_parallel` says that DataParallel becomes DistributedDataParallel, as it does unless the rule of that
     name is skipped; `apex_amp` says the same of apex's mixed precision. `main` is the entry file that becomes a
     multi-card script (`distributed -m`), relative to the project, and `target_model` the expression of the model in
-    it. `amp_model` is the model whose training becomes mixed precision (`-a`), `specify_device` takes the device from
-    DEVICE_ID (`-s`), `modelarts` maps paths (`--modelarts`), `similar` replaces unsupported calls that have an
-    equivalent (`-sim`), `affinity` are the kinds of code that becomes a call of a fused operator (`--affinity`).
+    it. `options` has the codemods that are asked for, by the names of their records, with what their
+    options give: the variable of the model for `amp_model`, the kinds of code for `affinity`, True for a switch.
     `excluded` are the files to keep as they are, `readers` the Python files that take a device from a file of another
     kind (see device_files.py), `installed` what the project installs."""
 
@@ -31,14 +38,90 @@ class CodemodChoice(Struct, frozen=True):
     apex_amp: bool = True
     main: str | None = None
     target_model: str = "model"
-    amp_model: str | None = None
-    specify_device: bool = False
-    modelarts: bool = False
-    similar: bool = False
-    affinity: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
     readers: tuple[str, ...] = ()
     installed: Installation = field(default_factory=Installation)
 
 
 DEFAULT_CHOICE = CodemodChoice()
+
+
+class Option(Struct, frozen=True):
+    """The option of a migration that asks for a codemod, as click has it: a switch if it has no `metavar`. `reads` is
+    the function that makes what the codemod takes of the words given to a repeatable option."""
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    reads: str = ""
+
+
+class Codemod(Struct, frozen=True):
+    """`plan` and an option's `reads` are functions of this package, `module:function`, which are imported when there is
+    something to do: `--help` shows the options without them. One with an `option` is planned where it is given, and may
+    then change any file; concern.py has the files of the others. `folder` of templates/ is put beside files with its
+    edits."""
+
+    name: str
+    plan: str
+    option: Option | None = None
+    folder: str = ""
+
+
+# In the order of precedence: where two codemods want the same characters, the first has them.
+CODEMODS = (
+    Codemod("data_parallel", "data_parallel.conversion:data_parallel"),
+    Codemod(
+        "amp_model",
+        "amp_model:amp_model",
+        Option(
+            ("-a", "--amp_model", "--amp-model"),
+            "Train the model in the variable MODEL, such as net or self.model, with automatic mixed precision.",
+            "MODEL",
+        ),
+    ),
+    Codemod("apex_amp", "apex_amp:apex_amp"),
+    Codemod(
+        "specify_device",
+        "specify_device:specify_device",
+        Option(("-s", "--specify-device"), "Take the number of the NPU from the environment variable DEVICE_ID."),
+    ),
+    Codemod(
+        "similar",
+        "similar:similar",
+        Option(
+            ("-sim", "--similar"),
+            "Replace unsupported calls that have an equivalent; ascend_function/ holds the equivalents.",
+        ),
+        folder="ascend_function",
+    ),
+    Codemod(
+        "modelarts",
+        "modelarts:modelarts",
+        Option(
+            ("-m", "--modelarts"),
+            "Map the paths of files for Huawei ModelArts, by ascend_modelarts_function/path_mapping_config.py.",
+        ),
+        folder="ascend_modelarts_function",
+    ),
+    Codemod("plugin", "plugin:plugin"),
+    Codemod(
+        "affinity",
+        "affinity.codemod:affinity",
+        Option(
+            ("--affinity",),
+            "Use the NPU's fused operators for code that spells them out: `safe` changes nothing but rounding, `all` "
+            "also what docs/affinity.md says, or some kinds such as rms-norm.",
+            "safe|all|KIND,...",
+            "affinity.catalogue:chosen",
+        ),
+    ),
+)
+
+
+def imported(function: str) -> Callable[..., Any]:
+    """The function of this package that a record names."""
+    module, name = function.split(":")
+    found: Callable[..., Any] = getattr(import_module(f"gpu2npu.codemods.{module}"), name)
+    return found

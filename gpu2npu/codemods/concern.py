@@ -26,7 +26,7 @@ DATA_PARALLEL_FUNCTION = frozenset({"torch.nn.parallel.data_parallel", "torch.nn
 
 def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context: ProjectContext) -> frozenset[str]:
     """The files that a codemod may have to change."""
-    if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar or choice.affinity:
+    if choice.options:
         return frozenset(sources)
     found = {
         path

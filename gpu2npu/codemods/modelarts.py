@@ -88,8 +88,6 @@ _NOT_READING = frozenset("wax+")
 
 def modelarts(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Wrap the path arguments of known calls for files."""
-    if not choice.modelarts:
-        return {}
     steps: list[Step] = []
     for file in program.parsed(files_naming(program, frozenset(_PATHS))):
         for call in file.nodes(ast.Call):

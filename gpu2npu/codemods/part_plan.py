@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.affinity.codemod import added_module, affinity
-from gpu2npu.codemods.amp_model import amp_model
-from gpu2npu.codemods.apex_amp import apex_amp
-from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.data_parallel.conversion import data_parallel
+from gpu2npu.codemods.affinity.codemod import added_module
+from gpu2npu.codemods.choice import CODEMODS, imported
 from gpu2npu.codemods.generated import beside_programs
-from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.places import in_order
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
-from gpu2npu.codemods.plugin import plugin
 from gpu2npu.codemods.program import TrainingProgram
-from gpu2npu.codemods.similar import similar
-from gpu2npu.codemods.specify_device import specify_device
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.edits import conflict
 from gpu2npu.records import Edit, FileRewrite
-
-# A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.
-Codemod = Callable[[TrainingProgram, CodemodChoice], Mapping[str, FileRewrite] | None]
-
-_CODEMODS: tuple[Codemod, ...] = (
-    data_parallel,
-    amp_model,
-    apex_amp,
-    specify_device,
-    similar,
-    modelarts,
-    plugin,
-    affinity,
-)
-# The folder of code that the files import which a codemod of some rule has rewritten.
-_FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 
 
 def plan_part(part: ProjectPart) -> PlannedPart:
@@ -49,17 +26,20 @@ def plan_part(part: ProjectPart) -> PlannedPart:
     program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
     has_model = False
-    for codemod in _CODEMODS:
-        found = codemod(program, part.choice)
-        has_model = has_model or (codemod is amp_model and found is not None)
+    for codemod in CODEMODS:
+        if codemod.option is not None and codemod.name not in part.choice.options:
+            continue
+        # A codemod looks at the whole program and gives None where what it was asked for is not there.
+        found: Mapping[str, FileRewrite] | None = imported(codemod.plan)(program, part.choice)
+        has_model = has_model or (codemod.name == "amp_model" and found is not None)
         for path, rewrite in (found or {}).items():
             rewrites[path] = _joined(rewrites.get(path, FileRewrite()), rewrite)
     ordered = {path: replace(rewrite, edits=_in_order(rewrite.edits)) for path, rewrite in rewrites.items()}
     new_files: dict[str, bytes] = {}
-    for rule, folder in _FOLDERS.items():
-        importing = [path for path, rewrite in rewrites.items() if any(edit.rule == rule for edit in rewrite.edits)]
-        if importing:
-            new_files |= beside_programs(program, importing, folder)
+    for codemod in CODEMODS:
+        edited = [path for path, each in rewrites.items() if any(edit.rule == codemod.name for edit in each.edits)]
+        if codemod.folder and edited:
+            new_files |= beside_programs(program, edited, codemod.folder)
     new_files |= added_module(program, rewrites)
     return PlannedPart(Plan(ordered, new_files), has_model)
 

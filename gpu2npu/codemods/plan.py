@@ -45,7 +45,7 @@ class ProjectPart(Struct, frozen=True):
 
 
 class PlannedPart(Struct, frozen=True):
-    """`has_model` says that the part has the model of `CodemodChoice.amp_model`."""
+    """`has_model` says that the part has the model of the option `amp_model`."""
 
     plan: Plan
     has_model: bool

@@ -33,8 +33,8 @@ def plan_codemods(
         raise CodemodError(f"The entry file '{choice.main}' is excluded from the migration.")
     planned = _planned(list(_parts(included, context, choice)), spread)
     failures = {path: reason for part in planned for path, reason in part.plan.failures.items()}
-    if choice.amp_model is not None and not failures and not any(part.has_model for part in planned):
-        raise _no_such_model(choice.amp_model)
+    if "amp_model" in choice.options and not failures and not any(part.has_model for part in planned):
+        raise _no_such_model(choice.options["amp_model"])
     rewrites = {path: rewrite for part in planned for path, rewrite in part.plan.rewrites.items()}
     new_files = {path: content for part in planned for path, content in part.plan.new_files.items()}
     return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files, failures)

@@ -40,8 +40,6 @@ _LACKING = (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
 
 def similar(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Calls of torch functions with an equivalent, where the release lacks them and no `out` is given."""
-    if not choice.similar:
-        return {}
     lacking = {api: name for api, name in EQUIVALENTS.items() if _is_lacking(api, program.version)}
     steps: list[Step] = []
     for file in program.parsed(files_naming(program, frozenset(lacking))):

@@ -21,8 +21,6 @@ _MESSAGE = f"The program works on the NPU whose number {VARIABLE} has, or on the
 
 def specify_device(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Programs that use a card, each as one process, choose it where they start, and name no other later."""
-    if not choice.specify_device:
-        return {}
     using = {file.path for file in program.with_word(rb"\bcuda\b", b"cuda")}
     wrapping = {wrap.file.path for wrap in find_wraps(program)}
     # Where there are several processes, each has a card of its own already.

@@ -96,7 +96,7 @@ Trainer().step(1)
 
 
 def plan(source, model="model"):
-    return plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(amp_model=model))
+    return plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(options={"amp_model": model}))
 
 
 def after(source, model="model"):
@@ -159,7 +159,7 @@ for x in load():
     optimizer.zero_grad(); loss.backward(); optimizer.step()
 """
     sources = {"a.py": source.encode()}
-    plan = plan_codemods(sources, ProjectContext(files=frozenset(sources)), CodemodChoice(amp_model="net"))
+    plan = plan_codemods(sources, ProjectContext(files=frozenset(sources)), CodemodChoice(options={"amp_model": "net"}))
     text = after_edits(source, plan.rewrites["a.py"].edits)
     assert text.endswith(
         "        loss = net(x).sum()\n    optimizer.zero_grad()\n    scaler.scale(loss).backward()\n"

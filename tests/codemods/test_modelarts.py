@@ -22,7 +22,7 @@ IMPORT = "from ascend_modelarts_function import mapped\n"
 
 
 def plan(source):
-    return plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(modelarts=True))
+    return plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(options={"modelarts": True}))
 
 
 def after(source):

@@ -113,9 +113,10 @@ def calls_of_plan(files):
 
 def test_what_is_requested_of_one_part_is_not_requested_of_the_others():
     files = project(2, alone=True)
-    assert "library1.py" in plan(files, CodemodChoice(data_parallel=False, amp_model="self.model")).rewrites
+    choice = CodemodChoice(data_parallel=False, options={"amp_model": "self.model"})
+    assert "library1.py" in plan(files, choice).rewrites
     with pytest.raises(CodemodError, match="'net' was found"):
-        plan(files, CodemodChoice(amp_model="net"))
+        plan(files, CodemodChoice(options={"amp_model": "net"}))
     with pytest.raises(CodemodError, match="is excluded"):
         plan(files, CodemodChoice(main="train0.py", excluded=frozenset({"train0.py"})))
 

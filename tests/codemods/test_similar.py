@@ -10,7 +10,7 @@ from tests.codemods.edited import after_edits
 
 def migrated(source, version="2.1.0"):
     context = ProjectContext(version=version)
-    plan = plan_codemods({"tools/train.py": source.encode()}, context, CodemodChoice(similar=True))
+    plan = plan_codemods({"tools/train.py": source.encode()}, context, CodemodChoice(options={"similar": True}))
     rewrite = plan.rewrites.get("tools/train.py")
     return (source if rewrite is None else after_edits(source, rewrite.edits)), rewrite, set(plan.new_files)
 
@@ -36,7 +36,7 @@ def test_what_has_no_equivalent_stays(source):
 def test_a_function_that_another_file_names_otherwise_is_replaced():
     sources = {"a.py": b"from torch import fmax as f\n", "b.py": b"from a import f\ny = f(x)\n"}
     context = ProjectContext(version="2.1.0", files=frozenset(sources))
-    plan = plan_codemods(sources, context, CodemodChoice(similar=True))
+    plan = plan_codemods(sources, context, CodemodChoice(options={"similar": True}))
     assert plan.rewrites.keys() == {"b.py"}
 
 

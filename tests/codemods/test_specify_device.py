@@ -45,7 +45,7 @@ print(x)
 
 
 def after(source, **options):
-    plan = plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(**options))
+    plan = plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(options=options))
     rewrite = plan.rewrites.get("train.py")
     assert rewrite is None or {edit.rule for edit in rewrite.edits} == {"specify-device"}
     return source if rewrite is None else after_edits(source, rewrite.edits)

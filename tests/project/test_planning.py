@@ -108,7 +108,7 @@ def test_of_a_part_that_fails_only_the_component_that_fails_is_left(
 
 def test_what_a_codemod_cannot_do_ends_the_run(sources: dict[str, bytes]) -> None:
     with pytest.raises(CodemodError, match="'net' was found"):
-        plan_codemods(sources, context(sources), CodemodChoice(amp_model="net"), PartPlanning())
+        plan_codemods(sources, context(sources), CodemodChoice(options={"amp_model": "net"}), PartPlanning())
 
 
 def test_the_command_plans_in_processes(sources: dict[str, bytes], tmp_path: Path) -> None:

@@ -40,10 +40,8 @@ def affinity(
 ) -> dict[str, FileRewrite]:
     """The rewrites of the kinds that were asked for, where the release has their operators; of the files and kinds
     `within` alone, if given."""
-    if not choice.affinity:
-        return {}
     table = table_for(program.version)
-    kinds = [KINDS[name] for name in choice.affinity if available(KINDS[name], table)]
+    kinds = [KINDS[name] for name in choice.options["affinity"] if available(KINDS[name], table)]
     if any(not _has_second_derivatives(kind) for kind in kinds) and differentiates_twice(program):
         kinds = [kind for kind in kinds if _has_second_derivatives(kind)]
     words = b"|".join(re.escape(word) for kind in kinds for word in kind.words)
@@ -171,7 +169,7 @@ def applicable(program: TrainingProgram, wanted: Mapping[str, Set[str]]) -> dict
     definitions around it, with the kind."""
     found: dict[str, list[tuple[int, str]]] = {}
     named = set().union(*wanted.values())
-    choice = CodemodChoice(affinity=tuple(name for name in KINDS if name in named))
+    choice = CodemodChoice(options={"affinity": [name for name in KINDS if name in named]})
     for path, rewrite in affinity(program, choice, wanted).items():
         file = program.file(path)
         assert file is not None
@@ -186,7 +184,7 @@ def applicable(program: TrainingProgram, wanted: Mapping[str, Set[str]]) -> dict
 
 def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:
     """The files that kinds rewrite, as they are then, and the module that they import."""
-    rewrites = affinity(program, CodemodChoice(affinity=tuple(names)))
+    rewrites = affinity(program, CodemodChoice(options={"affinity": names}))
     found: dict[str, bytes] = {}
     for path, rewrite in rewrites.items():
         file = program.file(path)

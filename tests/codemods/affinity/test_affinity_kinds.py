@@ -49,7 +49,7 @@ EXECUTED = [
 
 
 def rewritten(source: str, kind: str) -> str:
-    choice = CodemodChoice(data_parallel=False, affinity=(kind,))
+    choice = CodemodChoice(data_parallel=False, options={"affinity": (kind,)})
     plan = plan_codemods({"model.py": source.encode()}, ProjectContext(version=VERSION), choice)
     assert not plan.failures
     return after_edits(source, plan.rewrites["model.py"].edits) if "model.py" in plan.rewrites else ""
@@ -96,7 +96,7 @@ def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None
     example = KINDS["rms-norm"].examples[0]
     sources = {f"{folder}model.py": example.source.encode()}
     sources |= {"pkg/__init__.py": b"", "pkg/models/__init__.py": b""} if folder else {}
-    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=("rms-norm",)))
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(options={"affinity": ("rms-norm",)}))
     imported = {"": "import", "pkg/": "from . import", "pkg/models/": "from .. import"}[folder]
     text = after_edits(example.source, plan.rewrites[f"{folder}model.py"].edits)
     assert f"\n{imported} ascend_affinity\n" in text
@@ -133,7 +133,7 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
     sources = {f"{name}.py": KINDS[name].examples[0].source.encode() for name in ("swiglu", "spelled-silu")}
     sources["flash.py"] = KINDS["flash-attention"].examples[0].source.encode()
     sources["train.py"] = f"import functorch\nimport torch\n\ndef g(x, y):\n    return {other}\n".encode()
-    choice = CodemodChoice(data_parallel=False, affinity=("flash-attention", "spelled-silu", "swiglu"))
+    choice = CodemodChoice(data_parallel=False, options={"affinity": ("flash-attention", "spelled-silu", "swiglu")})
     plan = plan_codemods(sources, ProjectContext(version=VERSION), choice)
     assert {edit.rule for rewrite in plan.rewrites.values() for edit in rewrite.edits} == kinds
 
@@ -156,19 +156,19 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
 def test_a_function_that_may_be_called_for_graphs_of_gradients(call: str, is_left: bool) -> None:
     train = f"import torch\n\ndef step(y, create_graph=False):\n    y.backward(create_graph=create_graph)\n\n{call}\n"
     sources = {"swiglu.py": KINDS["swiglu"].examples[0].source.encode(), "train.py": train.encode()}
-    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=("swiglu",)))
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(options={"affinity": ("swiglu",)}))
     assert ("swiglu.py" not in plan.rewrites) is is_left
 
 
 def test_a_release_without_the_operator_is_left() -> None:
     source = KINDS["swiglu"].examples[0].source.encode()
-    choice = CodemodChoice(affinity=("swiglu",))
+    choice = CodemodChoice(options={"affinity": ("swiglu",)})
     assert plan_codemods({"model.py": source}, ProjectContext(version="2.1.0.post0"), choice).rewrites == {}
 
 
 def test_a_function_that_the_release_lacks_is_one_of_the_project() -> None:
     source = KINDS["rms-norm-call"].examples[0].source.encode()
-    choice = CodemodChoice(affinity=("rms-norm-call",))
+    choice = CodemodChoice(options={"affinity": ("rms-norm-call",)})
     assert plan_codemods({"model.py": source}, ProjectContext(version="2.3.1"), choice).rewrites == {}
 
 
@@ -177,7 +177,7 @@ def test_an_edit_that_is_not_python_costs_only_the_edits_of_its_file(monkeypatch
     monkeypatch.setitem(KINDS, "swiglu", broken)
     names = ("swiglu", "rms-norm-call")
     sources = {f"{name}.py": KINDS[name].examples[0].source.encode() for name in names}
-    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=names))
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(options={"affinity": names}))
     assert not plan.failures
     assert plan.rewrites["rms-norm-call.py"].edits
     assert not plan.rewrites["swiglu.py"].edits
@@ -335,6 +335,6 @@ def test_both_compute_the_same(
 )
 def test_models_as_users_write_them(model: str, kinds: set[str]) -> None:
     source = (Path(gpu2npu.__file__).parents[1] / "fixtures" / "affinity" / f"{model}.py").read_bytes()
-    choice = CodemodChoice(data_parallel=False, affinity=tuple(KINDS))
+    choice = CodemodChoice(data_parallel=False, options={"affinity": tuple(KINDS)})
     rewrite = plan_codemods({"model.py": source}, ProjectContext(version=VERSION), choice).rewrites["model.py"]
     assert {edit.rule for edit in rewrite.edits} == kinds

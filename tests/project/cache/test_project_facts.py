@@ -51,7 +51,7 @@ def test_what_was_collected_is_the_same_the_next_time(tmp_path: Path, planned: l
 
 def test_new_files_are_stored(tmp_path: Path, planned: list[object]) -> None:
     files = FILES | {"train.py": b"import torch\ntorch.load('s3://bucket/a')\nopen('/cache/a')\n"}
-    first, second = load(tmp_path, files, modelarts=True), load(tmp_path, files, modelarts=True)
+    first, second = (load(tmp_path, files, options={"modelarts": True}) for _ in range(2))
     assert len(planned) == 1
     assert first.plan.new_files
     assert second.plan == first.plan
@@ -62,7 +62,7 @@ def test_new_files_are_stored(tmp_path: Path, planned: list[object]) -> None:
     [
         (FILES | {"net.py": b"import torch\n"}, {}),
         ({path: source for path, source in FILES.items() if path != "net.py"}, {}),
-        (FILES, {"specify_device": True}),
+        (FILES, {"options": {"specify_device": True}}),
         (FILES, {"excluded": frozenset({"net.py"})}),
     ],
 )
