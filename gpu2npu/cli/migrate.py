@@ -155,7 +155,7 @@ def _settings(
         )
     codemods = replace(
         choose_codemods(source) if choose_codemods is not None else settings.codemods,
-        options={each.name: _requested(each, given) for each in CODEMODS if (given := options.get(each.name))},
+        options={each.name: _requested(each, value) for each in CODEMODS if (value := options.get(each.name))},
     )
     # Rules that are tried are for the oldest version, as their examples.
     return replace(settings, codemods=codemods, version=settings.version or RELEASES[0])
