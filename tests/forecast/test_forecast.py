@@ -67,6 +67,8 @@ try:
     torch.linalg.vector_norm(torch.ones(3, dtype=torch.float64, device="npu"))
 except RuntimeError as error:
     assert "EZ1001" in str(error)
+torch.jit.save(torch.jit.script(torch.nn.ReLU()), "old.ts")
+assert torch.jit.load("old.ts")(x).shape == x.shape
 """
 # The module, the class and the methods that DeepSpeed has.
 ENGINE = """
@@ -94,6 +96,7 @@ def plan(tmp_path_factory):
         (folder / name).mkdir()
         (folder / name / "latest").write_text(tag, encoding="utf-8")
     (folder / "old.csv").write_text("0.125", encoding="utf-8")
+    (folder / "old.ts").write_text("trained", encoding="utf-8")
     options = ["--shapes-only", "--soc", "Ascend910B4", "--what-fits", "--plan", "plan.json"]
     command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "4096"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
@@ -155,7 +158,9 @@ def test_checkpoints_are_not_written_but_listed(plan):
 
 
 def test_files_that_were_there_are_as_they_were_and_new_ones_are_named(plan):
-    assert plan[0]["files"] == [{"path": "new.csv", "written": True}, {"path": "old.csv", "written": False}]
+    names = {"new.csv": True, "old.csv": False, "old.ts": False}
+    assert plan[0]["files"] == [{"path": name, "written": is_written} for name, is_written in names.items()]
+    assert plan[2].joinpath("old.ts").read_text(encoding="utf-8") == "trained"
     assert plan[2].joinpath("old.csv").read_text(encoding="utf-8") == "0.125"
     assert plan[2].joinpath("new.csv").read_text(encoding="utf-8") == "0.0"
     assert "  Not changed, since it was there before: old.csv" in plan[1].splitlines()

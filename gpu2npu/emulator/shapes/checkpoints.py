@@ -24,6 +24,7 @@ import torch
 from gpu2npu.emulator.imported import when_imported
 from gpu2npu.emulator.shapes import overlay, records, values
 from gpu2npu.emulator.shapes.file_calls import install as lay_over
+from gpu2npu.emulator.shapes.file_calls import to_read, to_write
 
 _MAGIC = b"gpu2npu checkpoint without values\n"
 _SMALL = 1 << 16  # bytes of a tensor that keeps its values
@@ -45,9 +46,34 @@ def install() -> None:
     records.list_files(_files)
     torch.save = torch.serialization.save = _saving(torch.save)
     torch.load = torch.serialization.load = _loading(torch.load)
+    _take_containers()
     when_imported("safetensors.torch", _take_safetensors)
     when_imported("torch.distributed.checkpoint.filesystem", _take_distributed)
     when_imported("deepspeed.runtime.engine", _take_deepspeed)
+
+
+def _take_containers() -> None:
+    """Show the run's folder to torch.jit, torch.export and torch.package, which open files in C++."""
+    core: Any = torch._C
+    core.ScriptModule.save = _at_real_path(core.ScriptModule.save, to_write)
+    core.import_ir_module = _at_real_path(core.import_ir_module, to_read)
+    core.PyTorchFileWriter = _opened(core.PyTorchFileWriter, to_write)
+    core.PyTorchFileReader = _opened(core.PyTorchFileReader, to_read)
+
+
+def _at_real_path(call: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def at_real_path(first: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(first, real(_over, path), *args, **kwargs)
+
+    return at_real_path
+
+
+def _opened(kind: Any, real: Callable[..., Any]) -> Any:
+    def init(self: Any, source: Any, *args: Any, **kwargs: Any) -> None:
+        kind.__init__(self, real(_over, source), *args, **kwargs)
+
+    return type(kind.__name__, (kind,), {"__init__": init})
 
 
 def _take_safetensors(safetensors: Any) -> None:

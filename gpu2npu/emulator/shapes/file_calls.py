@@ -84,6 +84,22 @@ def _through(over: Overlay, native: Callable[..., Any], call: Callable[..., Any]
     return through
 
 
+def to_read(over: Overlay, path: Any) -> Any:
+    """Return the real path of a file that is opened without `open`; another object as it is."""
+    if not isinstance(path, (str, os.PathLike)):
+        return path
+    with outside():
+        return os.fspath(_found(over, path))
+
+
+def to_write(over: Overlay, path: Any) -> Any:
+    """Return the real path of a file that is made without `open`; another object as it is."""
+    if not isinstance(path, (str, os.PathLike)):
+        return path
+    with outside():
+        return os.fspath(_written(over, path, None, truncates=True, is_new=False))
+
+
 def _found(over: Overlay, path: Any, folder: int | None = None, follow: bool = True) -> Any:
     """Return the real path of what the program sees at a path; `path` itself where nothing is over it."""
     if isinstance(path, int) or not os.path.lexists(over.folder):

@@ -142,6 +142,41 @@ def test_a_program_sees_what_it_did_and_earlier_files_are_not_changed(tmp_path):
     assert (work / "latest").readlink() == Path("ck-1")
 
 
+CHANGING = (
+    PROGRAM[: PROGRAM.index('save("tmp.pt", "new")')]
+    + """
+os.rename("old.pt", "moved.pt")
+print(os.path.islink("moved.pt"), os.path.realpath("moved.pt") == os.path.abspath("moved.pt"))
+os.remove("latest")
+os.makedirs("ck-3")
+save("ck-3/w.pt", "W3")
+os.symlink("ck-3", "latest")
+os.symlink("latest", "again")
+print(os.readlink("latest"), os.readlink(b"again"), os.path.relpath(os.path.realpath("again/w.pt")))
+cat("moved.pt", "again/w.pt")
+print(sorted(os.listdir(b"ck-3")), sorted(entry.path for entry in os.scandir(b"ck-3")), sorted(os.listdir(b".")))
+os.remove("dir/a.pt")
+print(os.listdir(b"dir"))
+shutil.copymode("ck-1/w.pt", "old.csv")
+os.chmod("old.csv", 0o600)
+os.utime("old.csv", (1, 1))
+open("old.csv", "a").close()
+print(oct(os.stat("old.csv").st_mode & 0o777), os.stat("old.csv").st_mtime)
+os.chmod("moved.pt", 0o640)
+print(oct(os.stat("moved.pt").st_mode & 0o777))
+cat("old.csv", "moved.pt")
+"""
+)
+
+
+def test_links_names_in_bytes_modes_and_times_are_those_of_the_program(tmp_path):
+    plain = _run(tmp_path / "plain", program=CHANGING)
+    assert _run(tmp_path / "over", str(tmp_path / "checkpoints"), "../begun", program=CHANGING) == plain
+    work = tmp_path / "over/work"
+    assert {name: (work / name).read_text(encoding="utf-8") for name in BEFORE} == BEFORE
+    assert all((work / name).stat().st_mtime > 1 and (work / name).stat().st_mode & 0o777 == 0o644 for name in BEFORE)
+
+
 TOUCHING = """
 import os, shutil, sys
 from gpu2npu.emulator.shapes.file_calls import install
