@@ -88,3 +88,10 @@ def test_a_file_that_knows_the_npu_stays(after) -> None:
     known = '{"kinds": {"cuda": 2, "npu": 1}}'
     found = after(c_json=known, t_py=LOADED + "x = [torch.ones(1).to(kind) for kind in kinds]\n")
     assert found["c.json"] == (known, [])
+
+
+def test_keys_beside_other_devices_that_are_lost_sight_of_are_reported(after) -> None:
+    reader = "import json\ndef load(path):\n    with open(path) as file:\n        return json.load(file)\n"
+    code = "import torch\nfrom read import load\nconf = load('c.json')\n"
+    code += "def pick(table, device): return table[device.type]\nn = pick(conf['kinds'], torch.device('cuda'))\n"
+    assert after(c_json=JSON, read_py=reader, t_py=code)["c.json"] == (JSON, [1])
