@@ -6,6 +6,7 @@ import pytest
 
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.settings import RuleChoice
+from gpu2npu.python.project.project import EVERY_FILE
 
 JSON = '{"kinds": {"cuda": 2, "cpu": 1}}'
 LOADED = 'import json, torch\nkinds = json.load(open("c.json"))["kinds"]\n'
@@ -23,6 +24,8 @@ def after(tmp_path):
         others = {name: text.encode() for name, text in named.items() if name not in python}
         migrator = Migrator.load(RuleChoice(), "2.7.1", tmp_path, python, others=others)
         found = {name: migrator(text.encode(), name) for name, text in named.items()}
+        project = migrator.context.project  # answers depend on Python files, and all of them on all data
+        assert set().union(*project.consulted.values()) <= {*project.files, EVERY_FILE}
         return {
             name: ((one.content or named[name].encode()).decode(), [each.span.start_line for each in one.findings])
             for name, one in found.items()

@@ -76,7 +76,7 @@ class ValueProject(Questions):
             return None
         if path in self._by_path:
             found = self._by_path[path]
-            if found is not None:
+            if found is not None and path in self.project.files:  # on data every answer depends
                 self.project.consult(self._asker, path)
             return found
         names = self.project.names(path, self._asker)
