@@ -30,7 +30,7 @@ from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.flow.value_project import UNKNOWN
 from gpu2npu.python.meaning.names import Names
 
-BUDGET = 500  # states that one question may visit
+BUDGET = 300  # states that one question may visit
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
 NEAR_BUDGET = 80  # the same for questions about what is near
 
