@@ -19,13 +19,17 @@ def after(tmp_path):
     def run(**files: str) -> dict[str, tuple[str, list[int]]]:
         named = {name.replace("_", "."): text for name, text in files.items()}
         for name, text in named.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
         python = {name: text.encode() for name, text in named.items() if name.endswith(".py")}
         others = {name: text.encode() for name, text in named.items() if name not in python}
         migrator = Migrator.load(RuleChoice(), "2.7.1", tmp_path, python, others=others)
         found = {name: migrator(text.encode(), name) for name, text in named.items()}
-        project = migrator.context.project  # answers depend on Python files, and all of them on all data
-        assert set().union(*project.consulted.values()) <= {*project.files, EVERY_FILE}
+        project = migrator.context.project
+        assert set().union(*project.consulted.values()) <= {*project.files, *project.data, EVERY_FILE}
+        reads = [name for name, text in named.items() if "c.json" in text]
+        is_renamed = "c.json" in found and found["c.json"].content is not None
+        assert not is_renamed or all("c.json" in project.consulted[name] for name in reads)
         return {
             name: ((one.content or named[name].encode()).decode(), [each.span.start_line for each in one.findings])
             for name, one in found.items()
@@ -98,3 +102,22 @@ def test_keys_beside_other_devices_that_are_lost_sight_of_are_reported(after) ->
     code = "import torch\nfrom read import load\nconf = load('c.json')\n"
     code += "def pick(table, device): return table[device.type]\nn = pick(conf['kinds'], torch.device('cuda'))\n"
     assert after(c_json=JSON, read_py=reader, t_py=code)["c.json"] == (JSON, [1])
+
+
+def test_a_file_of_the_same_name_in_another_folder_is_not_the_one_that_is_read(after) -> None:
+    code = 'import json, torch\nx = torch.ones(2).to(json.load(open("conf/c.json"))["impl"])\n'
+    text = '{"impl": "cuda"}'
+    found = after(**{"conf/c_json": text, "csrc/c_json": text, "t_py": code})
+    assert [found[name][0] for name in ("conf/c.json", "csrc/c.json")] == [text.replace("cuda", "npu"), text]
+    parts = code.replace('open("conf/c.json")', 'open(os.path.join("conf", "c.json"))').replace("json,", "json, os,")
+    again = after(**{"conf/c_json": text, "csrc/c_json": text, "t_py": parts})
+    assert [again[name][0] for name in ("conf/c.json", "csrc/c.json")] == [text.replace("cuda", "npu"), text]
+
+
+def test_files_that_one_function_reads_for_different_uses_are_only_reported(after) -> None:
+    load = "import json\ndef load(path): return json.load(open(path))\n"
+    one = 'import torch\nfrom l import load\nx = torch.ones(2).to(load("a.json")["where"])\n'
+    other = "from l import load\nprint(f\"https://example.com/{load('b.json')['where']}\")\n"
+    text = '{"where": "cuda"}'
+    found = after(a_json=text, b_json=text, l_py=load, o_py=one, p_py=other)
+    assert (found["a.json"], found["b.json"]) == ((text, [1]), (text, [1]))

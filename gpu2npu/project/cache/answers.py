@@ -21,6 +21,7 @@ from gpu2npu.records import Change, Finding, MigratedFile
 
 if TYPE_CHECKING:
     from gpu2npu.project.migrator import Migrator
+    from gpu2npu.python.facts.values import DataValues
 
 _BETWEEN_WRITES = 2.0  # seconds: answers that a killed run loses
 
@@ -55,7 +56,7 @@ def stored_answers(store: Store, names: Mapping[str, str]) -> dict[str, FileAnsw
 
 class FileAnswers:
     """The answers about one project's files under one configuration. `contents` has the digest of each of its Python
-    files; `shared` is what all its answers depend on."""
+    files and of what programs read of others; `shared` is what all its answers depend on."""
 
     def __init__(self, store: Store, shared: bytes, contents: Mapping[str, str]) -> None:
         self._store, self._shared, self._contents = store, shared, dict(sorted(contents.items()))
@@ -126,10 +127,15 @@ def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: obje
         context.has_plugin,
         sorted((name.decode("latin-1"), sorted(each)) for name, each in context.other_names.items()),
         sorted(context.imported) if context.imported is not None else None,
-        sorted((path, hashlib.sha256(repr(values).encode()).hexdigest()) for path, values in context.data.items()),
+        sorted(context.data),
         [repr(setting) for setting in settings],
     )
     return name.encode()
+
+
+def data_digests(data: Mapping[str, DataValues]) -> dict[str, str]:
+    """A digest of the values of each file of data."""
+    return {path: hashlib.sha256(repr(values).encode()).hexdigest() for path, values in data.items()}
 
 
 def own_facts(migrator: Migrator, path: str) -> str:

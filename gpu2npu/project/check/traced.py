@@ -27,7 +27,9 @@ class TracedMigrator:
         file = self._migrator(source, path)
         if self._dependencies is None:
             project = self._migrator.context.project
-            self._dependencies = Dependencies(sorted(project.files), (project.consulted,), project.grown)
+            self._dependencies = Dependencies(
+                sorted({*project.files, *project.data}), (project.consulted,), project.grown
+            )
         record = {name: getattr(file, name) for name in MigratedFile.__struct_fields__}
         return TracedFile(**record, depends=self._dependencies.of(path))
 

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
-from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, own_facts, shared_facts
+from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, data_digests, own_facts, shared_facts
 from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
 from gpu2npu.project.check.traced import TracedFile, TracedMigrator
@@ -64,7 +64,7 @@ def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
         return None
     settings = files.tree.settings
     shared = shared_facts(migrator, settings.rules, files.choice.diffs, settings.chips, sorted(settings.skip_rules))
-    return FileAnswers(files.session.store, shared, files.session.digests)
+    return FileAnswers(files.session.store, shared, files.session.digests | data_digests(migrator.context.data))
 
 
 class _Files(Struct, frozen=True):

@@ -3,6 +3,7 @@ and which file of data a call reads."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -109,7 +110,7 @@ class CallValues(ValueProject):
     # Files of data
 
     def read_by(self, call: int) -> Mapping[int, bool]:
-        """The values of the files of data that a call may read, each with whether the code names the file."""
+        """The values of the files of data that a call may read, each with whether the code names it and no other."""
         called = self.at(call).calls.get(call)
         if called is None or called.name not in self._reading or not self.project.data:
             return {}
@@ -119,11 +120,15 @@ class CallValues(ValueProject):
     def _find_read(self, call: int) -> dict[int, bool]:
         if not any(origin.text.removesuffix("()") in self.readers for origin, _ in self.callees(call)):
             return {}
-        names = {text.rpartition("/")[2] for text in self._made_of(call)}
-        data = {path: path.rpartition("/")[2] in names for path in sorted(self.project.data)}
-        roots = {self.data_at(path).first + self.project.data[path].root: is_named for path, is_named in data.items()}
-        named = {root: True for root, is_named in roots.items() if is_named}
-        return named or (roots if len(roots) <= MOST_FILES else {})
+        texts, data = frozenset(self._made_of(call)), sorted(self.project.data)
+        named = [path for path in data if _is_named(path, texts)]
+        if len(named) > 1:  # "conf", "run.yaml": the folders tell them apart
+            named = [path for path in named if texts.issuperset(path.split("/"))] or named
+        paths = named or (data if len(data) <= MOST_FILES else [])
+        for path in paths:
+            self.project.consult(self._asker, path)
+        roots = [self.data_at(path).first + self.project.data[path].root for path in paths]
+        return dict.fromkeys(roots, len(named) == 1)
 
     def _made_of(self, place: int) -> Iterator[str]:
         """The texts that a value is made of, whatever is done with them."""
@@ -165,3 +170,9 @@ class CallValues(ValueProject):
                 if called.name in self._reading
             }
         return self._readers
+
+
+def _is_named(path: str, texts: Iterable[str]) -> bool:
+    """Return whether one of some texts is a path that ends as that of a file, or that it ends as."""
+    written = [f"/{posixpath.normpath(text).lstrip('./')}" for text in texts if text]
+    return any(f"/{path}".endswith(each) or each.endswith(f"/{path}") for each in written if each != "/")

@@ -41,7 +41,7 @@ class ValueProject(Questions):
         about, and whoever asks depends on that file: also where the answer is remembered from somebody else."""
         about = key[1] if isinstance(key[1], str) else self.at(key[1]).path
         asker, self._asker = self._asker, about
-        if asker != about and about in self.project.files:
+        if asker != about and (about in self.project.files or about in self.project.data):
             self.project.consult(asker, about)
         try:
             return super().ask((*key, "near") if self._is_near else key, compute)
@@ -76,7 +76,7 @@ class ValueProject(Questions):
             return None
         if path in self._by_path:
             found = self._by_path[path]
-            if found is not None and path in self.project.files:  # on data every answer depends
+            if found is not None:
                 self.project.consult(self._asker, path)
             return found
         names = self.project.names(path, self._asker)

@@ -30,6 +30,9 @@ FILES = {
     "lib/more.py": "from torch import cuda as gpu\nfrom .make import make\n",
     "lib/make.py": "import torch\ndef make(): return torch.zeros(1)\n",
     "alone.py": "import torch\ntorch.cuda.nvtx.mark('x')\n",
+    "settings.json": '{"device": "cuda", "kinds": {"cuda": 1}}\n',
+    "reader.py": "import json\nimport torch\nread = json.load(open('settings.json'))\n"
+    "x = torch.ones(1, device=read['device'])\nn = [n for kind, n in read['kinds'].items() if kind == 'cuda']\n",
 }
 # Each edit changes what another file means.
 VARIANTS = {
@@ -39,6 +42,8 @@ VARIANTS = {
     "lib/make.py": ["from .kit import Kit\ndef make(): return Kit()\n", "make = 1\n", FILES["lib/make.py"]],
     "lib/__init__.py": ["from .kit import *\ncuda = helper = None\n", FILES["lib/__init__.py"]],
     "alone.py": ["def cuda(): pass\n", FILES["alone.py"]],
+    "settings.json": ['{"device": "cuda", "kinds": {"cpu": 1}}\n', '{"device": "cuda"}\n', FILES["settings.json"]],
+    "reader.py": ["read = None\n", "import json\nread = json.load(open('settings.json'))\n", FILES["reader.py"]],
     "new.py": ["import torch\nclass New:\n    def cuda(self): pass\n", "from lib import cuda\n"],
 }
 
@@ -140,6 +145,15 @@ def test_only_what_may_have_changed_is_looked_at(project: Path, monkeypatch: pyt
     check(project)
     assert not {"lib/make.py", "lib/kit.py"} & {*examined}
     assert {"alone.py", "lib/one.py"} <= {*examined}  # any file may take `cuda` from one.py
+
+
+def test_a_file_of_data_that_changed_reaches_its_readers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = check(project)
+    examined = looked_at(monkeypatch)
+    (project / "settings.json").write_text(VARIANTS["settings.json"][0])
+    after = check(project)
+    assert "reader.py" in examined and not {"lib/make.py", "lib/kit.py"} & {*examined}
+    assert after == check(project, cache=False) != before
 
 
 def test_another_release_or_rule_file_is_another_entry(project: Path) -> None:
