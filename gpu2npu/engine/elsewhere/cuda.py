@@ -79,7 +79,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
         if flag is None:
             found.append(place)
             bodies += _body(file, node) or own.body_behind(node)
-            moves += [place] if tests_build(node.test) and chooses_cuda(node.body) else ()
+            moves += [place] if isinstance(node, ast.If) and tests_build(node.test) and chooses_cuda(node.body) else ()
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]

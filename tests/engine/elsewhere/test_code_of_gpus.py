@@ -145,3 +145,10 @@ def capability():
         )["a.py"].content
         is not None
     )
+
+
+def test_a_choice_of_two_values_by_the_build_for_cuda_is_read(project):
+    file = project(
+        {"a.py": "import torch\nk = 1 if torch.version.cuda is not None else 0\nx = torch.ones(1).cuda()\n"}
+    )["a.py"]
+    assert file.failure is None and b".npu()" in file.content
