@@ -263,7 +263,7 @@ def repeated(x: Array, heads: int) -> Array:
 
 def summed_over_shared(x: Array, heads: int) -> Array:
     """The inverse for gradients: the sum over the query heads that share a key or value head."""
-    return x if x.shape[1] == heads else x.reshape(len(x), heads, -1, *x.shape[2:]).sum(axis=2)
+    return x if x.shape[1] == heads else x.reshape(len(x), heads, x.shape[1] // heads, *x.shape[2:]).sum(axis=2)
 
 
 def forward(

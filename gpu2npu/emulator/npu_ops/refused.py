@@ -89,6 +89,8 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) ->
         return False
     if not query.dtype == key.dtype == value.dtype:
         return False
+    if query.size(0) != key.size(0) or key.shape[:3] != value.shape[:3] or query.size(3) != key.size(3):
+        return False  # what broadcasts is composed
     if query.dtype is torch.float32 and any(size[-1] % 4 for size in sizes):
         return False
     heads, key_heads = query.size(1), key.size(1)

@@ -242,6 +242,9 @@ def test_attention_of_pytorch_is_the_operator_and_agrees(agrees):
         mask[..., 0] = True
         agrees(*named, q, k, k.flip(0), attn_mask=mask)
     agrees(*named, q[:0], k[:0], k[:0])
+    agrees(*named, q[:0], k[:0, :2], k[:0, :2], enable_gqa=True)
+    agrees(*named, torch.randn(2, N, 300, D), *[torch.randn(1, N, 300, D)] * 2)  # composed, as batches differ
+    agrees(*named, torch.randn(1, N, 4, D), *[torch.randn(2, N, 4, D)] * 2)
     result = F.scaled_dot_product_attention(q.npu().requires_grad_(), k.npu(), k.npu())
     assert result.grad_fn.name() == "_NodeBackward"
 
