@@ -324,8 +324,8 @@ class Arguments(Callees):
         of = rule.match.of
         whole = (each for each in self.table.of("code").get(of.rpartition(".")[2], ()) if each.then.replace is not None)
         ids = {each.id for each in whole if each.match.qualified == of}
-        start, end = self.file.bounds(node)
-        return bool(ids) and not any(each.rule in ids and start <= each.place[0] < end for each in self.matches.edits)
+        start = self.file.bounds(node)[0]
+        return bool(ids) and not any(each.rule in ids and each.place[0] == start for each in self.matches.edits)
 
     def _replace_argument(
         self, rule: Rule, template: str, node: ast.Call, argument: Argument, place: Bounds, shown: str, scope: Scope
