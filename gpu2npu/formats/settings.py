@@ -203,7 +203,8 @@ def data_values(roots: Sequence[Node], text: str, marks: Sequence[Mark]) -> Data
         tuple(walk.containers), (), (), tuple(walk.numbers),
     )  # fmt: skip
     spans = {one.node: range(one.column, one.column + len(one.value or "") + 1) for one in walk.texts}
-    return DataValues(facts, root, frozenset(node for node, span in spans.items() if any(at in span for at in changed)))
+    moved = frozenset(node for node, span in spans.items() if any(at in span for at in changed))
+    return DataValues(facts, root, moved, frozenset(walk.fixed))
 
 
 class _Tree:
@@ -217,6 +218,7 @@ class _Tree:
         self.texts: list[Text] = []
         self.containers: list[int] = []
         self.numbers: list[tuple[int, int | float | bool]] = []
+        self.fixed: set[int] = set()
 
     def new(self, line: int = 0) -> int:
         self.lines.append(line)
@@ -251,6 +253,7 @@ class _Tree:
         node = self.new(line)
         if scalar.value is not None:
             self.texts.append(Text(node, scalar.value, line, scalar.start))
+            self.fixed |= set() if scalar.exact else {node}
         elif scalar.atom.lower() in ("true", "false"):
             self.numbers.append((node, scalar.atom.lower() == "true"))
         return node
@@ -261,12 +264,13 @@ def data_marks(roots: Sequence[Node], path: str, knowledge: Knowledge, context: 
     among others."""
     values = values_of(context.project)
     file = values.data_at(path)
-    places = {column: place for (_, column), place in file.texts.items()}
-    for scalar, beside in (each for root in roots for each in _texts(root)):
-        place = places.get(scalar.start)
-        if place is None or place - file.first in context.data[path].changed:
-            continue
-        yield from placed(scalar, text_marks(knowledge.table, values, place, beside))
+    places: dict[int, list[int]] = {}  # several of a text that YAML has under another name too
+    for one in file.facts.texts:
+        places.setdefault(one.column, []).append(file.first + one.node)
+    for scalar, beside in {each[0].start: each for root in roots for each in _texts(root)}.values():
+        at = [place for place in places.get(scalar.start, ()) if place - file.first not in context.data[path].changed]
+        marks = [mark for place in at for mark in text_marks(knowledge.table, values, place, beside)]
+        yield from placed(scalar, [each for each in marks if not isinstance(each, Edit)][:1] or marks[:1])
 
 
 def _texts(node: Node) -> Iterator[tuple[Scalar, frozenset[str]]]:

@@ -311,7 +311,7 @@ def data_marks(table: RuleTable, values: Values, place: int, beside: Set[str]) -
     file = values.at(place)
     is_read = values.readers_of(file.first + values.project.data[file.path].root)
     is_listed = bool(is_read) and not beside.isdisjoint(rule.role.siblings)  # "cuda" beside "cpu"
-    if not is_listed and not flow.is_contradicted and (flow.use is None or flow.use.kind != "unnamed"):
+    if not is_listed and not flow.is_contradicted and (flow.use is None or flow.use.kind not in ("unnamed", "shared")):
         return []
     message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
     return [review(rule.rule, 0, len(text), text, message)]

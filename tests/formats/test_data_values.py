@@ -121,3 +121,40 @@ def test_files_that_one_function_reads_for_different_uses_are_only_reported(afte
     text = '{"where": "cuda"}'
     found = after(a_json=text, b_json=text, l_py=load, o_py=one, p_py=other)
     assert (found["a.json"], found["b.json"]) == ((text, [1]), (text, [1]))
+
+
+def test_a_reader_of_several_files_counts_beside_one_that_names_the_file_alone(after) -> None:
+    named = 'import json, torch\nx = torch.ones(1).to(json.load(open("a.json"))["impl"])\n'
+    shared = "import json\ndef load(path): return json.load(open(path))\n"
+    other = 'import jax\nfrom l import load\nd = jax.devices(load("a.json")["impl"])\ne = load("b.json")\n'
+    a, b = '{"impl": "cuda"}', '{"impl": "cpu cuda"}'
+    found = after(a_json=a, b_json=b, m_py=named, l_py=shared, w_py=other)
+    assert found["a.json"] == (a, [1])
+
+
+def test_code_stays_where_the_file_is_one_of_too_many(after) -> None:
+    code = 'import json, sys\ncfg = json.load(open(sys.argv[1]))\nif cfg["engine"] == "cuda": print(1)\n'
+    files = {f"c{number}_json": '{"engine": "cuda"}' for number in range(41)}
+    assert after(t_py=code, **files)["t.py"] == (code, [3])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        'from box import Box\ncfg = Box(yaml.safe_load(open("c.yaml")))\n',
+        'from omegaconf import OmegaConf as O\ncfg = O.to_container(O.merge(O.create({}), O.load("c.yaml")))\n',
+        'from collections import ChainMap\ncfg = ChainMap({}, yaml.safe_load(open("c.yaml")))\n',
+    ],
+)
+def test_what_wraps_or_joins_what_was_read_has_the_same_values(after, head: str) -> None:
+    use = 'x = torch.ones(1).to(cfg["on"])\nif cfg["on"] == "cuda": print(x)\n'
+    found = after(c_yaml="on: cuda\n", t_py=f"import torch, yaml\n{head}{use}")
+    assert found["c.yaml"][0] == "on: npu\n" and '== "npu"' in found["t.py"][0]
+
+
+def test_a_text_that_other_places_take_by_its_anchor_stays_with_the_code(after) -> None:
+    code = 'import torch, yaml\ncfg = yaml.safe_load(open("c.yaml"))\nx = torch.ones(1).to(cfg["on"])\n'
+    code += 'if cfg["on"] == "cuda": print(cfg["name"])\n'
+    text = "on: &n cuda\nname: *n\n"
+    found = after(c_yaml=text, t_py=code)
+    assert (found["c.yaml"], found["t.py"]) == ((text, [1]), (code, [4]))

@@ -12,7 +12,7 @@ from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
-from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
+from gpu2npu.engine.strings.value_effects import EFFECTS, READERS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
 from gpu2npu.python.facts.values import STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
@@ -51,6 +51,8 @@ class Flow(Struct, frozen=True):
             return f"{where} has it too, and stays: change both or neither"
         if self.use.kind == "unnamed":
             return f"the program that uses it in {where} does not name the file that it reads"
+        if self.use.kind == "shared":
+            return f"the function that reads it for {where} reads other files too"
         if self.use.kind == "compared":
             return f"what it is compared with in {where} is not known"
         name = text.removeprefix("?").removesuffix("()").lstrip(".") or "..."
@@ -96,12 +98,14 @@ def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Cal
     readers = values.readers_of(file.first + project.data[path].root)
     if found.verdict != YES or found.use is None or all(readers.values()):
         return found
-    return replace(found, verdict=UNSURE, use=found.use._replace(kind="unnamed"))
+    kind = "unnamed" if None in readers.values() else "shared"
+    return replace(found, verdict=UNSURE, use=found.use._replace(kind=kind))
 
 
 def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow | None:
     """Judge a string by the texts that it is compared with: those of files of data, which it has to be like, or those
-    that a file for CUDA and one for NPUs beside it give, which both stay; None for any other."""
+    that a file for CUDA and one for NPUs beside it give, which both stay; None for any other. Where it is compared with
+    what is read from a file that is not known, a text of any file of data may be it."""
     project = place.names.project
     values, asker, text = values_of(project), place.names.path, string_value(place.node)
     is_compared = text and (project.data or project.settled(("npu_files",), lambda: _has_npu_files(project.files)))
@@ -109,7 +113,8 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
     if at is None or text is None:
         return None
     uses = [use for use in values.uses(at, asker) if use.kind == "compared"]
-    origins = [one for use in uses for one in values.sources(use.place, asker) if one.kind == "text"]
+    sources = [one for use in uses for one in values.sources(use.place, asker)]
+    origins = [one for one in sources if one.kind == "text"]
     devices = {one.place: (values.text(one.place) or "").partition(":")[0] for one in origins}
     same = [each for each, device in devices.items() if device == text.partition(":")[0]]
     is_known = bool(same) and place.replaced_by in devices.values()
@@ -118,9 +123,17 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
     alike = [each for each in same if values.at(each).path in project.data]
     for each in alike:
         project.consult(asker, EVERY_FILE)
-        if judge_data(values, each, role, place.replaced_by, is_foreign).verdict != YES:
+        is_fixed = each - values.at(each).first in project.data[values.at(each).path].fixed
+        if is_fixed or judge_data(values, each, role, place.replaced_by, is_foreign).verdict != YES:
             where = Way(values.at(each).path, values.line(each))
             return Flow(UNSURE, (where,), ValueUse("data", each, (each, ())))
+    if not alike and any(one.kind == "outside" and one.text.partition("(")[0] in READERS for one in sources):
+        read = (values.data_at(path) for path in sorted(project.data))
+        found = next((each for file in read for each, one in file.values.items() if one == text), None)
+        if found is not None:
+            project.consult(asker, EVERY_FILE)
+            way = (Way(values.at(found).path, values.line(found)),)
+            return Flow(UNSURE, way, ValueUse("data", found, (found, ())))
     return Flow(YES) if alike else None
 
 

@@ -12,7 +12,8 @@ _NAMES = {
     "replaced": "replace _replace",
     "class": "type",
     "parts": "split rsplit partition rpartition",
-    "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args chain deque",
+    "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args chain deque ChainMap merge "
+    "unsafe_merge to_container to_object Box EasyDict edict DotMap Munch munchify AttrDict ConfigDict",
     "keyed": "vars asdict _asdict model_dump",
     "mapped": "map imap starmap",
     "started": "Thread Process apply_async",
@@ -55,7 +56,9 @@ READERS = frozenset(
     {"json.load", "json.loads", "json5.load", "json5.loads", "commentjson.load", "commentjson.loads", "orjson.loads",
      "ujson.load", "ujson.loads", "simplejson.load", "simplejson.loads", "yaml.load", "yaml.safe_load",
      "yaml.full_load", "yaml.unsafe_load", "ruamel.yaml.YAML().load", "toml.load", "toml.loads", "tomli.load",
-     "tomli.loads", "tomllib.load", "tomllib.loads", "omegaconf.OmegaConf.load", "mmengine.load", "mmcv.load"}
+     "tomli.loads", "tomllib.load", "tomllib.loads", "omegaconf.OmegaConf.load", "mmengine.load", "mmcv.load",
+     "yaml.safe_load_all", "yaml.load_all", "hydra.compose", "mmengine.Config.fromfile", "mmcv.Config.fromfile",
+     "mmengine.config.Config.fromfile", "mmcv.utils.Config.fromfile"}
 )  # fmt: skip
 
 

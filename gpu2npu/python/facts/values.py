@@ -99,11 +99,13 @@ class Arithmetic(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class DataValues(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The values of a file that is not Python: each text at its line and offset. `changed` are the nodes of those that
-    their keys alone say to change."""
+    their keys alone say to change, `fixed` those that only a person can: other places take them too, or they are
+    folded."""
 
     facts: ValueFacts
     root: int
     changed: frozenset[int]
+    fixed: frozenset[int]
 
 
 class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -109,15 +109,16 @@ class CallValues(ValueProject):
 
     # Files of data
 
-    def read_by(self, call: int) -> Mapping[int, bool]:
-        """The values of the files of data that a call may read, each with whether the code names it and no other."""
+    def read_by(self, call: int) -> Mapping[int, bool | None]:
+        """The values of the files of data that a call may read: True where the code names a file and no other, False
+        where it names several, and None where it names none."""
         called = self.at(call).calls.get(call)
         if called is None or called.name not in self._reading or not self.project.data:
             return {}
-        found: dict[int, bool] = self.ask(("read", call), lambda: self._find_read(call))
+        found: dict[int, bool | None] = self.ask(("read", call), lambda: self._find_read(call))
         return found
 
-    def _find_read(self, call: int) -> dict[int, bool]:
+    def _find_read(self, call: int) -> dict[int, bool | None]:
         if not any(origin.text.removesuffix("()") in self.readers for origin, _ in self.callees(call)):
             return {}
         texts, data = frozenset(self._made_of(call)), sorted(self.project.data)
@@ -128,7 +129,7 @@ class CallValues(ValueProject):
         for path in paths:
             self.project.consult(self._asker, path)
         roots = [self.data_at(path).first + self.project.data[path].root for path in paths]
-        return dict.fromkeys(roots, len(named) == 1)
+        return dict.fromkeys(roots, len(named) == 1 if named else None)
 
     def _made_of(self, place: int) -> Iterator[str]:
         """The texts that a value is made of, whatever is done with them."""
@@ -144,13 +145,13 @@ class CallValues(ValueProject):
             below += [origin.place for origin in self.origins(each) if origin.kind == "text"]
             todo += [one for one in dict.fromkeys(below) if one not in todo] if len(todo) < _NEAR else []
 
-    def readers_of(self, root: int) -> dict[int, bool]:
-        """The calls that read a file of data: those that name it, or, if there is none, all that may read it."""
-        calls: dict[int, dict[int, bool]] = self.ask(("readers", root), self._find_readers)
+    def readers_of(self, root: int) -> dict[int, bool | None]:
+        """The calls that read a file of data as `read_by` has it: those that name it, or else all that may read it."""
+        calls: dict[int, dict[int, bool | None]] = self.ask(("readers", root), self._find_readers)
         found = {call: roots[root] for call, roots in calls.items() if root in roots}
-        return {call: True for call, is_named in found.items() if is_named} or found
+        return {call: is_alone for call, is_alone in found.items() if is_alone is not None} or found
 
-    def _find_readers(self) -> dict[int, dict[int, bool]]:
+    def _find_readers(self) -> dict[int, dict[int, bool | None]]:
         """The calls of the project that may read files of data, with these."""
         project = self.project
         project.consult(self._asker, EVERY_FILE)

@@ -29,7 +29,7 @@ class ValueProject(Questions):
         self.project = project
         self.effects = effects
         self.readers = readers
-        self._readers: dict[int, dict[int, bool]] | None = None
+        self._readers: dict[int, dict[int, bool | None]] | None = None
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile] = []
         self._by_path: dict[str, ValueFile | None] = {}

@@ -53,7 +53,7 @@ def believe(devices: int) -> None:
         version = torch.__version__.partition("+")[0]
         raise CannotPlayError(
             f"torch {torch.__version__} is built for GPUs and finds none; install its build for the CPU "
-            f"(pip install torch=={version} --index-url {_CPU_BUILDS})"
+            f"(pip install torch=={version}+cpu --index-url {_CPU_BUILDS})"
         )
     libraries = Path(torch.__file__).parent / "lib"
     suffix = "dylib" if sys.platform == "darwin" else "so"
