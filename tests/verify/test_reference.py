@@ -183,7 +183,7 @@ def test_a_build_for_gpus_names_the_command_for_one_without(monkeypatch: pytest.
     from gpu2npu.verify.reference import accelerator
 
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(accelerator.CannotPlayError, match=r"torch==[\d.]+ --index-url https://\S+/whl/cpu\)$"):
+    with pytest.raises(accelerator.CannotPlayError, match=r"torch==[\d.]+\+cpu --index-url https://\S+/whl/cpu\)$"):
         accelerator.believe(1)
 
 
