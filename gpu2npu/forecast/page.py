@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu2npu.forecast.plan import CATEGORIES, CHIP, DOES, GUESSES, WAITS, peak
-from gpu2npu.forecast.text import lines, readable, title
+from gpu2npu.forecast.text import batches, lines, outcome, readable, title
 from gpu2npu.language import shown
 from gpu2npu.report.webpage import embedded_json, render
 
@@ -23,6 +23,8 @@ def page(plan: Any) -> str:
         first=shown(next(lines(plan))),
         shown=shown,
         title_of=title,
+        outcome=outcome,
+        batches=batches,
         chip=CHIP,
         readable=readable,
         waits=WAITS,

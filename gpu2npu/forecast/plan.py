@@ -88,6 +88,7 @@ def make(command: Sequence[str], processes: Sequence[Mapping[str, Any]], exit_co
         "operators": _operators(used),
         "variants": [],
         "largest_batch": None,
+        "batch_too_large": None,
     }
 
 

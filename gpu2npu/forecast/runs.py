@@ -19,6 +19,7 @@ from gpu2npu.forecast.plan import Document, make, peak, records
 Start = Callable[[Sequence[str], Path, int | None], Launch]
 
 _SHARDING = ("reduce_scatter", "_reduce_scatter")  # collectives by which gradients are sharded
+_MOST_BATCHES = 12  # further runs in search of the largest batch
 _STEPS = 2  # of further runs: the second has the optimizer's state
 
 
@@ -35,29 +36,38 @@ def forecast(command: Sequence[str], start: Start, steps: int | None, what_fits:
 
 
 def _explore(found: Document, command: Sequence[str], start: Start, options: Sequence[Any], npus: int) -> None:
-    batch = variants.batch_option(options)
-    first = peak(found)
-    points = (
-        [(batch[1], first["reserved"])] if batch is not None and first is not None and not found["refusals"] else []
-    )
+    _search_batch(found, command, start, options)
     shards = any(each["name"].startswith(_SHARDING) for each in found["collectives"])
-    ranks = variants.more_ranks(command, npus) if shards else []
-    for each in (*variants.batches(options), *variants.means(options), *ranks):
-        plan, _ = _run(each.applied_to(command), start, _STEPS, quiet=True)
-        rank = peak(plan) if plan["exit_code"] == 0 else None
-        refused = bool(plan["refusals"])
-        if rank is not None and each.batch is not None and not refused:
-            points.append((each.batch, rank["reserved"]))
-        found["variants"].append(
-            {
-                "name": each.name,
-                "words": list(each.words),
-                "reserved": None if rank is None else rank["reserved"],
-                "fits": bool(plan["fits"]),
-            }
-        )
-    if found["chip"] is not None:
-        found["largest_batch"] = variants.largest_batch(points, found["chip"]["usable"])
+    for each in (*variants.means(options), *(variants.more_ranks(command, npus) if shards else ())):
+        _further(found, each, command, start)
+
+
+def _search_batch(found: Document, command: Sequence[str], start: Start, options: Sequence[Any]) -> None:
+    """Run the program with other batches, until the largest that fits is known, or it fails for another reason."""
+    batch, first = variants.batch_option(options), peak(found)
+    if batch is None or first is None or found["fits"] is None:
+        return
+    option, value = batch
+    tried: dict[int, int | None] = {value: first["reserved"] if found["fits"] else None}
+    usable = found["chip"]["usable"]
+    while len(tried) <= _MOST_BATCHES and (count := variants.next_batch(tried, usable)) is not None:
+        plan = _further(found, variants.of_batch(option, count), command, start)
+        rank = peak(plan)
+        if rank is None or plan["fits"] is None:
+            break
+        tried[count] = rank["reserved"] if plan["fits"] else None
+    found["largest_batch"] = variants.largest_batch(tried)
+    found["batch_too_large"] = variants.smallest_too_large(tried)
+
+
+def _further(found: Document, run: variants.FurtherRun, command: Sequence[str], start: Start) -> Document:
+    """Make a further run, note it in the plan, and return its own."""
+    plan, _ = _run(run.applied_to(command), start, _STEPS, quiet=True)
+    rank = peak(plan) if plan["exit_code"] == 0 else None
+    reserved = None if rank is None else rank["reserved"]
+    fits = None if rank is None and plan["fits"] else plan["fits"]
+    found["variants"].append({"name": run.name, "words": list(run.words), "reserved": reserved, "fits": fits})
+    return plan
 
 
 def _run(command: Sequence[str], start: Start, steps: int | None, quiet: bool) -> tuple[Document, list[Any]]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu2npu.forecast.plan import CATEGORIES, GUESSES, WAITS, peak
+from gpu2npu.forecast.variants import BATCH
 from gpu2npu.language import message, sentence, shown
 
 _GIB = 1 << 30
 _MOST = 8  # lines of a list
-_VERDICTS = {True: message("fits"), False: message("does NOT fit"), None: message("not known whether it fits")}
+VERDICTS = {True: message("fits"), False: message("does not fit"), None: message("not known whether it fits")}
 
 
 def readable(size: float) -> str:
@@ -18,10 +19,32 @@ def readable(size: float) -> str:
     return f"{size / _GIB:.2f} GiB" if size >= _GIB / 10 else f"{size / (1 << 20):.1f} MiB"
 
 
-def title(name: str) -> str:
-    """Return what a further run is about, and the words of its command."""
-    means, colon, words = name.partition(": ")
-    return f"{shown(means)}{colon}{words}"
+def title(variant: Mapping[str, Any]) -> str:
+    """Return what a further run changes, and the words of its command."""
+    return sentence("{}, {}", shown(variant["name"]), " ".join(variant["words"]))
+
+
+def outcome(variant: Mapping[str, Any]) -> str:
+    """Return what a further run needs, or how else it ended."""
+    needs = None if variant["reserved"] is None else readable(variant["reserved"])
+    if variant["fits"] is None:
+        return needs or shown("did not end")
+    verdict = shown(VERDICTS[variant["fits"]])
+    return verdict if needs is None else sentence("{}, {}", needs, verdict)
+
+
+def batches(plan: Mapping[str, Any]) -> str:
+    """Return what the runs with other batches found; nothing where there were none."""
+    largest, too_large = plan["largest_batch"], plan["batch_too_large"]
+    if largest == 0:
+        return shown("No batch fits, not even 1")
+    if largest is not None:
+        return sentence("Largest batch that fits: {} ({} does not)", largest, too_large)
+    if too_large is not None:
+        return sentence("A batch of {} does not fit, and with smaller ones the program does not end", too_large)
+    if any(each["name"] == BATCH for each in plan["variants"]):
+        return shown("No batch that was run is too large")
+    return ""
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -32,7 +55,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         return
     chip = plan["chip"]
     yield (
-        f"Forecast: {shown(_VERDICTS[plan['fits']])} on {chip['name']}: {readable(rank['reserved'])} reserved of "
+        f"Forecast: {shown(VERDICTS[plan['fits']])} on {chip['name']}: {readable(rank['reserved'])} reserved of "
         f"{readable(chip['usable'])} usable ({readable(chip['memory'])} less what the driver keeps); "
         f"{readable(rank['allocated'])} allocated at the peak of rank {rank['rank']}."
     )
@@ -91,11 +114,10 @@ def _step(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _variants(plan: Mapping[str, Any]) -> Iterator[str]:
-    if plan["largest_batch"] is not None:
-        yield f"  Largest batch that fits, by a line through the runs below: {plan['largest_batch']}"
+    if found := batches(plan):
+        yield f"  {found}"
     for variant in plan["variants"]:
-        needs = shown("did not end") if variant["reserved"] is None else readable(variant["reserved"])
-        yield f"    {title(variant['name'])}: {needs}"
+        yield f"    {title(variant)}: {outcome(variant)}"
 
 
 def _guesses(plan: Mapping[str, Any]) -> Iterator[str]:
