@@ -1,6 +1,7 @@
 """Whole models train on the npu as they train on the CPU."""
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -140,3 +141,23 @@ def test_an_encoder_for_nested_tensors_says_what_to_do(borrowing):
         expected = plain(x, src_key_padding_mask=padding)
         actual = plain.npu()(x.npu(), src_key_padding_mask=padding.npu()).cpu()
     torch.testing.assert_close(actual[~padding], expected[~padding])
+
+
+def test_what_a_tensor_costs_does_not_grow_with_the_list():
+    def calls(count):
+        lists = [torch.ones(2, device="npu") for _ in range(count)]
+        seen = 0
+
+        def watch(frame, event, argument):
+            nonlocal seen
+            seen += event == "call"
+
+        torch._foreach_sqrt(lists)
+        sys.setprofile(watch)
+        try:
+            torch._foreach_sqrt(lists)
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    assert calls(80) < 2.2 * calls(40)

@@ -80,3 +80,10 @@ def test_integer_lists(check):
     check(aten._foreach_add_.Scalar, lists, 1)
     check(aten._foreach_mul_.Scalar, lists, 3)
     check(aten._foreach_add.List, lists, lists, alpha=2)
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_fused_operators_broadcast_and_take_lists_of_mixed_kinds(name, check):
+    firsts = [torch.rand(2, 3), torch.rand(2, 3), torch.rand(()), torch.rand(2, 3).double(), torch.rand(3, 2).t()]
+    seconds = [torch.rand(3), torch.rand(2, 3), torch.rand(()), torch.rand(2, 3), torch.rand(2, 3)]
+    check(getattr(aten, f"_foreach_{name}_").ScalarList, firsts, seconds, seconds, [0.5, 0.1, 2.0, 3.0, -0.7], scale=4)

@@ -200,7 +200,12 @@ def wrap(result: Any, kind: str, index: int, inputs: Sequence[Any], keep_strides
     if kind == "Tensor":
         return None if result is None else on_npu(fresh(result, inputs, keep_strides), index)
     if kind == "List[Tensor]":
-        return [on_npu(fresh(value, inputs, keep_strides), index) for value in result]
+        given = {id(value) for value in _arrays(inputs)}  # asked once: optimizers hand over hundreds of tensors
+        is_owner = [value.base is None and id(value) not in given for value in result]
+        return [
+            on_npu(fresh(value, () if owns else inputs, keep_strides), index)
+            for value, owns in zip(result, is_owner, strict=True)
+        ]
     return result
 
 

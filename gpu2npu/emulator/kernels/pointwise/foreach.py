@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from inspect import unwrap
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -31,6 +32,11 @@ _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divi
 T = TypeVar("T")
 
 
+def _single(name: str) -> Kernel:
+    """The kernel for one tensor, as it is written: the one for the list has floating-point warnings off already."""
+    return unwrap(KERNELS[f"aten::{name}"])
+
+
 def _each(compute: Callable[..., T], *columns: Iterable[Any]) -> list[T]:
     """`compute` of every row of the columns, of which the first holds arrays; large lists on several threads."""
     rows = list(zip(*columns, strict=False))
@@ -52,7 +58,7 @@ def _store(targets: List, values: Iterable[Array]) -> None:
 
 
 def _unary(name: str) -> None:
-    single = np.zeros_like if name == "zero" else KERNELS[f"aten::{name}"]
+    single = np.zeros_like if name == "zero" else _single(name)
 
     @kernel(f"aten::_foreach_{name}")
     def functional(self: List) -> list[Array]:
@@ -103,19 +109,21 @@ def _binary(name: str, single: Kernel, overloads: Sequence[str]) -> None:
 
 
 _FULL = ("List", "Scalar", "ScalarList", "Tensor")
-_binary("add", KERNELS["aten::add.Tensor"], _FULL)
-_binary("sub", KERNELS["aten::sub.Tensor"], _FULL[:3])
-_binary("mul", KERNELS["aten::mul.Tensor"], _FULL)
-_binary("div", KERNELS["aten::div.Tensor"], _FULL)
-_binary("clamp_max", KERNELS["aten::minimum"], _FULL[:3])
-_binary("clamp_min", KERNELS["aten::maximum"], _FULL[:3])
-_binary("maximum", KERNELS["aten::maximum"], _FULL[:3])
-_binary("minimum", KERNELS["aten::minimum"], _FULL[:3])
+_binary("add", _single("add.Tensor"), _FULL)
+_binary("sub", _single("sub.Tensor"), _FULL[:3])
+_binary("mul", _single("mul.Tensor"), _FULL)
+_binary("div", _single("div.Tensor"), _FULL)
+_binary("clamp_max", _single("minimum"), _FULL[:3])
+_binary("clamp_min", _single("maximum"), _FULL[:3])
+_binary("maximum", _single("maximum"), _FULL[:3])
+_binary("minimum", _single("minimum"), _FULL[:3])
+
+
+_POWER_OF_TENSOR, _POWER_OF_NUMBER = _single("pow.Tensor_Tensor"), _single("pow.Tensor_Scalar")
 
 
 def _power(x: Array, exponent: Operand) -> Array:
-    name = "aten::pow.Tensor_Tensor" if isinstance(exponent, np.ndarray) else "aten::pow.Tensor_Scalar"
-    result: Array = KERNELS[name](x, exponent)
+    result: Array = (_POWER_OF_TENSOR if isinstance(exponent, np.ndarray) else _POWER_OF_NUMBER)(x, exponent)
     return result
 
 
@@ -128,8 +136,8 @@ def power_of_scalar(self: Number, exponent: List) -> list[Array]:
     return [KERNELS["aten::pow.Scalar"](self, each) for each in exponent]
 
 
-def _fused(name: str, single: Callable[..., Array]) -> None:
-    """addcmul and addcdiv: a scalar for all, one for each in a list or in a 1-D tensor."""
+def _fused(name: str, single: Callable[..., Array], join: np.ufunc) -> None:
+    """addcmul and addcdiv: a scalar for all, one for each in a list or a 1-D tensor; `join` is of the two tensors."""
 
     def scaled(x: Array, a: Array, b: Array, value: Number) -> Array:
         return single(x, a, b, value=value)
@@ -141,28 +149,38 @@ def _fused(name: str, single: Callable[..., Array]) -> None:
         return _each(scaled, self, tensor1, tensor2, _seconds(values))
 
     def in_place(self: List, tensor1: List, tensor2: List, value: Number | Sequence[Number] | Array = 1) -> None:
+        def update(x: Array, a: Array, b: Array, scale: Number) -> None:
+            if x.dtype is a.dtype is b.dtype is F32 and x.shape == a.shape == b.shape != ():
+                term = np.multiply(a, np.float32(scale.real))
+                np.add(x, join(term, b, out=term), out=x)
+            else:
+                np.copyto(x, scaled(x, a, b, scale), casting="unsafe")
+
         values = value.tolist() if isinstance(value, np.ndarray) else value
-        _each(_into(scaled), self, tensor1, tensor2, _seconds(values))
+        _each(update, self, tensor1, tensor2, _seconds(values))
 
     for overload in ("Scalar", "ScalarList", "Tensor"):
         kernel(f"aten::_foreach_{name}.{overload}")(functional)
         kernel(f"aten::_foreach_{name}_.{overload}")(in_place)
 
 
-_fused("addcmul", KERNELS["aten::addcmul"])
-_fused("addcdiv", KERNELS["aten::addcdiv"])
+_fused("addcmul", _single("addcmul"), np.multiply)
+_fused("addcdiv", _single("addcdiv"), np.divide)
+
+
+_LERP = _single("lerp.Scalar")
 
 
 @kernel("aten::_foreach_lerp.List", "aten::_foreach_lerp.Scalar", "aten::_foreach_lerp.ScalarList")
 def lerp(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -> list[Array]:
     """lerp of each pair, with one weight for all or one for each."""
-    return _each(KERNELS["aten::lerp.Scalar"], self, tensors1, _seconds(weight))
+    return _each(_LERP, self, tensors1, _seconds(weight))
 
 
 @kernel("aten::_foreach_lerp_.List", "aten::_foreach_lerp_.Scalar", "aten::_foreach_lerp_.ScalarList")
 def lerp_in_place(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -> None:
     """lerp of each pair, written into the first."""
-    _each(_into(KERNELS["aten::lerp.Scalar"]), self, tensors1, _seconds(weight))
+    _each(_into(_LERP), self, tensors1, _seconds(weight))
 
 
 @kernel("aten::_foreach_norm.Scalar")
