@@ -236,16 +236,6 @@ def test_only_longer_rows_are_renormed():
     torch.testing.assert_close(actual, expected)
 
 
-def test_what_a_mask_hides_is_not_added(check):
-    mask, index = torch.tensor([True, False, True, True]), torch.tensor([0, 9, 0, 2])
-    put, get = aten._unsafe_masked_index_put_accumulate.default, aten._unsafe_masked_index.default
-    check(get, torch.rand(3), mask, [index], 0.5)
-    check(get, torch.rand(9, 4), mask[:, None], [index[:, None], torch.arange(4)], 0.5)
-    check(put, torch.zeros(3), mask, [index], torch.rand(4))
-    check(put, torch.zeros(3, 4), mask[:3, None], [index[:3]], torch.rand(3, 4))
-    check(put, torch.zeros(2, 4, 4), mask, [None, index.clamp(max=3)], torch.rand(2, 4, 4).transpose(1, 2))
-
-
 @pytest.mark.parametrize("size", [3, 4, 7])
 def test_a_reflection_reaches_less_than_the_length(size, kernels_of):
     for padding in ([size, 0], [0, size]):

@@ -56,25 +56,6 @@ def index_put_impl(
     return index_put(self, indices, values, accumulate)
 
 
-def _clipped(self: Array, indices: Indices) -> list[Array | None]:
-    """Indices in range, which they need not be where they are masked out."""
-    sizes = zip(indices, self.shape, strict=False)
-    return [None if each is None else np.clip(each, -size, size - 1) for each, size in sizes]
-
-
-@kernel("aten::_unsafe_masked_index")
-def masked_index(self: Array, mask: Array, indices: Indices, fill: Number) -> Array:
-    """self[indices] where the mask is set, `fill` elsewhere."""
-    found = self[subscript(_clipped(self, indices))]
-    return np.where(mask, found, self.dtype.type(fill))
-
-
-@kernel("aten::_unsafe_masked_index_put_accumulate")
-def masked_index_put(self: Array, mask: Array, indices: Indices, values: Array) -> Array:
-    """A copy of self with self[indices] increased by values where the mask is set."""
-    return index_put(self, _clipped(self, indices), np.where(mask, values, values.dtype.type(0)), True)
-
-
 @kernel("aten::index_select")
 def index_select(self: Array, dim: int, index: Array) -> Array:
     """Slices of self along a dimension, in the index's order."""
@@ -139,15 +120,6 @@ def masked_scatter(self: Array, mask: Array, source: Array) -> Array:
     if count > source.size:
         raise RuntimeError(f"masked_scatter: {count} elements are to be filled, but source has {source.size}")
     out[chosen] = source.reshape(-1)[:count]
-    return out
-
-
-@kernel("aten::masked_scatter_backward")
-def masked_scatter_backward(grad_output: Array, mask: Array, sizes: Sequence[int]) -> Array:
-    """The gradient for masked_scatter's source."""
-    out = np.zeros(tuple(sizes), grad_output.dtype)
-    chosen = grad_output[np.broadcast_to(mask, grad_output.shape)]
-    out.reshape(-1)[: chosen.size] = chosen
     return out
 
 

@@ -153,12 +153,3 @@ def index_reduce(
     line[dim % x.ndim] = -1
     places = np.broadcast_to(index.reshape(line), values.shape)
     return scatter_reduce(x, dim, places, values, reduce, include_self=include_self).reshape(self.shape)
-
-
-@kernel("aten::value_selecting_reduction_backward")
-def value_selecting_backward(grad: Array, dim: int, indices: Array, sizes: list[int], keepdim: bool) -> Array:
-    """The gradient of max, min or median along a dimension: the chosen elements get it."""
-    out = np.zeros(tuple(sizes), grad.dtype)
-    if not keepdim and sizes:
-        grad, indices = np.expand_dims(grad, dim), np.expand_dims(indices, dim)
-    return scatter(out, dim, indices, grad)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, cast, promote_types, result_type, rounded, wide
+from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, cast, result_type, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 Sizes = Sequence[int]
@@ -43,12 +43,6 @@ def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
 def flip(self: Array, dims: Sizes) -> Array:
     """Reversed along dimensions."""
     return np.flip(self, tuple(dims)).copy() if self.ndim else self.copy()
-
-
-@kernel("aten::rot90")
-def rot90(self: Array, k: int = 1, dims: Sizes = (0, 1)) -> Array:
-    """Rotated k quarter turns in the plane of two dimensions."""
-    return np.rot90(self, k, (dims[0], dims[1])).copy()
 
 
 @kernel("aten::roll")
@@ -155,14 +149,6 @@ def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Array:
     return view
 
 
-@kernel("aten::diagonal_backward")
-def diagonal_backward(grad_output: Array, input_sizes: Sizes, offset: int, dim1: int, dim2: int) -> Array:
-    """Zeros with the gradient on the diagonal."""
-    out = np.zeros(tuple(input_sizes), grad_output.dtype)
-    _diagonal(out, offset, dim1, dim2)[...] = grad_output
-    return out
-
-
 @kernel("aten::diagonal_scatter")
 def diagonal_scatter(self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """A copy of self with src on the diagonal."""
@@ -231,18 +217,3 @@ def channel_shuffle(self: Array, groups: int) -> Array:
     """Channels (groups, n) reordered to (n, groups)."""
     n, channels = self.shape[:2]
     return self.reshape(n, groups, channels // groups, *self.shape[2:]).swapaxes(1, 2).reshape(self.shape)
-
-
-@kernel("aten::block_diag")
-def block_diag(tensors: Sequence[Array]) -> Array:
-    """A matrix with the tensors along its diagonal."""
-    blocks = [np.atleast_2d(each) for each in tensors]
-    dtype = blocks[0].dtype
-    for block in blocks:
-        dtype = promote_types(dtype, block.dtype)
-    out = np.zeros((sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)), dtype)
-    row = column = 0
-    for block in blocks:
-        out[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    return out

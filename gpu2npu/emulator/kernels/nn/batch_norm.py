@@ -152,37 +152,6 @@ def batch_norm_no_stats(
     return _batch_norm(input, weight, bias, None, True, momentum, eps)[:3]
 
 
-@kernel("aten::_native_batch_norm_legit_no_training")
-def batch_norm_no_training(
-    input: Array,  # noqa: A002
-    weight: Array | None,
-    bias: Array | None,
-    running_mean: Array,
-    running_var: Array,
-    momentum: float,
-    eps: float,
-) -> Triple:
-    """Batch normalisation in evaluation."""
-    return _batch_norm(input, weight, bias, (running_mean, running_var), False, momentum, eps)[:3]
-
-
-@kernel("aten::_native_batch_norm_legit_functional")
-def batch_norm_functional(
-    input: Array,  # noqa: A002
-    weight: Array | None,
-    bias: Array | None,
-    running_mean: Array,
-    running_var: Array,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Batch normalisation that returns the new running statistics instead of updating them."""
-    y, mean, invstd, running = _batch_norm(input, weight, bias, (running_mean, running_var), training, momentum, eps)
-    assert running is not None
-    return y, mean, invstd, running[0].copy(), running[1].copy()
-
-
 @kernel("aten::_batch_norm_with_update")
 def batch_norm_with_update(
     input: Array,  # noqa: A002

@@ -29,16 +29,6 @@ def softmax(self: Array, dim: int, half_to_float: bool = False) -> Array:
     return y if half_to_float else rounded(y, self.dtype)
 
 
-@kernel("aten::_safe_softmax")
-def safe_softmax(self: Array, dim: int, dtype: np.dtype | None = None) -> Array:
-    """softmax, but 0 where everything along `dim` is -inf (a fully masked row of attention)."""
-    x = self if dtype is None else rounded(self, dtype)
-    y = softmax(x, dim)
-    masked = np.all(wide(x) == -np.inf, axis=_axis(x, dim), keepdims=True)
-    np.copyto(y, y.dtype.type(0), where=masked)
-    return y
-
-
 @kernel("aten::_log_softmax")
 def log_softmax(self: Array, dim: int, half_to_float: bool = False) -> Array:
     """The logarithm of softmax along `dim`; float32 of a half input where `half_to_float`."""
