@@ -78,3 +78,15 @@ def test_an_optimizer_of_another_class_differs_by_what_it_does_alone() -> None:
     explanation = explain(compare(rated("FusedAdam", 1), rated("AdamW", 2), exact))
     assert explanation is not None and explanation.cause is FaultKind.OPTIMIZER
     assert explanation.sentence == "the step is one of FusedAdam in the original and of AdamW in the copy"
+
+
+@pytest.mark.parametrize(("last", "expected"), [(0.3, FaultKind.FACTOR), (0.5, FaultKind.GRADIENT)])
+def test_the_gradient_of_one_number_has_to_agree_with_all_others(last: float, expected: FaultKind) -> None:
+    def gradients(factor: float, of_number: float) -> Recording:
+        names = {"a.weight": values(1), "b.weight": values(2)}
+        events = [event("parameter gradient", name, each * factor) for name, each in names.items()]
+        number = event("parameter gradient", "b.bias", torch.tensor([0.7 * of_number]))
+        return Recording("2.13.0", (*events, number), (1.0,))
+
+    found = explain(compare(gradients(1, 1), gradients(0.3, last), Tolerance({})))
+    assert found is not None and found.cause is expected

@@ -11,7 +11,16 @@ from gpu2npu.verify.recording.records import RecordedEvent, Tensor
 
 
 def ratio_of(first: Difference) -> float | None:
-    """By what the migrated tensor is the original's multiplied, if that explains the difference."""
+    """By what the migrated tensor is the original's multiplied, if that explains the difference and says something: of
+    a number, every other is a multiple, so only a simple one does."""
+    ratio = _multiple(first)
+    assert first.original is not None
+    tensor = first.original.tensor
+    is_number = tensor is not None and tensor.sketch[tensor.sketch != 0].size <= 1
+    return None if ratio is None or (is_number and not is_simple(ratio)) else ratio
+
+
+def _multiple(first: Difference) -> float | None:
     assert first.original is not None and first.migrated is not None
     one, other = first.original.tensor, first.migrated.tensor
     if one is None or other is None:
@@ -20,18 +29,14 @@ def ratio_of(first: Difference) -> float | None:
     if not square:
         return None
     ratio = float(one.sketch @ other.sketch) / square
-    if not is_near(other.sketch, scaled(one, ratio), first.tolerance):
-        return None
-    few = (
-        one.sketch[one.sketch != 0].size <= 1
-    )  # of a number, every other is a multiple: only simple ones say something
-    return ratio if not few or is_simple(ratio) else None
+    return ratio if is_near(other.sketch, scaled(one, ratio), first.tolerance) else None
 
 
 def gradient_factors(comparison: Comparison, step: int) -> list[float]:
-    """By what the gradients of a step that differ are multiplied; empty if one is not, or if others would show it."""
+    """By what the gradients of a step that differ are multiplied, those of one number too, which have to agree with the
+    rest; empty if one is not, or if others would show it."""
     ratios = [
-        ratio_of(each)
+        _multiple(each)
         for each in comparison.differences
         if each.event.kind == "parameter gradient" and each.event.step == step
     ]
