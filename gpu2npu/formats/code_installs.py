@@ -14,8 +14,10 @@ from itertools import chain
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.skips import Skips, find_skips
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.formats.required_packages import installed, npu_findings, requirement, requirement_marks
 from gpu2npu.formats.shell_lexer import lex
+from gpu2npu.python.facts.values import ARGUMENT
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
@@ -32,7 +34,7 @@ _RUNNERS = frozenset(
 _PIP = frozenset({"pip.main", "pip._internal.main", "pip._internal.cli.main.main"})
 _NOTEBOOK = frozenset({"system", "getoutput", "run_line_magic"})  # of get_ipython()
 _SETUP = frozenset({"setuptools.setup", "distutils.core.setup"})
-_REQUIRED = frozenset({"install_requires", "extras_require", "setup_requires", "tests_require"})
+_REQUIRED = ("install_requires", "extras_require", "setup_requires", "tests_require")
 _PROGRAM = re.compile(r"(?:.*/)?(pip[\d.]*|uv|conda|mamba|micromamba)")
 # Each begins with a text, which is searched for many times as fast as a choice of several.
 _SPELLED = (rb"install(?<!\winstall)\b", rb"_requires?\b", rb"Popen(?<!\wPopen)\b")
@@ -96,13 +98,32 @@ class _Installs:
             yield from _installed(command, self.knowledge)
 
     def _required(self, call: ast.Call) -> Iterator[object]:
-        for keyword in call.keywords:
-            if keyword.arg in _REQUIRED:
-                found = [one for start, text in self._words(keyword.value) if (one := requirement(text, start))]
-                for required in found:
-                    yield from requirement_marks(required, self.knowledge)
-                if keyword.arg == "install_requires":
-                    yield from npu_findings(found, self.knowledge)
+        written = {each.arg: each.value for each in call.keywords}
+        for option in _REQUIRED:
+            words = dict(self._given(call, option))
+            words.update(self._words(written[option]) if option in written else ())
+            found = [one for start, text in sorted(words.items()) if (one := requirement(text, start))]
+            for required in found:
+                yield from requirement_marks(required, self.knowledge)
+            if option == "install_requires":
+                yield from npu_findings(found, self.knowledge)
+
+    def _given(self, call: ast.Call, option: str) -> Iterator[_Word]:
+        """Yield the strings of the file that come to an option of a call, in whatever holds them on the way."""
+        values, path = values_of(self.names.project), self.names.path
+        file, end = values.file_of(self.names), (call.end_lineno or 0, call.end_col_offset or 0)
+        place = file.ends.get(end, 0) if file is not None else 0
+        inside = ("[*]", "[*]") if option == "extras_require" else ("[*]",)
+        taken = [
+            (source, inside if label == option else (f"['{option}']", *inside))
+            for source, kind, label in (file.into.get(place, ()) if file is not None else ())
+            if kind == ARGUMENT and label in (option, "**")
+        ]
+        texts = [each for each in self.names.file.unordered().get(ast.Constant, ()) if string_value(each) is not None]
+        written = {values.place_of(self.names, each.lineno, each.col_offset): each for each in texts} if taken else {}
+        for origin in (each for source, fields in taken for each in values.sources(source, path, fields)):
+            if origin.kind == "text" and origin.place in written:
+                yield self._text(written[origin.place])
 
     def _words(self, node: ast.expr, path: _Path = ()) -> Iterator[_Word]:
         """Yield the strings of an expression, each with its place; a command as a whole is one of them."""

@@ -44,6 +44,34 @@ IMPORTS = "import os, subprocess, sys\nimport pip\n"
         ("from setuptools import setup\nsetup(extras_require={'gpu': ['cupy-cuda12x']})", ["cupy-cuda12x"]),
         ("from setuptools import setup\nsetup(install_requires=['numpy', 'torch>=2.0'])", ["torch"]),
         ("from setuptools import setup\nsetup(install_requires=['torch', 'torch-npu==2.7.1'])", []),
+        ("from setuptools import setup\nsetup(**{'install_requires': ['torch']})", ["torch"]),
+        ("from setuptools import setup\nkw = dict(install_requires=['torch>=2'])\nsetup(name='x', **kw)", ["torch"]),
+        (
+            "from setuptools import setup\nkw = {'name': 'x'}\nkw['install_requires'] = ['torch']\nsetup(**kw)",
+            ["torch"],
+        ),
+        (
+            "from setuptools import setup\nkw = {}\nkw.update(install_requires=['torch', 'apex'])\nsetup(**kw)",
+            ["torch", "apex"],
+        ),
+        (
+            "from setuptools import setup\nkw = {'extras_require': {'gpu': ['cupy-cuda12x']}}\nsetup(**kw)",
+            ["cupy-cuda12x"],
+        ),
+        (
+            "from setuptools import setup\ndef kw():\n    return {'install_requires': ['torch']}\nsetup(**kw())",
+            ["torch"],
+        ),
+        (
+            "from setuptools import setup\nneeds = ['numpy']\nneeds.append('torch')\nsetup(install_requires=needs)",
+            ["torch"],
+        ),
+        (
+            "from setuptools import setup\nneeds = ['numpy']\nneeds += ['torch']\nsetup(install_requires=needs)",
+            ["torch"],
+        ),
+        ("from setuptools import setup\nkw = {'keywords': ['torch']}\nsetup(**kw)", []),
+        ("from setuptools import setup\nkw = dict(install_requires=['torch', 'torch-npu==2.7.1'])\nsetup(**kw)", []),
         # said to people, or of another program
         ('print("pip install flash-attn")', []),
         ('raise ImportError("pip install flash-attn")', []),
