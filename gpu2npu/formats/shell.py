@@ -196,12 +196,13 @@ class _Reader(Struct, frozen=True):
         if name in _FINDERS or (name == "command" and arguments):
             yield from self._sought(arguments)
         program = _SAME_OPTIONS.get(name, name)
-        yield from self._options(arguments, program)
+        known = list(self._options(arguments, program))
+        yield from known
         yield from self._inner(name, arguments)
         if not self.spoken:
             pieces = [(word.inside(word.start)[0], self._value(word)) for word in arguments]
             yield from installed(name, pieces, self.knowledge)
-        yield from self._arguments(arguments, name)
+        yield from self._arguments(arguments, name, frozenset(mark.place[0] for mark in known))
 
     def _named(self, word: Word) -> Iterator[Mark]:
         """The variables that a word names."""
@@ -223,8 +224,11 @@ class _Reader(Struct, frozen=True):
         start, end, _ = word.inside(word.start)
         return self.text[start:end]
 
-    def _arguments(self, words: Sequence[Word], name: str | None) -> Iterator[Mark]:
-        """Options with their values, variables that are named, and patterns anywhere."""
+    def _arguments(
+        self, words: Sequence[Word], name: str | None, known: frozenset[int] = frozenset()
+    ) -> Iterator[Mark]:
+        """Options with their values, variables that are named, and patterns anywhere. `known` are the places of options
+        that a rule for the program has named: no rule for any program is for their values."""
         key: str | None = None
         python = _PYTHON.fullmatch(name or "") is not None
         for word in words:
@@ -241,10 +245,11 @@ class _Reader(Struct, frozen=True):
                 start += option.end()
                 start, end, quote = word.inside(start) if not quote else (start, end, "")
                 value = self.text[start:end]
-                yield from self._certain(self.knowledge.value(option["key"], value, start))
+                if start not in known:
+                    yield from self._certain(self.knowledge.value(option["key"], value, start))
                 key = None
             elif option is not None and option["key"].startswith("-") and option.end() == len(value):
-                key = option["key"]
+                key = option["key"] if start not in known else None
             elif key is not None:
                 found = self.knowledge.value(key, value, start)
                 yield from [] if name in _BUILDERS else self._certain(found)

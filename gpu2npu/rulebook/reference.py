@@ -97,6 +97,7 @@ def _role(name: str, role: Role) -> Iterator[str]:
         ("Names that hold one", role.words),
         ("Strings beside it", role.siblings),
         ("Callables that take one", role.callables),
+        ("Callables that take none", role.others),
         ("Methods that take one", role.methods),
         ("Attributes that are one", role.attributes),
         ("Names of features that are for CUDA alone", role.features),

@@ -149,6 +149,7 @@ class Role(Struct, frozen=True):
     `words`: a variable, parameter, key or flag whose name contains one of them holds such a value.
     `siblings`: strings that stand beside it, in a list or the other branch of a condition.
     `callables`: qualified names whose arguments are such values. `methods`: method names likewise.
+    `others`: qualified names whose arguments are no such values, whatever they are called.
     `attributes`: attributes that hold one on any object (`device.type`).
     `features`: words in the names of what only NVIDIA's devices do, which a comparison with the string switches on.
     `strangers`: strings beside which the siblings prove nothing, since their list is of something else.
@@ -159,6 +160,7 @@ class Role(Struct, frozen=True):
     words: frozenset[str] = frozenset()
     siblings: frozenset[str] = frozenset()
     callables: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()

@@ -170,6 +170,8 @@ class _Judge:
     def of_argument(self, text: str, key: str) -> str | None:
         role, last = self.role, text.rpartition(".")[2]
         callee = text.removesuffix("()")
+        if callee in role.others:
+            return NO
         if callee in role.callables or (last in role.methods and key in ("0", *role.words)):
             return YES
         if key in PROSE_KEYWORDS or speaks(last) or last in _HARMLESS or last in EFFECTS:

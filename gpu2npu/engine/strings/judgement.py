@@ -263,6 +263,9 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     made = made_enum(call.func, place)
     if made is not None:
         return judge_member(made.names, made.bound.node, place, role, _has_role) or UNSURE
+    qualified = place.names.qualified(call.func, place.scope) or ""
+    if qualified in role.others:
+        return NO
     keyword = argument_keyword(argument)
     if callee in FLAGS or (callee == "add" and is_flag(call)):
         return _flag(call, keyword, place, role)
@@ -275,7 +278,6 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
             return NO
         if is_word(keyword, role):
             return YES
-    qualified = place.names.qualified(call.func, place.scope) or ""
     if qualified in role.callables:
         return YES
     if qualified in PARAMETER_SETS:
