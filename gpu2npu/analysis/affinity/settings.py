@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -95,35 +96,39 @@ def settings_advice(code: Code) -> list[Advice]:
     return sorted(found, key=lambda advice: (advice.span, advice.rule))
 
 
-def _lacking(name: str, option: str, at: int) -> Finder:
+def _lacking(name: str, option: str, at: int) -> Callable[[Training], Iterator[ast.Call]]:
     """Finds calls that do not give an option, by keyword or at its position."""
-
-    def find(training: Training) -> Places:
-        yield from (call for call in training.calls[name] if keyword(call, option) is None and len(call.args) <= at)
-
-    return find
+    return lambda training: (
+        call for call in training.calls[name] if keyword(call, option) is None and len(call.args) <= at
+    )
 
 
 def _last_batches(training: Training) -> Places:
-    """Loaders that make batches of a size themselves, and do not say what becomes of the last."""
-    for call in _lacking(_LOADER, "drop_last", 8)(training):
-        assert isinstance(call, ast.Call)
-        size = keyword(call, "batch_size") or (call.args[1] if len(call.args) > 1 else None)
-        is_none = isinstance(size, ast.Constant) and size.value is None
-        if keyword(call, "batch_sampler") is None and len(call.args) <= 4 and not is_none:
+    """Loaders of training data that make batches of a size themselves, and do not say what becomes of the last: they
+    shuffle or draw samples, or a loop that computes gradients goes over them."""
+    looped = {ast.unparse(part) for loop in training.loops if isinstance(loop, ast.For) for part in ast.walk(loop.iter)}
+    for call in training.calls[_LOADER]:
+        written = dict(zip(("dataset", "batch_size", "shuffle", "sampler", "batch_sampler"), call.args, strict=False))
+        given = {**written, **{each.arg or "": each.value for each in call.keywords}}
+        size = given.get("batch_size")
+        is_sized = given.keys().isdisjoint(("drop_last", "batch_sampler")) and not (size and _is_off(size))
+        is_drawn = any(name in given and not _is_off(given[name]) for name in ("shuffle", "sampler"))
+        names = map(ast.unparse, getattr(training.code.file.parents[call], "targets", [call]))
+        if is_sized and (is_drawn or not looped.isdisjoint(names)):
             yield call
+
+
+def _is_off(node: ast.expr) -> bool:
+    """Return whether a value is written as False, None or 0."""
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _with_workers(option: str) -> Finder:
     """Finds loaders with workers that do not give an option."""
-
-    def find(training: Training) -> Places:
-        for call in _lacking(_LOADER, option, 99)(training):
-            workers = keyword(call, "num_workers") if isinstance(call, ast.Call) else None
-            if workers is not None and not (isinstance(workers, ast.Constant) and not workers.value):
-                yield call
-
-    return find
+    find = _lacking(_LOADER, option, 99)
+    return lambda training: (
+        call for call in find(training) if (workers := keyword(call, "num_workers")) and not _is_off(workers)
+    )
 
 
 def _host_waits(training: Training) -> Places:
@@ -135,9 +140,10 @@ def _host_waits(training: Training) -> Places:
             if any(isinstance(each, ast.If) for each in _until(above, loop)):
                 continue  # not at every step
             name = last_name(call.func)
-            scope = code.file.scope_of(call)
             waits = isinstance(call.func, ast.Attribute) and name in _WAITING and not call.args
-            printed = name == "print" and any(code.types.is_tensor(each, scope) for each in call.args)
+            printed = name == "print" and any(
+                code.types.is_tensor(each, code.file.scope_of(each)) for each in call.args
+            )
             if waits or printed:
                 yield call
 
@@ -152,20 +158,14 @@ def _tensor_conditions(training: Training) -> Places:
 
 
 def _until(above: Iterator[ast.AST], loop: ast.AST) -> Iterator[ast.AST]:
-    for each in above:
-        if each is loop:
-            return
-        yield each
+    return takewhile(lambda each: each is not loop, above)
 
 
 def _waiting_copies(training: Training) -> Places:
     """Copies of what a loop over batches gives, to a device, that the host waits for."""
     for loop in training.loops:
-        names = (
-            {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
-            if isinstance(loop, ast.For)
-            else set()
-        )
+        targets = ast.walk(loop.target) if isinstance(loop, ast.For) else ()
+        names = {part.id for part in targets if isinstance(part, ast.Name)}
         for call in (part for part in ast.walk(loop) if isinstance(part, ast.Call)):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             moved = last_name(call.func) == "to" and len(call.args) == 1 and not _is_dtype(call.args[0])
@@ -213,8 +213,7 @@ def _unsynchronised(training: Training) -> Places:
 def _anomalies(training: Training) -> Places:
     """Calls that look for the operator of each nan, but where they switch it off."""
     for call, _ in training.code.calls if "detect_anomaly" in training.code.text else ():
-        is_off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-        if last_name(call.func) in ("set_detect_anomaly", "detect_anomaly") and not is_off:
+        if last_name(call.func) in ("set_detect_anomaly", "detect_anomaly") and not any(map(_is_off, call.args[:1])):
             yield call
 
 

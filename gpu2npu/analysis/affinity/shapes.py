@@ -64,6 +64,22 @@ def masked_store(code: Code) -> Found:
                 yield statement, "input[condition] = value"
 
 
+def masked_update(code: Code) -> Found:
+    """`x[mask] += value`, as for a store: elements are picked, and stored again."""
+    for statement in code.file.unordered().get(ast.AugAssign, ()):
+        if isinstance(statement, ast.AugAssign) and isinstance(target := statement.target, ast.Subscript):
+            scope = code.file.scope_of(statement)
+            kinds = code.types.of(target.value, scope)
+            is_mask = _is_mask(code, target.slice, scope) or _is_made_of_booleans(code, target.slice)
+            if (
+                is_mask
+                and OTHER not in kinds
+                and TENSOR
+                in kinds.union(_operand_types(code, target.slice, scope), code.types.of(statement.value, scope))
+            ):
+                yield statement, "input[condition] += value"
+
+
 def masked_select(code: Code) -> Found:
     """`F.mse_loss(x[mask], y[mask])`, `masked_select(x, m).mean()`, `x[mask.nonzero()].sum()`: what a mask of booleans
     picks, and only losses or sums are made of. The loss, or the sum, is reported."""

@@ -22,7 +22,21 @@ def found(parse, text: str) -> dict[str, tuple[int, str]]:
 @pytest.mark.parametrize(
     ("text", "rules"),
     [
-        ("DataLoader(d, 8)\n", {"loader-workers", "loader-pinned", "loader-last-batch"}),
+        ("DataLoader(d, 8)\n", {"loader-workers", "loader-pinned"}),
+        ("DataLoader(d, 8, True)\n", {"loader-workers", "loader-pinned", "loader-last-batch"}),
+        ("DataLoader(d, 8, sampler=s)\n", {"loader-workers", "loader-pinned", "loader-last-batch"}),
+        ("DataLoader(d, 8, shuffle=on)\n", {"loader-workers", "loader-pinned", "loader-last-batch"}),
+        ("DataLoader(d, 8, shuffle=False)\n", {"loader-workers", "loader-pinned"}),
+        (
+            "self.data = DataLoader(d, 8, num_workers=0, pin_memory=True)\n"
+            "for i, x in enumerate(self.data):\n    f(x).backward()\n",
+            {"loader-last-batch"},
+        ),
+        (
+            "data = DataLoader(d, 8, num_workers=0, pin_memory=True)\nfor x in data:\n    f(x)\n",
+            set(),
+        ),
+        ("for x in DataLoader(d, 8, num_workers=0, pin_memory=True):\n    f(x).backward()\n", {"loader-last-batch"}),
         (
             "DataLoader(d, 8, num_workers=4, pin_memory=True, drop_last=True)\n",
             {"loader-persistent", "loader-prefetch"},
