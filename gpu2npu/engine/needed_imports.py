@@ -31,6 +31,7 @@ def needed_imports(
     everywhere = sorted(matches.sites, key=lambda site: file.bounds(site.statement))
     beside_torch = [site for site in everywhere if not site.names.isdisjoint(matches.anchors)]
     spelled = {module for edit in edits for module in edit.needs}
+    spelled_torch = not matches.anchors.isdisjoint(each.partition(".")[0] for each in spelled)
     insertions = []
     for module, needing in needed.items():
         # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
@@ -39,6 +40,8 @@ def needed_imports(
         if module in spelled and not _cover(places, needing, file):  # an import in some other function is of no use
             places = [(site.statement, above) for site, above in _places(everywhere, needing, file)]
             places = places if _cover(places, needing, file) else [(_first(file), True)]
+        if not places and spelled_torch:  # no import of torch is left
+            places = [(_first(file), True)]
         for statement, above in places:
             if module in imported and not above:
                 continue

@@ -46,11 +46,13 @@ class Mapping(Struct, frozen=True):
 
 
 class Items(Struct, frozen=True):
-    """A list. Other places take it by its `anchor`; `alias` is for such a place."""
+    """A list. Other places take it by its `anchor`; `alias` is for such a place. A place that takes a mapping has no
+    items, and the mapping as `taken`."""
 
     items: tuple[Node, ...]
     anchor: str = ""
     alias: bool = False
+    taken: Mapping | None = None
 
 
 Node = Scalar | Mapping | Items

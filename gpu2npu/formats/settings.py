@@ -14,7 +14,7 @@ from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, scalars
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
 from gpu2npu.kinds.string import data_marks as text_marks
-from gpu2npu.python.facts.values import MODULE, STORE, DataValues, Edge, Text, ValueFacts
+from gpu2npu.python.facts.values import INHERIT, MODULE, STORE, DataValues, Edge, Text, ValueFacts
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.records import Edit, Found
@@ -219,6 +219,7 @@ class _Tree:
         self.containers: list[int] = []
         self.numbers: list[tuple[int, int | float | bool]] = []
         self.fixed: set[int] = set()
+        self.holders: dict[int, int] = {}  # of mappings, which YAML may have at several places
 
     def new(self, line: int = 0) -> int:
         self.lines.append(line)
@@ -226,16 +227,25 @@ class _Tree:
 
     def store(self, value: int, holder: int, *fields: str) -> None:
         for field in fields:
-            self.edges.append((value, STORE, holder, self.labels.setdefault(field, len(self.labels))))
+            self.add(value, STORE, holder, field)
+
+    def add(self, source: int, kind: int, target: int, label: str = "") -> None:
+        self.edges.append((source, kind, target, self.labels.setdefault(label, len(self.labels))))
 
     def node(self, node: Node) -> int:
         if isinstance(node, Scalar):
             return self.scalar(node)
         if isinstance(node, Items):
-            return self.items(node.items)
-        holder = self.new()
+            return self.items(node.items) if node.taken is None else self.node(node.taken)
+        if id(node) in self.holders:
+            return self.holders[id(node)]
+        self.holders[id(node)] = holder = self.new()
         self.containers.append(holder)
         for key, value in node.entries:
+            if key.atom == "<<":  # https://yaml.org/type/merge.html
+                for one in value.items if isinstance(value, Items) and value.taken is None else (value,):
+                    self.add(self.node(one), INHERIT, holder)
+                continue
             each, name = self.node(value), key.value or key.atom
             self.store(self.scalar(key), holder, "[key]")
             self.store(each, holder, f"[{name!r}]", *([f".{name}"] if name.isidentifier() else []))

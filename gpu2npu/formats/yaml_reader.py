@@ -37,7 +37,7 @@ def read_yaml(text: str) -> list[Node]:
 
 def _converted(node: Any, text: str, seen: dict[int, Node]) -> Node:
     """An alias is the node of its anchor. Only a value and a short list of values are given again, as ones whose text
-    stands elsewhere; it is empty where it lies within itself."""
+    is at another place; a mapping is named alone, and an alias within its own node is empty."""
     import yaml
 
     if id(node) in seen:
@@ -45,7 +45,8 @@ def _converted(node: Any, text: str, seen: dict[int, Node]) -> Node:
     seen[id(node)] = converted = Items(())
     if isinstance(node, yaml.MappingNode):
         entries = [(_converted(key, text, seen), _converted(value, text, seen)) for key, value in node.value]
-        return Mapping(tuple((key, value) for key, value in entries if isinstance(key, Scalar)))
+        seen[id(node)] = mapping = Mapping(tuple((key, value) for key, value in entries if isinstance(key, Scalar)))
+        return mapping
     if isinstance(node, yaml.SequenceNode):
         items = tuple(_converted(item, text, seen) for item in node.value)
         seen[id(node)] = converted = Items(items, _anchor(text, node.start_mark.index, node.end_mark.index)[0])
@@ -60,7 +61,7 @@ def _taken(node: Node) -> Node:
         return node
     if isinstance(node, Items) and node.anchor and len(node.items) <= _MOST_WORDS:
         return replace(node, alias=True)
-    return Items(())
+    return Items((), taken=node if isinstance(node, Mapping) else None)
 
 
 def _anchor(text: str, start: int, end: int) -> tuple[str, int]:
@@ -79,7 +80,8 @@ def _scalar(node: Any, text: str) -> Scalar:
         return Scalar(start, end, node.value, exact=False, anchor=anchor)
     if node.style in ("|", ">"):
         body = text.find("\n", start, end) + 1 or end
-        return _block(text, body, end, folded=node.style == ">")
+        header = text[start:body]
+        return _block(text, body, end, folded=node.style == ">", ends="-" not in header)
     if node.style in ("'", '"'):
         start, end = start + 1, end - 1
     if not node.style and not node.tag.endswith(":str"):
@@ -90,7 +92,7 @@ def _scalar(node: Any, text: str) -> Scalar:
     return Scalar(start, end, node.value, exact=text[start:end] == node.value)
 
 
-def _block(text: str, start: int, end: int, *, folded: bool) -> Scalar:
+def _block(text: str, start: int, end: int, *, folded: bool, ends: bool) -> Scalar:
     """A text of several lines, without their indentation: a shell needs the end of a here-document at its margin."""
     indent = re.match(r"(?:[ \t]*\r?\n)*( *)", text[start:end])
     width = len(indent[1]) if indent is not None else 0
@@ -103,4 +105,5 @@ def _block(text: str, start: int, end: int, *, folded: bool) -> Scalar:
     value = "".join(text[place] for place in places)
     if folded:
         value = _FOLD.sub(" ", value)
+    value = value if ends else value.rstrip("\r\n")
     return Scalar(start, end, value, [*places, end], block=True)

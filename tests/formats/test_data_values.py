@@ -158,3 +158,53 @@ def test_a_text_that_other_places_take_by_its_anchor_stays_with_the_code(after) 
     text = "on: &n cuda\nname: *n\n"
     found = after(c_yaml=text, t_py=code)
     assert (found["c.yaml"], found["t.py"]) == ((text, [1]), (code, [4]))
+
+
+READ = "json.load(open('c.json'))"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"class Table(dict):\n    def __getattr__(self, name): return self[name]\nconf = Table({READ})\n",
+        "class Table(dict):\n    def __init__(self, *given):\n        super().__init__(*given)\n"
+        f"        self.__dict__ = self\nconf = Table({READ})\n",
+        "class Table:\n    def __init__(self, path):\n        for name, each in json.load(open(path)).items():\n"
+        "            setattr(self, name, each)\nconf = Table('c.json')\n",
+        f"class Table:\n    def __init__(self, table): self.__dict__.update(table)\nconf = Table({READ})\n",
+        f"from types import SimpleNamespace\nconf = SimpleNamespace(**{READ})\n",
+        "import argparse\nconf = argparse.ArgumentParser().parse_args()\n"
+        f"for name, each in {READ}.items(): setattr(conf, name, each)\n",
+        "from json import load as read\nfrom box import Box\nconf = Box(read(open('c.json')))\n",
+        "from yacs.config import CfgNode\nconf = CfgNode()\nconf.merge_from_file('c.json')\n",
+    ],
+)
+@pytest.mark.parametrize("is_used", [True, False])
+def test_what_an_object_gets_from_a_file_is_renamed_with_the_code_or_stays(after, head: str, is_used: bool) -> None:
+    text, code = '{"where": "cuda"}', f"import json, torch\n{head}if conf.where == 'cuda': print(1)\n"
+    used = "x = torch.ones(1, device=conf.where)\n" if is_used else ""
+    found = after(c_json=text, t_py=code + used)
+    assert "== 'npu'" in found["t.py"][0] if is_used else found["t.py"][0] == code
+    assert found["c.json"][0] == (text.replace("cuda", "npu") if is_used else text)
+    assert is_used or found["c.json"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("base: &b\n  on: cuda\nrun:\n  <<: *b\n  n: 3\n", "['run']['on']"),
+        ("one: &a {n: 1}\nbase: &b\n  on: cuda\nrun:\n  <<: [*a, *b]\n", "['run']['on']"),
+        ("base: &b\n  on: cuda\nrun: *b\n", "['run']['on']"),
+        ("on: >-\n  cuda\n", "['on']"),
+        ("on: |-\n  cuda\n", "['on']"),
+    ],
+)
+def test_what_yaml_takes_from_elsewhere_is_renamed_with_the_code(after, text: str, key: str) -> None:
+    code = f"import torch, yaml\nwith open('c.yaml') as file: c = yaml.safe_load(file)\nx = torch.ones(1).to(c{key})\n"
+    found = after(c_yaml=text, t_py=code + f"if c{key} == 'cuda': print(x)\n")
+    assert found["c.yaml"][0] == text.replace("cuda", "npu") and "== 'npu'" in found["t.py"][0]
+
+
+def test_a_text_that_ends_with_a_new_line_is_no_device(after) -> None:
+    code = "import torch, yaml\nc = yaml.safe_load(open('c.yaml'))\nprint(c['on'])\n"
+    assert after(c_yaml="on: >\n  cuda\n", t_py=code)["c.yaml"] == ("on: >\n  cuda\n", [])

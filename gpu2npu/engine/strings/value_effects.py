@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu2npu.python.flow.call_effects import CallEffect
+from gpu2npu.python.flow.indirect_calls import CallEffect
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.project.project import Project
 
@@ -25,6 +25,7 @@ _NAMES = {
     "item": "get pop popleft setdefault",
     "added": "append appendleft add insert put",
     "merged": "update extend",
+    "read into": "merge_from_file",
     "values": "values",
     "keys": "keys",
     "items": "items",
@@ -51,14 +52,14 @@ EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in 
     "ib": CallEffect("same", ("default",)),
 }
 
-# What reads a file of data as lists, dicts and texts.
+# What reads a file of data as lists, dicts and texts; a method of any object that the project does not define.
 READERS = frozenset(
     {"json.load", "json.loads", "json5.load", "json5.loads", "commentjson.load", "commentjson.loads", "orjson.loads",
      "ujson.load", "ujson.loads", "simplejson.load", "simplejson.loads", "yaml.load", "yaml.safe_load",
      "yaml.full_load", "yaml.unsafe_load", "ruamel.yaml.YAML().load", "toml.load", "toml.loads", "tomli.load",
      "tomli.loads", "tomllib.load", "tomllib.loads", "omegaconf.OmegaConf.load", "mmengine.load", "mmcv.load",
      "yaml.safe_load_all", "yaml.load_all", "hydra.compose", "mmengine.Config.fromfile", "mmcv.Config.fromfile",
-     "mmengine.config.Config.fromfile", "mmcv.utils.Config.fromfile"}
+     "mmengine.config.Config.fromfile", "mmcv.utils.Config.fromfile", ".merge_from_file"}
 )  # fmt: skip
 
 

@@ -6,10 +6,8 @@ Which names have an effect is data of the caller, as no library is known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gpu2npu.python.facts.values import (
-    ARGUMENT,
     ASSIGN,
     COMPARE,
     INHERIT,
@@ -19,29 +17,16 @@ from gpu2npu.python.facts.values import (
     TEXT,
     Called,
     ClassValue,
-    Parameters,
     ValueFacts,
 )
+from gpu2npu.python.flow.indirect_calls import DECORATIONS, CallEffect, mapped, partial, started
 from gpu2npu.python.flow.value_files import ValueFile
-
-
-class CallEffect(NamedTuple):
-    """The use that a call makes of its values, by the last name of its callee: see `_EFFECTS`. `keywords` are the
-    arguments that a function hands on beside the first one."""
-
-    kind: str
-    keywords: tuple[str, ...] = ()
-
-
-def _arguments(file: ValueFile, call: Called) -> dict[str, int]:
-    into = file.into.get(file.first + call.node, ())
-    return {key: source for source, kind, key in into if kind == ARGUMENT}
 
 
 def _text(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a text of the object and the arguments."""
     result = file.first + call.node
-    for value in {*_arguments(file, call).values(), *([file.first + call.receiver] if call.receiver else [])}:
+    for value in {*file.arguments(call).values(), *([file.first + call.receiver] if call.receiver else [])}:
         file.add(value, TEXT, result)
 
 
@@ -54,7 +39,7 @@ def _parts(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def _same(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is an argument, one of some keywords or the first one; or its class, which has its attributes; or
     what a `default_factory` makes."""
-    given = _arguments(file, call)
+    given = file.arguments(call)
     if "default_factory" in given:
         file.add(given["default_factory"], LOAD, file.first + call.node, "()")
     for key in effect.keywords or ("0",):
@@ -64,7 +49,7 @@ def _same(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds what the object and the arguments hold, and the keywords by their names."""
-    given, result = _arguments(file, call), file.first + call.node
+    given, result = file.arguments(call), file.first + call.node
     if call.receiver:
         file.add(file.first + call.receiver, INHERIT, result)
     for key, value in given.items():
@@ -76,7 +61,7 @@ def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds the attributes of the object or the first argument under their names."""
-    given = _arguments(file, call)
+    given = file.arguments(call)
     if "0" in given or call.receiver:
         file.add(given.get("0", file.first + call.receiver), KEYS, file.first + call.node)
 
@@ -84,7 +69,7 @@ def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def _replaced(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds what the first argument or the object holds, but the keywords as its attributes; without them
     it is a text."""
-    given, result = _arguments(file, call), file.first + call.node
+    given, result = file.arguments(call), file.first + call.node
     named = {key: value for key, value in given.items() if key.isidentifier()}
     if not named:
         _text(file, call, effect)
@@ -97,7 +82,7 @@ def _replaced(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def _joined(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a text of the object and of the elements of the first argument."""
     _text(file, call, effect)
-    given, each = _arguments(file, call), file.new(call.line)
+    given, each = file.arguments(call), file.new(call.line)
     if call.receiver and "0" in given:
         file.add(given["0"], LOAD, each, "[each]")
         file.add(each, TEXT, file.first + call.node)
@@ -105,7 +90,7 @@ def _joined(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the element under the first argument, or the second one."""
-    given, result = _arguments(file, call), file.first + call.node
+    given, result = file.arguments(call), file.first + call.node
     if not call.receiver:
         return
     receiver, key = file.first + call.receiver, given.get("0", 0)
@@ -123,7 +108,7 @@ def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the attribute of the first argument that the second one names, or the third one."""
-    given, result = _arguments(file, call), file.first + call.node
+    given, result = file.arguments(call), file.first + call.node
     text = file.values.get(given.get("1", 0))
     if text is not None and "0" in given:
         file.add(given["0"], LOAD, result, f".{text}")
@@ -132,24 +117,53 @@ def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    given = _arguments(file, call)
+    """The first argument has the third one as an attribute, or all that a dict holds, whose items are gone over."""
+    given = file.arguments(call)
     text = file.values.get(given.get("1", 0))
-    if text is not None and {"0", "2"} <= given.keys():
+    if not {"0", "1", "2"} <= given.keys():
+        return
+    if text is not None:
         file.add(given["2"], STORE, given["0"], f".{text}")
+    elif (table := _table_of(file, given["1"])) is not None:
+        file.join(table, KEYS, given["0"], ".")
+
+
+def _table_of(file: ValueFile, key: int) -> int | None:
+    """The dict from whose items a key is unpacked."""
+    todo = [key]
+    for place in todo:  # grows while it is read
+        call = file.calls.get(place)
+        if call is not None and call.name == "items":
+            return file.first + call.receiver
+        todo += [
+            source
+            for source, kind, label in file.into.get(place, ())
+            if (kind == ASSIGN or (kind == LOAD and label in ("[0]", "[each]"))) and source not in todo
+        ]
+    return None
+
+
+def _read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The object holds what the call reads."""
+    if call.receiver:
+        file.join(file.first + call.node, INHERIT, file.first + call.receiver)
 
 
 def _added(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds the last argument."""
-    given = _arguments(file, call)
+    given = file.arguments(call)
     if call.receiver and given:
         file.add(list(given.values())[-1], STORE, file.first + call.receiver, "[*]")
 
 
 def _merged(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds what the first argument holds, and the keywords by their names."""
-    given = _arguments(file, call)
+    given = file.arguments(call)
+    owners = [one for one, kind, field in file.into.get(file.first + call.receiver, ()) if field == ".__dict__"]
     for key, value in given.items() if call.receiver else ():
         if key in ("0", "**"):
+            for owner in owners:
+                file.join(value, KEYS, owner, ".")
             file.add(value, INHERIT, file.first + call.receiver)
         elif not key.isdigit():
             file.add(value, STORE, file.first + call.receiver, f"['{key}']")
@@ -176,7 +190,7 @@ def _view(file: ValueFile, call: Called, read: str, *stored: str) -> None:
 
 def _compared(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The first argument is compared with the object, or, where two are equal, with the second one."""
-    given, receiver = _arguments(file, call), call.receiver and file.first + call.receiver
+    given, receiver = file.arguments(call), call.receiver and file.first + call.receiver
     one, other = given.get("0", 0), given.get("1", 0) if effect.kind == "equal" else receiver
     if one and other:
         _compare(file, one, other)
@@ -189,7 +203,7 @@ def _compare(file: ValueFile, one: int, other: int) -> None:
 
 def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The default and the choices are an attribute of what the object parses, by the name of an option."""
-    given = _arguments(file, call)
+    given = file.arguments(call)
     names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
     name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
     if not call.receiver or not name:
@@ -203,51 +217,9 @@ def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(each, STORE, file.first + call.receiver, field)
 
 
-def _partial(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is the first argument, and the other arguments are given to it: once here, whoever calls the rest."""
-    given, result = _arguments(file, call), file.first + call.node
-    if "0" not in given:
-        return
-    file.add(given["0"], ASSIGN, result)
-    inner = file.new(call.line)
-    file.add(given["0"], LOAD, inner, "()")
-    for key, value in given.items():
-        if key != "0":
-            file.add(value, ARGUMENT, inner, str(int(key) - 1) if key.isdigit() else key)
-
-
-def _mapped(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The first argument is called with an element of each other; of `starmap` with the elements of such elements."""
-    given = {int(key): value for key, value in _arguments(file, call).items() if key.isdigit()}
-    if 0 in given:
-        inner, is_unpacked = file.new(call.line), call.name == "starmap"
-        file.add(given.pop(0), LOAD, inner, "()")
-        for index, value in given.items():
-            each = file.new(call.line)
-            file.add(value, LOAD, each, "[each]")
-            file.add(each, ARGUMENT, inner, "*" if is_unpacked else str(index - 1))
-        file.add(inner, STORE, file.first + call.node, "[*]")
-
-
-def _started(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """`target` is called with the elements of `args` and `kwargs`; behind a rank where one process is started for
-    each."""
-    given = _arguments(file, call)
-    target, args = given.get("target", given.get("0", 0)), given.get("args", given.get("1", 0))
-    if target:
-        inner = file.new(call.line)
-        file.add(target, LOAD, inner, "()")
-        for label, values in file.stores.get(args, {}).items():
-            if label[1:-1].isdigit():
-                index = int(label[1:-1]) + (effect.kind == "spawned")
-                for value in values:
-                    file.add(value, ARGUMENT, inner, str(index))
-        file.add(given.get("kwargs", given.get("2", 0)), ARGUMENT, inner, "**")
-
-
 def _record(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a class with the fields that the second argument names, in one text or a list."""
-    given, result = _arguments(file, call), file.first + call.node
+    given, result = file.arguments(call), file.first + call.node
     second = given.get("1", 0)
     text = file.values.get(second)
     listed = [file.values.get(value) for each in file.stores.get(second, {}).values() for value in each]
@@ -261,7 +233,7 @@ def _record(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is an element of the first argument."""
-    given = _arguments(file, call)
+    given = file.arguments(call)
     if "0" in given:
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
 
@@ -270,7 +242,7 @@ def _rows(file: ValueFile, call: Called, first: int) -> None:
     """The result holds tuples of an element of each argument, behind `first` numbers."""
     row = file.new(call.line)
     file.kinds[row] = "container", None
-    for key, value in _arguments(file, call).items():
+    for key, value in file.arguments(call).items():
         if key.isdigit():
             each = file.new(call.line)
             file.add(value, LOAD, each, "[each]")
@@ -280,9 +252,11 @@ def _rows(file: ValueFile, call: Called, first: int) -> None:
 
 def _fields(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result has the keywords as attributes."""
-    for key, value in _arguments(file, call).items():
+    for key, value in file.arguments(call).items():
         if key.isidentifier():
             file.add(value, STORE, file.first + call.node, f".{key}")
+        elif key == "**":
+            file.add(value, KEYS, file.first + call.node, ".")
 
 
 def _parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -305,17 +279,18 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "item": _item,
     "items": _items,
     "keyed": _keyed,
-    "mapped": _mapped,
-    "spawned": _started,
-    "started": _started,
+    "mapped": mapped,
+    "spawned": started,
+    "started": started,
     "joined": _joined,
     "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
     "option": _option,
     "numbered": lambda file, call, _: _rows(file, call, 1),
     "parsed": _parsed_with_rest,
-    "partial": _partial,
+    "partial": partial,
     "parts": _parts,
+    "read into": _read_into,
     "record": _record,
     "replaced": _replaced,
     "same": _same,
@@ -326,49 +301,6 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
 }
 
 
-# What decorators give to the parameters of a function.
-
-
-def _parametrized(file: ValueFile, call: Called, function: Parameters) -> None:
-    """The elements of the second argument are what the parameters are that the first one names."""
-    given = _arguments(file, call)
-    names = (file.values.get(given.get("0", 0)) or "").replace(",", " ").split()
-    rows = given.get("1")
-    for index, name in enumerate(names):
-        target = dict(function.positional + function.named).get(name)
-        if target is None or rows is None:
-            continue
-        row = file.new(call.line) if len(names) > 1 else file.first + target
-        file.add(rows, LOAD, row, "[each]")
-        if len(names) > 1:
-            file.add(row, LOAD, file.first + target, f"[{index}]")
-
-
-def _of_fixture(file: ValueFile, call: Called, function: Parameters) -> None:
-    """The elements of `params` are what the attribute `param` of `request` is."""
-    params = _arguments(file, call).get("params")
-    request = dict(function.positional).get("request")
-    if params is not None and request is not None:
-        each = file.new(call.line)
-        file.add(params, LOAD, each, "[each]")
-        file.add(each, STORE, file.first + request, ".param")
-
-
-def _declared(file: ValueFile, call: Called, function: Parameters) -> None:
-    """The default is what the parameter is that an option is called by."""
-    given = _arguments(file, call)
-    names = [file.values.get(value) or "" for key, value in given.items() if key.isdigit()]
-    own = dict(function.positional + function.named)
-    for name in (each.split("/")[0].lstrip("-").replace("-", "_") for each in names):
-        if name in own and "default" in given:
-            file.add(given["default"], ASSIGN, file.first + own[name])
-
-
-_DECORATIONS: dict[str, Callable[[ValueFile, Called, Parameters], None]] = {
-    "declared": _declared,
-    "fixture": _of_fixture,
-    "parametrized": _parametrized,
-}
 # Effects whose result is a new object, which holds what is stored in it.
 _MAKING = frozenset({"copy", "fields", "items", "keyed", "keys", "mapped", "numbered", "parts", "values", "zipped"})
 
@@ -385,6 +317,6 @@ def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, 
     for function in facts.functions:
         for call in (file.calls[first + each] for each in function.decorators if first + each in file.calls):
             effect = effects.get(call.name)
-            if effect is not None and effect.kind in _DECORATIONS:
-                _DECORATIONS[effect.kind](file, call, function)
+            if effect is not None and effect.kind in DECORATIONS:
+                DECORATIONS[effect.kind](file, call, function)
     return file

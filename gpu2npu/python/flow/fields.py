@@ -68,6 +68,14 @@ def agreeing(stored: Mapping[str, object], read: str) -> list[str]:
     return [label for label in stored if matches(label, read)]
 
 
+def other_name(field: str, *, is_key: bool) -> str:
+    """The attribute under whose name an object has what is under a key, or the key of an attribute; nothing for
+    another field."""
+    if is_key:
+        return f".{field[2:-2]}" if field.startswith("['") else ""
+    return f"['{field[1:]}']" if field[0] == "." else ""
+
+
 def widened(path: Path) -> Path:
     """A path in a sum: which element it is, is not known any longer."""
     return ("[*]", *path[1:]) if path and path[0][1].isdigit() else path

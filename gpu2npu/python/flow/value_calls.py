@@ -7,8 +7,9 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, Parameters
+from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, ClassValue, Parameters
 from gpu2npu.python.flow.fields import Path, bound_to
+from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.flow.value_project import MOST_FILES, UNKNOWN, ValueProject
 from gpu2npu.python.project.project import EVERY_FILE
 
@@ -95,8 +96,27 @@ class CallValues(ValueProject):
                 index = int(key) if key.isdigit() else -1
                 name = one.fields[index] if 0 <= index < len(one.fields) else key
                 yield file.first + one.instance, "", (f".{name}",)
+            elif origin.kind == "class" and self.holds_argument(file, one):
+                yield file.first + one.instance, "", () if key in ("0", "**") else (f"['{key}']",)
             elif origin.kind == "function":
                 yield from ((file.first + node, taken, added) for node, taken, added in bound_to(one, key, skip))
+
+    def holds_argument(self, file: ValueFile, made: ClassValue) -> bool:
+        """Return whether the objects of a class hold what it is called with, as those of a library's dict do."""
+        found: dict[ValueOrigin, None] = self.ask(
+            ("holds", file.first + made.node),
+            lambda: dict.fromkeys(
+                origin
+                for base in made.bases
+                for origin in self.origins(file.first + base)
+                if origin.kind == "outside" and self._copies(origin.text)
+            ),
+        )
+        return bool(found)
+
+    def _copies(self, name: str) -> bool:
+        effect = self.effects.get(name.rpartition(".")[2])
+        return effect is not None and effect.kind == "copy"
 
     def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
         """The parameters that the arguments of a call are for, each with the argument; see `_bindings`."""
@@ -113,13 +133,21 @@ class CallValues(ValueProject):
         """The values of the files of data that a call may read: True where the code names a file and no other, False
         where it names several, and None where it names none."""
         called = self.at(call).calls.get(call)
-        if called is None or called.name not in self._reading or not self.project.data:
+        if called is None or not self.project.data or not self._may_read(call):
             return {}
         found: dict[int, bool | None] = self.ask(("read", call), lambda: self._find_read(call))
         return found
 
+    def _may_read(self, call: int) -> bool:
+        """Return whether a call has the name of a reader, or what it calls was imported under it."""
+        file = self.at(call)
+        called = file.calls[call]
+        what, taken = file.kinds.get(file.first + called.callee, UNKNOWN)
+        return called.name in self._reading or (what == "import" and taken.name in self._reading)
+
     def _find_read(self, call: int) -> dict[int, bool | None]:
-        if not any(origin.text.removesuffix("()") in self.readers for origin, _ in self.callees(call)):
+        names = [origin.text.removesuffix("()") for origin, _ in self.callees(call)]
+        if not any(name in self.readers or f".{name.rpartition('.')[2]}" in self.readers for name in names):
             return {}
         texts, data = frozenset(self._made_of(call)), sorted(self.project.data)
         named = [path for path in data if _is_named(path, texts)]
@@ -157,18 +185,18 @@ class CallValues(ValueProject):
         project.consult(self._asker, EVERY_FILE)
         if self._readers is None:
             libraries = {name.partition(".")[0] for name in self.readers}
+            methods = {name[1:] for name in self.readers if name[0] == "."}
             facts = {path: project.facts(path, path) for path in sorted(project.files)}
             reading = [
                 file
                 for path, each in facts.items()
-                if each and each.imports_one_of(libraries) and not self._reading.isdisjoint(each.names)
+                if each
+                and not self._reading.isdisjoint(each.names | each.texts)
+                and (each.imports_one_of(libraries) or not methods.isdisjoint(each.names))
                 if (file := self.file_at(path)) is not None
             ]
             self._readers = {
-                call: {**self.read_by(call)}
-                for file in reading
-                for call, called in file.calls.items()
-                if called.name in self._reading
+                call: {**self.read_by(call)} for file in reading for call in file.calls if self._may_read(call)
             }
         return self._readers
 

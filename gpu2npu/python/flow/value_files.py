@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from gpu2npu.python.facts.values import LOAD, MODULE, STORE, ValueFacts
+from gpu2npu.python.facts.values import ARGUMENT, LOAD, MODULE, STORE, Called, ValueFacts
 
 
 class ValueFile:
@@ -23,6 +23,7 @@ class ValueFile:
         self.stores: dict[int, dict[str, list[int]]] = {}  # the sources of STORE edges by the field
         self.parameters: dict[int, int] = {}
         self.stored: dict[str, list[tuple[int, int]]] = defaultdict(list)  # attributes, and elements of what has a name
+        self.joined: list[tuple[int, int, int, str]] = []  # edges by which an object gets what another one holds
         self._displays = {first + node for node in facts.containers}
         self.texts = {(one.line, one.column): first + one.node for one in facts.texts}
         self.values = {first + one.node: one.value for one in facts.texts}
@@ -45,6 +46,16 @@ class ValueFile:
                 self.stored[label].append((source, target))
         else:
             self.into[target].append((source, kind, label))
+
+    def join(self, source: int, kind: int, target: int, label: str = "") -> None:
+        """Add that the object in a place gets what another one holds."""
+        self.add(source, kind, target, label)
+        self.joined.append((source, kind, target, label))
+
+    def arguments(self, call: Called) -> dict[str, int]:
+        """The values of a call's arguments by their place or name."""
+        into = self.into.get(self.first + call.node, ())
+        return {key: source for source, kind, key in into if kind == ARGUMENT}
 
     def new(self, line: int) -> int:
         """A further place, for what a call does with its values."""

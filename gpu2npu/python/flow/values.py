@@ -24,7 +24,7 @@ from gpu2npu.python.facts.values import (
     TYPE,
     ClassValue,
 )
-from gpu2npu.python.flow.fields import Path, agreeing, alike, matches, widened
+from gpu2npu.python.flow.fields import Path, agreeing, alike, matches, other_name, widened
 from gpu2npu.python.flow.value_calls import CallValues, State, Steps, ValueOrigin
 from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.flow.value_project import UNKNOWN
@@ -32,6 +32,7 @@ from gpu2npu.python.meaning.names import Names
 
 BUDGET = 300  # states that one question may visit
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
+_MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
 NEAR_BUDGET = 80  # the same for questions about what is near
 
 
@@ -161,15 +162,12 @@ class Values(CallValues):
                 yield target, widened(path)
             elif kind == INHERIT:
                 if path and not self._overrides(file, target, path[0]):
-                    yield target, path
+                    yield from self._held(target, path)
             elif kind == KEYS:
-                if path and path[0][0] == ".":
-                    yield target, (f"['{path[0][1:]}']", *path[1:])
+                if path and (name := other_name(path[0], is_key=label == ".")):
+                    yield from self._held(target, (name, *path[1:]))
             elif kind == STORE:
-                yield target, (label, *path)
-                for origin in self.origins(target):
-                    if origin.kind in ("instance", "class", "container", "function", "module"):
-                        yield origin.place, (label, *path)
+                yield from self._held(target, (label, *path))
             elif kind == ARGUMENT:
                 for parameter, taken, added in self._bindings(target, label):
                     if not taken or (path and matches(path[0], taken)):
@@ -190,6 +188,12 @@ class Values(CallValues):
                 yield place, (f"[{one.fields.index(path[0][1:])}]", *path[1:])
         elif what == "module" and path:
             yield from self._importers(file, path)
+
+    def _held(self, place: int, path: Path) -> Iterator[State]:
+        """A place that holds a value, and the objects that are in it."""
+        yield place, path
+        if self.kind(place)[0] not in _MADE:
+            yield from ((origin.place, path) for origin in self.origins(place) if origin.kind in _MADE)
 
     def _objects(self, cls: int) -> Iterator[int]:
         """The objects of what is a class of the project."""
@@ -294,8 +298,8 @@ class Values(CallValues):
                 if path and not own:
                     yield source, path
             elif kind == KEYS:
-                if path and path[0].startswith("['"):
-                    yield source, (f".{path[0][2:-2]}", *path[1:])
+                if path and (name := other_name(path[0], is_key=label != ".")):
+                    yield source, (name, *path[1:])
             elif kind == LOAD:
                 yield source, (label, *path)
             elif kind == TYPE:
@@ -317,8 +321,14 @@ class Values(CallValues):
                 for holder, value, target in self._stored(file, label):
                     if holder == place and target != place:
                         yield value, path[1:]
+            for holder, source, kind, label in self._joined(file) if self.project.data else ():
+                name = other_name(path[0], is_key=label != ".") if kind == KEYS else path[0]
+                if holder == place and name:
+                    yield source, (name, *path[1:])
             if what == "instance":
                 yield file.first + one.node, ("()", *path)
+                if self.holds_argument(file, one):
+                    yield from self._given(place, file.first + one.node, path)
                 if path[0][1:-1].isdigit() and int(path[0][1:-1]) < len(one.fields):
                     yield place, (f".{one.fields[int(path[0][1:-1])]}", *path[1:])
                 elif path[0][1:] in one.fields:
@@ -332,6 +342,18 @@ class Values(CallValues):
         found: dict[tuple[int, int, int], None] = self.ask(
             ("stored", file.first + MODULE, label),
             lambda: {(one.place, *each): None for each in file.stored[label] for one in self.origins(each[1])},
+        )
+        return found
+
+    def _joined(self, file: ValueFile) -> Iterable[tuple[int, int, int, str]]:
+        """The objects of a file that get what another one holds, each with that and the kind and field of the edge."""
+        found: dict[tuple[int, int, int, str], None] = self.ask(
+            ("joined", file.first + MODULE),
+            lambda: {
+                (one.place, source, kind, label): None
+                for source, kind, target, label in file.joined
+                for one in self.origins(target)
+            },
         )
         return found
 

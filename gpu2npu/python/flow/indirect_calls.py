@@ -1,0 +1,105 @@
+"""Effects of calls that have what they are given called: by them, by a process that they start, or as a decorated
+function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, LOAD, STORE, Called, Parameters
+from gpu2npu.python.flow.value_files import ValueFile
+
+
+class CallEffect(NamedTuple):
+    """The use that a call makes of its values, by the last name of its callee: see `_EFFECTS`. `keywords` are the
+    arguments that a function hands on beside the first one."""
+
+    kind: str
+    keywords: tuple[str, ...] = ()
+
+
+def partial(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is the first argument, and the other arguments are given to it: once here, whoever calls the rest."""
+    given, result = file.arguments(call), file.first + call.node
+    if "0" not in given:
+        return
+    file.add(given["0"], ASSIGN, result)
+    inner = file.new(call.line)
+    file.add(given["0"], LOAD, inner, "()")
+    for key, value in given.items():
+        if key != "0":
+            file.add(value, ARGUMENT, inner, str(int(key) - 1) if key.isdigit() else key)
+
+
+def mapped(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is called with an element of each other; of `starmap` with the elements of such elements."""
+    given = {int(key): value for key, value in file.arguments(call).items() if key.isdigit()}
+    if 0 in given:
+        inner, is_unpacked = file.new(call.line), call.name == "starmap"
+        file.add(given.pop(0), LOAD, inner, "()")
+        for index, value in given.items():
+            each = file.new(call.line)
+            file.add(value, LOAD, each, "[each]")
+            file.add(each, ARGUMENT, inner, "*" if is_unpacked else str(index - 1))
+        file.add(inner, STORE, file.first + call.node, "[*]")
+
+
+def started(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """`target` is called with the elements of `args` and `kwargs`; behind a rank where one process is started for
+    each."""
+    given = file.arguments(call)
+    target, args = given.get("target", given.get("0", 0)), given.get("args", given.get("1", 0))
+    if target:
+        inner = file.new(call.line)
+        file.add(target, LOAD, inner, "()")
+        for label, values in file.stores.get(args, {}).items():
+            if label[1:-1].isdigit():
+                index = int(label[1:-1]) + (effect.kind == "spawned")
+                for value in values:
+                    file.add(value, ARGUMENT, inner, str(index))
+        file.add(given.get("kwargs", given.get("2", 0)), ARGUMENT, inner, "**")
+
+
+# What decorators give to the parameters of a function.
+
+
+def _parametrized(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The elements of the second argument are what the parameters are that the first one names."""
+    given = file.arguments(call)
+    names = (file.values.get(given.get("0", 0)) or "").replace(",", " ").split()
+    rows = given.get("1")
+    for index, name in enumerate(names):
+        target = dict(function.positional + function.named).get(name)
+        if target is None or rows is None:
+            continue
+        row = file.new(call.line) if len(names) > 1 else file.first + target
+        file.add(rows, LOAD, row, "[each]")
+        if len(names) > 1:
+            file.add(row, LOAD, file.first + target, f"[{index}]")
+
+
+def _of_fixture(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The elements of `params` are what the attribute `param` of `request` is."""
+    params = file.arguments(call).get("params")
+    request = dict(function.positional).get("request")
+    if params is not None and request is not None:
+        each = file.new(call.line)
+        file.add(params, LOAD, each, "[each]")
+        file.add(each, STORE, file.first + request, ".param")
+
+
+def _declared(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The default is what the parameter is that an option is called by."""
+    given = file.arguments(call)
+    names = [file.values.get(value) or "" for key, value in given.items() if key.isdigit()]
+    own = dict(function.positional + function.named)
+    for name in (each.split("/")[0].lstrip("-").replace("-", "_") for each in names):
+        if name in own and "default" in given:
+            file.add(given["default"], ASSIGN, file.first + own[name])
+
+
+DECORATIONS: dict[str, Callable[[ValueFile, Called, Parameters], None]] = {
+    "declared": _declared,
+    "fixture": _of_fixture,
+    "parametrized": _parametrized,
+}
