@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from gpu2npu.project.check.entry_points import entry_points
-from gpu2npu.project.check.program_code import ProgramCode
+from gpu2npu.project.check.program_code import Outline, ProgramCode
 from gpu2npu.python.flow.reachability import is_called_later, is_deferred, tree_of
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import FORS, IMPORTS, TRIES, WITHS, blocks, imported_names, last_name
+from gpu2npu.python.tree.syntax import IMPORTS, imported_names, last_name
 from gpu2npu.records import Finding, Severity
 from gpu2npu.report.check.result import Part
 
 _BY_NAME = (b"import_module(", b"__import__(")  # these may load any file beside the one that they stand in
-_VALUES = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _BUILDERS = ("setuptools", "distutils", "torch.utils.cpp_extension")
 
 
 class LaterCode:
     """Finds the code that does not run at once. `sources` are the files of a project by path, `part` gives the
-    part of the project that a file is in; files of tests, examples and the like do not count as loading one."""
+    part of the project that a file is in; files of tests, examples and the like do not count as loading one. `known`
+    are outlines of files that an earlier run made; `outlines` has them with those of this run."""
 
-    def __init__(self, sources: Mapping[str, bytes], part: Callable[[str], Part]) -> None:
+    def __init__(
+        self, sources: Mapping[str, bytes], part: Callable[[str], Part], known: Mapping[str, Outline] | None = None
+    ) -> None:
         python = {path: source for path, source in sources.items() if path.endswith(".py")}
         self._sources = sources
         self._project = Project(frozenset(python), python.__getitem__)
         self._program = {path: source for path, source in python.items() if part(path) is Part.PROGRAM}
-        self._code = ProgramCode(self._program, self._project, lambda entry, name: (entry, name) in self._entries)
+        self.outlines = dict(known or {})
+        self._code = ProgramCode(
+            self._program, self._project, lambda entry, name: (entry, name) in self._entries, self.outlines
+        )
         self._answers: dict[str, bool] = {}
         self._programs: dict[str, bool] = {}
 
@@ -106,7 +111,8 @@ class LaterCode:
             return False
         folder = posixpath.dirname(path)
         in_package = f"{folder}/__init__.py" in self._program
-        return folder in self._loaded_by_name or _does_something(tree_of(self._program[path]).body, in_package)
+        code = self._code.outline(path)
+        return folder in self._loaded_by_name or (code.acts_in_package if in_package else code.acts)
 
     @cached_property
     def _entries(self) -> frozenset[tuple[str, str]]:
@@ -119,25 +125,3 @@ class LaterCode:
         """The folders of which any file may be loaded by a name that is made up."""
         spelled = (path for path, source in self._program.items() if any(word in source for word in _BY_NAME))
         return frozenset(map(posixpath.dirname, spelled))
-
-
-def _does_something(body: Iterable[ast.stmt], in_package: bool) -> bool:
-    """Return whether a module does more at its top than to define, to import and to set values. Those of packages
-    register and set up what they offer by loops and methods: of them only calls of functions for effect count."""
-    if in_package:
-        calls = (node.value for node in _top(body) if isinstance(node, ast.Expr))
-        return any(isinstance(call, ast.Call) and isinstance(call.func, ast.Name) for call in calls)
-    return any(
-        isinstance(node, (*FORS, *WITHS, ast.While))
-        or (isinstance(node, _VALUES) and any(isinstance(each, ast.Call) for each in walk(node)))
-        for node in _top(body)
-    )
-
-
-def _top(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements at the top of a module, also those below conditions; what handles an error is left out."""
-    for node in body:
-        yield node
-        if isinstance(node, (ast.If, *TRIES)):
-            for block in blocks(node):
-                yield from _top(block)

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
 from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, data_digests, own_facts, shared_facts
+from gpu2npu.project.cache.store import name_of
 from gpu2npu.project.check.later import LaterCode
+from gpu2npu.project.check.program_code import Outline
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
 from gpu2npu.project.check.traced import TracedFile, TracedMigrator
 from gpu2npu.project.check.tree_files import TreeFiles
@@ -30,20 +32,27 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
         migrator = files.session.migrator(writes=files.choice.diffs)
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
-    answers = TreeAnswers(looked_at.entries, _native_code(files), _later(files.wanted, looked_at.entries))
+    answers = TreeAnswers(looked_at.entries, _native_code(files), _later(files, looked_at.entries))
     if stored is not None:
         stored.put(answers, looked_at.names)
     return answers
 
 
-def _later(sources: Mapping[str, bytes], entries: Mapping[str, FileAnswer]) -> dict[str, list[int]]:
-    """The numbers of the findings of each file that are about code of the program which does not run at once."""
+def _later(files: TreeFiles, entries: Mapping[str, FileAnswer]) -> dict[str, list[int]]:
+    """The numbers of the findings of each file that are about code of the program which does not run at once. The
+    outlines of files are stored by their content."""
+    sources, store, digests = files.wanted, files.session.store, files.session.digests
+    names = {path: name_of("outline", digests[path]) for path in sources if path in digests} if store else {}
+    stored = store.get(set(names.values()), Outline) if store else {}
+    known = {path: stored[name] for path, name in names.items() if name in stored}
     part = parts_of(sources)
-    code = LaterCode(sources, part)
+    code = LaterCode(sources, part, known)
     found = {}
     for path, entry in sorted(entries.items()):
         if part(path) is Part.PROGRAM:
             found[path] = [number for number, each in enumerate(entry.file.findings) if code.holds(path, each)]
+    if store is not None:
+        store.put({names[path]: each for path, each in code.outlines.items() if path in names.keys() - known.keys()})
     return {path: numbers for path, numbers in found.items() if numbers}
 
 
