@@ -33,7 +33,7 @@ _APART = (
     "gpu2npu/verify/recording/draws.py",
     *(f"gpu2npu/verify/reference/{name}" for name in ("operators.py", "random.py", "tensors.py", "frontend.py")),
 )
-_OF_COMMANDS = ("gpu2npu/emulator/launch.py",)
+_OF_COMMANDS = ("gpu2npu/emulator/launch.py", "gpu2npu/emulator/shapes/figures.py")
 # Words that sentences have and that names, paths, code and patterns have not.
 _PROSE = re.compile(
     r"\b(?:a|an|the|is|are|was|has|have|had|not|no|of|to|by|that|it|its|be|this|which|in|on|for|with|from|and|or|as|at|"

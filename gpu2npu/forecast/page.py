@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu2npu.forecast.plan import CATEGORIES, CHIP, DOES, GUESSES, WAITS, peak
-from gpu2npu.forecast.text import batches, lines, outcome, readable, title
+from gpu2npu.forecast.text import batches, lines, outcome, readable, stated, title
 from gpu2npu.language import shown
 from gpu2npu.report.webpage import embedded_json, render
 
@@ -16,7 +16,7 @@ def page(plan: Any) -> str:
     parts = [(name, rank["parts"][name]) for name in CATEGORIES if rank["parts"][name]] if rank is not None else []
     return render(
         "forecast.html",
-        title="gpu2npu forecast",
+        title=f"gpu2npu {shown('Forecast')}",
         plan=plan,
         rank=rank,
         parts=parts,
@@ -25,6 +25,7 @@ def page(plan: Any) -> str:
         title_of=title,
         outcome=outcome,
         batches=batches,
+        stated=stated,
         chip=CHIP,
         readable=readable,
         waits=WAITS,

@@ -38,13 +38,7 @@ CHIP = {  # what is known of a chip
     "network": message("network between servers"),
     "launch": message("launch of an operator"),
 }
-ASSUMPTIONS = (  # of the emulator's figures of chips
-    message("assumption: a quarter of float16's; HF32 is faster"),
-    message("assumption: seven HCCS links of 28 GB/s each way between the eight cards of a server"),
-    message("assumption: one RoCE port of 200 Gb/s a card"),
-    message("assumption: 10 microseconds of host time an operator"),
-    message("assumption: 5 % for the driver"),
-)
+_KINDS = {"compute": "compute", "memory": "memory", "launch": "launch", "collective": "collectives"}  # of seconds
 GUESSES = {"value": "a value", "copy": "a copy to the host", "shape": "a shape"}
 
 Document = dict[str, Any]
@@ -111,18 +105,17 @@ def _step(used: Sequence[Mapping[str, Any]]) -> Document | None:
     steps = used[0]["steps"] if used else []
     if not steps:
         return None
-    last = steps[-1]
-    seconds = last.get("seconds", 0.0) + last.get("collective_seconds", 0.0)
+    last, chip = steps[-1], used[0]["chip"]
+    is_modelled = chip["half"] is not None and chip["bandwidth"] is not None
+    seconds = {kind: last.get(f"{kind}_seconds", 0.0) if is_modelled else None for kind in _KINDS}
+    total = last.get("seconds", 0.0) + last.get("collective_seconds", 0.0)
     return {
         "steps": len(steps),
-        "modelled": True,
-        "seconds": seconds,
-        "compute": last.get("compute_seconds", 0.0),
-        "memory": last.get("memory_seconds", 0.0),
-        "launch": last.get("launch_seconds", 0.0),
-        "collectives": last.get("collective_seconds", 0.0),
+        "modelled": is_modelled,
+        "seconds": total if is_modelled else None,
+        **{_KINDS[kind]: each for kind, each in seconds.items()},
         "operators": last.get("operators", 0),
-        "small": last.get("small", 0),
+        "small": last.get("small", 0) if is_modelled else None,
         "operations": last.get("operations", 0.0),
         "bytes": last.get("bytes", 0),
     }

@@ -7,21 +7,35 @@ from typing import Any
 
 from gpu2npu.forecast.plan import CATEGORIES, GUESSES, WAITS, peak
 from gpu2npu.forecast.variants import BATCH
-from gpu2npu.language import message, sentence, shown
+from gpu2npu.language import language, message, sentence, shown
 
 _GIB = 1 << 30
+_UNITS = ((2, "MiB"), (1, "KiB"))
 _MOST = 8  # lines of a list
 VERDICTS = {True: message("fits"), False: message("does not fit"), None: message("not known whether it fits")}
 
 
 def readable(size: float) -> str:
-    """A number of bytes in GiB or MiB."""
-    return f"{size / _GIB:.2f} GiB" if size >= _GIB / 10 else f"{size / (1 << 20):.1f} MiB"
+    """A number of bytes in the unit that shows it."""
+    if size >= _GIB / 10:
+        return f"{size / _GIB:.2f} GiB"
+    unit, name = next(((1 << 10 * power, name) for power, name in _UNITS if size >= 0.1 * (1 << 10 * power)), (1, ""))
+    return f"{size / unit:.1f} {name}" if name else f"{size} B"
+
+
+def listed(*texts: str) -> str:
+    """Return texts with commas, those of the language in use."""
+    return ("\uff0c" if language() == "zh" else ", ").join(texts)
+
+
+def stated(name: str, value: str) -> str:
+    """Return a name, a colon, and a value."""
+    return f"{name}\uff1a{value}" if language() == "zh" else f"{name}: {value}"
 
 
 def title(variant: Mapping[str, Any]) -> str:
     """Return what a further run changes, and the words of its command."""
-    return sentence("{}, {}", shown(variant["name"]), " ".join(variant["words"]))
+    return listed(shown(variant["name"]), " ".join(variant["words"]))
 
 
 def outcome(variant: Mapping[str, Any]) -> str:
@@ -30,7 +44,7 @@ def outcome(variant: Mapping[str, Any]) -> str:
     if variant["fits"] is None:
         return needs or shown("did not end")
     verdict = shown(VERDICTS[variant["fits"]])
-    return verdict if needs is None else sentence("{}, {}", needs, verdict)
+    return verdict if needs is None else listed(needs, verdict)
 
 
 def batches(plan: Mapping[str, Any]) -> str:
@@ -68,12 +82,12 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         )
     yield f"  Peak at {rank['line']} (step {rank['step'] + 1})"
     parts = [(shown(name), rank["parts"][name]) for name in CATEGORIES if rank["parts"][name]]
-    yield "  " + ", ".join(f"{name} {readable(size)}" for name, size in parts)
+    yield "  " + listed(*(f"{name} {readable(size)}" for name, size in parts))
     yield "  Largest tensors at the peak:"
     for tensor in rank["largest"]:
         shape = "x".join(map(str, tensor["shape"])) or "?"
         kind = f"{tensor['dtype']}[{shape}]"
-        yield f"    {readable(tensor['size'])}  {kind}  {shown(tensor['category'])}, {tensor['line']}"
+        yield f"    {readable(tensor['size'])}  {kind}  {listed(shown(tensor['category']), tensor['line'])}"
     yield from _ranks(plan)
     yield from _step(plan)
     yield from _variants(plan)
@@ -105,6 +119,10 @@ def _step(plan: Mapping[str, Any]) -> Iterator[str]:
     if step is None:
         yield "  No optimizer stepped: there is no step to model."
         return
+    if not step["modelled"]:
+        chip = plan["chip"]["name"]
+        yield f"  No time of a step is modelled: the bandwidth of {chip}'s memory has no published source."
+        return
     yield (
         f"  Modelled, not measured: {step['seconds']:.3f} s a step, of which {step['compute']:.3f} s multiply, "
         f"{step['memory']:.3f} s move memory, {step['launch']:.3f} s launch {step['small']} small operators "
@@ -117,7 +135,7 @@ def _variants(plan: Mapping[str, Any]) -> Iterator[str]:
     if found := batches(plan):
         yield f"  {found}"
     for variant in plan["variants"]:
-        yield f"    {title(variant)}: {outcome(variant)}"
+        yield f"    {stated(title(variant), outcome(variant))}"
 
 
 def _guesses(plan: Mapping[str, Any]) -> Iterator[str]:

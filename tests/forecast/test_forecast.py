@@ -8,11 +8,9 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from gpu2npu.emulator.shapes.figures import figures
-from gpu2npu.emulator.soc import SOCS
 from gpu2npu.forecast import variants
 from gpu2npu.forecast.page import page
-from gpu2npu.forecast.plan import ASSUMPTIONS, CHIP, GUESSES, WAITS, make
+from gpu2npu.forecast.plan import GUESSES, WAITS, make
 from gpu2npu.forecast.text import lines
 
 SCHEMA = json.loads((files("gpu2npu.forecast") / "plan.schema.json").read_text(encoding="utf-8"))
@@ -223,7 +221,7 @@ def test_whether_a_program_fits_that_failed_is_not_known(exit_code, reserved, fi
     npu = {"index": 0, "reserved": reserved}
     process = {
         "npus": [npu],
-        "chip": {"usable": 2},
+        "chip": {"usable": 2, "half": None, "bandwidth": None},
         "rank": 0,
         "refusal": None,
         "operators": [],
@@ -237,9 +235,3 @@ def test_each_wait_and_guess_of_a_plan_has_its_words() -> None:
     properties = SCHEMA["properties"]
     assert WAITS.keys() == {*properties["waits"]["items"]["properties"]["for"]["enum"]}
     assert GUESSES.keys() == {*properties["guesses"]["items"]["properties"]["kind"]["enum"]}
-
-
-def test_each_figure_and_assumption_of_a_chip_has_its_words() -> None:
-    sources = [figures(soc).sources for soc in SOCS.values()]
-    assert all(found.keys() == CHIP.keys() for found in sources)
-    assert {text for found in sources for text in found.values() if text.startswith("assumption")} <= {*ASSUMPTIONS}

@@ -3,13 +3,14 @@
 Compute is M * N * K * 2 * cores * frequency, as CANN's platform_config has them: [DtypeMKN] 16, 16, 16, `cube_freq`
 1800 MHz for Ascend910B2 and B2C (gitcode.com/cann/runtime, src/platform/platform_config/Ascend910B2C.ini), 1500 for
 Ascend910B4 and B4-1, 1650 for Ascend950PR. Huawei announced the Ascend 910 with 256 TFLOPS of float16 in 32 cores:
-1000 MHz. Others are assumed to run at the frequency of the nearest. What has no published source is named so.
+1000 MHz. Other chips of the 910B family are assumed to run at the frequency of the nearest. A figure without a
+published source is None, and no time is modelled for its chip.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,13 @@ _ROCE = 25e9  # bytes a second, 200 Gb/s of one card's port
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one chip, each with its source: bytes, operations and bytes a second, seconds."""
+    """The figures of one chip, each with its source: bytes, operations and bytes a second, seconds; None where there is
+    no published source."""
 
     usable: int
-    half: float
-    single: float
-    bandwidth: float
+    half: float | None
+    single: float | None
+    bandwidth: float | None
     link: float
     network: float
     launch: float
@@ -48,25 +50,29 @@ _A3 = (
     int(61.27 * GIB),
     '"61.27 GiB total capacity" in torch_npu\'s messages on an Atlas A3 (sgl-project/sglang#29838)',
 )
-_INI = "MHz of CANN's platform_config"
-_ANNOUNCED = "MHz, as 256 TFLOPS in 32 cores are (Huawei's announcement of the Ascend 910, 2019)"
-_UNPUBLISHED = "no published source"
+_INI = "the platform_config of CANN"
+_DUO = "two chips of an Atlas 300I Duo (3dnews.ru/1131049)"
+_UNPUBLISHED = "no published source: no time is modelled"
+# MHz of the cube unit, by what a chip's name begins with; the longest counts.
 _MHZ = {
+    "Ascend910A": (1000, "256 TFLOPS are announced for 32 cores (Huawei, 2019)"),
+    "Ascend910B": (1800, "assumed as on an Ascend910B2"),
     "Ascend910B2": (1800, _INI),
-    "Ascend910B2C": (1800, _INI),
     "Ascend910B4": (1500, _INI),
-    "Ascend910B4-1": (1500, _INI),
+    "Ascend910_93": (1800, "assumed as on an Ascend910B2"),
     "Ascend950PR": (1650, _INI),
-    "Ascend910A": (1000, _ANNOUNCED),
-    "Ascend310P3": (1080, f"MHz, {_UNPUBLISHED}"),
+    "Ascend310P": (1068, f"280 TOPS of int8, and half as many of float16, for the {_DUO}"),
 }
-# Bytes a second, where it is not 1.6 TB/s: `cube_core_cnt * ddr_rate * cube_freq` of the ini file for Ascend910B4.
+_HBM = (1.6e12, "1.6 TB/s for the HBM of 64 GB Ascend910B cards, 1600 MHz")
+# Bytes a second; `cube_core_cnt * ddr_rate * cube_freq` of the ini file for Ascend910B4. For the HBM of the first
+# Ascend 910 and the LPDDR4X of the Ascend310B only articles without a source have figures.
 _BANDWIDTH = {
-    "Ascend910B4": (0.96e12, "Ascend910B4.ini: 20 cores * 32 bytes * 1.5 GHz"),
-    "Ascend910A": (1.2e12, f"HBM of 1.2 TB/s, {_UNPUBLISHED}"),
-    "Ascend950PR": (1.5e12, "about 1.5 TB/s, beside Ascend950PR_9579.ini"),
-    "Ascend310P": (0.2048e12, f"LPDDR4X of 204.8 GB/s, {_UNPUBLISHED}"),
-    "Ascend310B": (0.0512e12, f"LPDDR4X of 51.2 GB/s, {_UNPUBLISHED}"),
+    "Ascend910B": _HBM,
+    "Ascend910B4": (0.96e12, "20 cores of 32 bytes at 1.5 GHz (Ascend910B4.ini)"),
+    "Ascend910B4-1": _HBM,
+    "Ascend910_93": _HBM,
+    "Ascend950PR": (1.5e12, "about 1.5 TB/s, as beside Ascend950PR_9579.ini"),
+    "Ascend310P": (0.204e12, f"408 GB/s for the {_DUO}"),
 }
 
 
@@ -75,36 +81,32 @@ def figures(soc: Soc) -> Figures:
     usable, usable_source = _USABLE.get(soc.memory // GIB, (int(soc.memory * 0.95), "assumption: 5 % for the driver"))
     if soc.name.startswith("Ascend910_93"):
         usable, usable_source = _A3
-    bandwidth, bandwidth_source = next(
-        (
-            found
-            for name, found in _BANDWIDTH.items()
-            if soc.name == name
-            or soc.name.startswith(f"{name}P")
-            or (name in ("Ascend310P", "Ascend310B") and soc.name.startswith(name))
-        ),
-        (1.6e12, "HBM of 64 GB Ascend910B cards, 1600 MHz: 1.6 TB/s"),
-    )
-    mhz, mhz_source = _MHZ.get(soc.name, (1800, "MHz, assumed as on an Ascend910B2"))
-    half = _PER_CYCLE * soc.cube_cores * mhz * 1e6
+    mhz, mhz_source = _longest(_MHZ, soc.name)
+    bandwidth, bandwidth_source = _longest(_BANDWIDTH, soc.name)
+    half = None if mhz is None else _PER_CYCLE * soc.cube_cores * mhz * 1e6
+    cores = f"{soc.cube_cores} cores of 16*16*16*2 operations at {mhz} MHz: {mhz_source}"
     return Figures(
         usable=usable,
         half=half,
-        single=half / 4,
+        single=None if half is None else half / 4,
         bandwidth=bandwidth,
         link=_HCCS,
         network=_ROCE,
         launch=_LAUNCH,
         sources={
             "usable": usable_source,
-            "half": f"{soc.cube_cores} cores * 16*16*16*2 * {mhz} {mhz_source}",
-            "single": "assumption: a quarter of float16's; HF32 is faster",
+            "half": mhz_source if half is None else cores,
+            "single": mhz_source if half is None else "assumption: a quarter of float16's; HF32 is faster",
             "bandwidth": bandwidth_source,
             "link": "assumption: seven HCCS links of 28 GB/s each way between the eight cards of a server",
             "network": "assumption: one RoCE port of 200 Gb/s a card",
             "launch": "assumption: 10 microseconds of host time an operator",
         },
     )
+
+
+def _longest(table: Mapping[str, tuple[float, str]], name: str) -> tuple[float | None, str]:
+    return table.get(max(filter(name.startswith, table), key=len, default=""), (None, _UNPUBLISHED))
 
 
 def capacity(soc: Soc) -> int:

@@ -174,14 +174,16 @@ class ForecastRecorder:
 
     def operator(self, name: str, operations: float, moved: int, dtype: torch.dtype | None) -> None:
         """Add an operator's modelled seconds."""
-        peak = self._chip.half if dtype in (torch.float16, torch.bfloat16) else self._chip.single
-        compute, memory_time = operations / peak, moved / self._chip.bandwidth
-        seconds = max(compute, memory_time, self._chip.launch)
         work = self.work
         work["operators"] += 1
-        work["seconds"] += seconds  # type: ignore[assignment]
         work["operations"] += operations  # type: ignore[assignment]
         work["bytes"] += moved
+        peak = self._chip.half if dtype in (torch.float16, torch.bfloat16) else self._chip.single
+        if peak is None or self._chip.bandwidth is None:
+            return
+        compute, memory_time = operations / peak, moved / self._chip.bandwidth
+        seconds = max(compute, memory_time, self._chip.launch)
+        work["seconds"] += seconds  # type: ignore[assignment]
         kind = "compute" if compute == seconds else "memory" if memory_time == seconds else "launch"
         work[f"{kind}_seconds"] += seconds  # type: ignore[assignment]
         if kind == "launch":
@@ -364,7 +366,9 @@ def operator(signature: Any, given: Iterable[torch.Tensor], result: Any) -> None
     if _recorder is None:
         return
     inputs = list(given)
-    outputs = [each for each in (result if isinstance(result, (list, tuple)) else (result,)) if _is_tensor(each)]
+    outputs = [
+        each for each in (result if isinstance(result, (list, tuple)) else (result,)) if isinstance(each, torch.Tensor)
+    ]
     moved = sum(tensor.nbytes for tensor in (*inputs, *outputs))
     dtype = inputs[0].dtype if inputs else None
     _recorder.operator(signature.functional, operations(signature.op._schema.name, inputs, outputs), moved, dtype)
@@ -393,7 +397,3 @@ def wait(reason: str) -> None:
     """Note that the host waits at this line until the NPU has done what it was given."""
     if _recorder is not None:
         _recorder.waits[reason, values.running_line()] += 1
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
