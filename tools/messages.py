@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ from gpu2npu.verify.comparing.diagnosis import FaultKind
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "gpu2npu"
 # Code for users' projects, the emulated NPU and the CPU in CUDA's place, which speak as the real ones do; and docs.
-_APART = (
+APART = (
     "gpu2npu/emulator/",
     "gpu2npu/codemods/templates/",
     "gpu2npu/verify/site/",
@@ -106,12 +108,39 @@ OF_CLICK = (
     "{value} is not in the range {range}.",
     "{value} is not a valid boolean. Recognized values: {states}",
     "{value} is not a valid {number_type}.",
+    "integer",
+    "integer range",
+    "float",
+    "float range",
     "{name} {filename} is a file.",
     "{name} {filename} is a directory.",
     "{name} {filename} is not readable.",
     "{name} {filename} is not writable.",
     "{name} {filename} is not executable.",
     "{name} {filename} does not exist.",
+)
+# What the system says of files and connections, the emulated NPU of an option, and Python's tomllib of a text.
+_OF_SYSTEM = tuple(
+    os.strerror(getattr(errno, name))
+    for name in (
+        *("ENOENT", "EACCES", "EPERM", "EISDIR", "ENOTDIR", "ENOSPC", "EROFS", "ENAMETOOLONG", "ELOOP", "EEXIST"),
+        *("EINVAL", "EMFILE", "EIO", "ENOTEMPTY", "ECONNREFUSED"),
+    )
+)
+_OF_OPTIONS = ("{0} is not a chip that the emulator knows: choose one of {1}",)
+_OF_TOML = (
+    "{0} (at line {1}, column {2})",
+    "{0} (at end of document)",
+    "Invalid value",
+    "Invalid statement",
+    "Invalid initial character for a key part",
+    "Expected '=' after a key in a key/value pair",
+    "Expected newline or end of document after a statement",
+    "Expected ']' at the end of a table declaration",
+    "Cannot overwrite a value",
+    "Unterminated string",
+    "Unclosed array",
+    "Unclosed inline table",
 )
 # Tables of facts, and the keys of what they and rule files say to people.
 _TABLES = ("support/data/behaviour/*.json", "support/data/known_facts.json", "analysis/affinity/operators.json")
@@ -295,7 +324,7 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
     found: dict[str, list[tuple[str, int]]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(_APART) or name in _OF_COMMANDS:
+        if not name.startswith(APART) or name in _OF_COMMANDS:
             for line, text in messages_of_python(path.read_text(encoding="utf-8"), name):
                 found.setdefault(text, []).append((name, line))
     cli_pages = ROOT / "tools" / "cli_pages.py"
@@ -313,7 +342,7 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
         collected = _messages_of_schema if path.name == "rule.schema.json" else messages_of_table
         for text in collected(json.loads(path.read_text(encoding="utf-8"))):
             found.setdefault(text, []).append((f"rules/{path.name}", 1))
-    for text in (*OF_CLICK, *KINDS, *OF_RECORDS):
+    for text in (*OF_CLICK, *KINDS, *OF_RECORDS, *_OF_SYSTEM, *_OF_OPTIONS, *_OF_TOML):
         found.setdefault(text, []).append(("tools/messages.py", 1))
     return found
 

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import click
 
+from gpu2npu.language import shown
 from gpu2npu.system import ENDING_SIGNALS, ending_signals_wait
 
 # What `main` gives to click: the process is the command's own, and may be killed.
@@ -93,7 +94,7 @@ def _wait_and_kill(read: int, parent: int) -> NoReturn:
             if select.select([read], [], [], left)[0] and os.read(read, 1) in (_HANDLED, b""):
                 number = None
         if number is not None and os.getppid() == parent:
-            os.write(2, f"Error: {EndedBySignal(number)}\n".encode())
+            os.write(2, f"{shown(f'Error: {EndedBySignal(number)}')}\n".encode())
             os.kill(parent, signal.SIGKILL)
     finally:
         os._exit(0)

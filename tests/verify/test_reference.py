@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu import language
+from gpu2npu.verify.recording.environment import RecordingSettings, settings
+
 PROGRAM = """
 import io
 import torch
@@ -185,6 +188,25 @@ def test_a_build_for_gpus_names_the_command_for_one_without(monkeypatch: pytest.
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     with pytest.raises(accelerator.CannotPlayError, match=r"torch==[\d.]+\+cpu --index-url https://\S+/whl/cpu\)$"):
         accelerator.believe(1)
+
+
+def test_a_build_for_gpus_is_refused_in_the_language_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of the program is told the language, as --lang may have set it for `verify` alone."""
+    import torch
+
+    from gpu2npu.verify.reference.device_choice import choose_device
+
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    with language.restored():
+        language.use("zh")
+        variables = RecordingSettings(tmp_path, tmp_path, 1, gpus=1).variables()
+    with language.restored(), pytest.raises(SystemExit, match=r"是面向 GPU 的构建") as ended:
+        found = settings(variables)
+        assert found is not None
+        choose_device(found)
+    assert "is built for GPUs" not in str(ended.value)
 
 
 @pytest.mark.usefixtures("cpu_build")

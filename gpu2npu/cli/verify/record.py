@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.language import say
 from gpu2npu.cli.program_options import (
     PROGRAM_SETTINGS,
     check_outermost,
@@ -104,4 +105,4 @@ def record(
         except OSError as error:
             raise click.UsageError(f"-o {output}: {error.strerror}.") from None
     made, device = len(reference.ranks[0][0].seconds), reference.ranks[0][0].device or "a GPU played on the CPU"
-    click.echo(f"{output}: {made} steps on {device}, {output.stat().st_size / 1e6:.1f} MB.")
+    say(f"{output}: {made} steps on {device}, {output.stat().st_size / 1e6:.1f} MB.")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from gpu2npu.language import language
 
 _PREFIX = "GPU2NPU_VERIFY_"
 
@@ -20,7 +22,8 @@ class RecordingSettings:
     process of the original is compared with several ranks, so both share a batch among cards in the same way. A
     `brief` recording has only losses, times and memory. `dump` is the folder for a dump of the last step, as
     mindstudio-probe makes it. `whole` is a file that lists the places whose tensors are also written whole. What is
-    within a module that is called while no gradient is computed is recorded only with `evaluation`.
+    within a module that is called while no gradient is computed is recorded only with `evaluation`. `lang` is the
+    language of the sentence that ends a run.
     """
 
     folder: Path
@@ -34,6 +37,7 @@ class RecordingSettings:
     dump: Path | None = None
     whole: Path | None = None
     evaluation: bool = False
+    lang: str = field(default_factory=language)
 
     def variables(self) -> dict[str, str]:
         """The environment variables that hand these settings to a process."""
@@ -49,6 +53,7 @@ class RecordingSettings:
             f"{_PREFIX}DUMP": str(self.dump or ""),
             f"{_PREFIX}WHOLE": str(self.whole or ""),
             f"{_PREFIX}EVALUATION": "1" if self.evaluation else "",
+            f"{_PREFIX}LANG": self.lang,
         }
 
 
@@ -69,4 +74,5 @@ def settings(environment: Mapping[str, str] = os.environ) -> RecordingSettings |
         dump=Path(environment[f"{_PREFIX}DUMP"]) if environment[f"{_PREFIX}DUMP"] else None,
         whole=Path(environment[f"{_PREFIX}WHOLE"]) if environment[f"{_PREFIX}WHOLE"] else None,
         evaluation=bool(environment[f"{_PREFIX}EVALUATION"]),
+        lang=environment[f"{_PREFIX}LANG"],
     )

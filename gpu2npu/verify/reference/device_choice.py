@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from gpu2npu.language import shown, use
 from gpu2npu.verify import reference
 from gpu2npu.verify.reference import rounding
 from gpu2npu.verify.reference.accelerator import CannotPlayError
@@ -30,4 +31,5 @@ def choose_device(found: RecordingSettings) -> None:
     try:
         reference.install(found.gpus)
     except CannotPlayError as error:
-        sys.exit(f"Error: {error}.")
+        use(found.lang)
+        sys.exit(shown(f"Error: {error}."))
