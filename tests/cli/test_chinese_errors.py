@@ -1,5 +1,5 @@
-"""No command leaves English in what it says of a mistake, where the locale is Chinese; and whatever is printed has been
-looked up in the catalogue."""
+"""No command leaves English in what it answers to a mistake where the locale is Chinese; and what is printed was looked
+up in the catalogue."""
 
 import ast
 import re
@@ -124,13 +124,13 @@ def test_a_mistake_is_answered_in_chinese(
     with pytest.raises(SystemExit) as ended:
         command.main()
     written = capfd.readouterr()
-    said = _QUOTED.sub("''", written.out + written.err)
-    assert ended.value.code == 2 and re.search("[\u4e00-\u9fff]", said), said
-    assert [each for each in said.splitlines() if _ENGLISH.search(each)] == []
+    shown = _QUOTED.sub("''", written.out + written.err)
+    assert ended.value.code == 2 and re.search("[\u4e00-\u9fff]", shown), shown
+    assert [each for each in shown.splitlines() if _ENGLISH.search(each)] == []
 
 
 def _printed(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What is given to print and its like, or written to a stream, and is prose as it stands."""
+    """Yield the prose that is given to print and its like, or written to a stream, as it stands."""
     for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         given = call.args if name in (_PRINTING | {"write"}) else ()

@@ -193,7 +193,7 @@ def test_a_build_for_gpus_names_the_command_for_one_without(monkeypatch: pytest.
 def test_a_build_for_gpus_is_refused_in_the_language_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process of the program is told the language, as --lang may have set it for `verify` alone."""
+    """The process of the program gets the language, which --lang may have set for `verify` alone."""
     import torch
 
     from gpu2npu.verify.reference.device_choice import choose_device

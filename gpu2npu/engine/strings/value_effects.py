@@ -25,7 +25,7 @@ _NAMES = {
     "item": "get pop popleft setdefault",
     "added": "append appendleft add insert put",
     "merged": "update extend",
-    "read into": "merge_from_file",
+    "read_into": "merge_from_file",
     "values": "values",
     "keys": "keys",
     "items": "items",

@@ -290,7 +290,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "parsed": _parsed_with_rest,
     "partial": partial,
     "parts": _parts,
-    "read into": _read_into,
+    "read_into": _read_into,
     "record": _record,
     "replaced": _replaced,
     "same": _same,
