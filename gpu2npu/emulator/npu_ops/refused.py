@@ -42,7 +42,8 @@ def attention(
 ) -> Tensor:
     """`torch.nn.functional.scaled_dot_product_attention`: flash attention where torch_npu calls it, else composed.
 
-    torch_npu's releases for PyTorch before 2.5 have no third version of it, and call the first.
+    torch_npu's releases for PyTorch before 2.5 have no third version of it, and call the first. Each causal call makes
+    its mask, as op-plugin's `convert_boolean_attn_mask` does, and the gradient keeps it.
     """
     if (attn_mask is None or not is_causal) and _is_flash(query, key, value, attn_mask):
         causal = torch.ones(2048, 2048, dtype=torch.bool, device=query.device).triu(1) if is_causal else None

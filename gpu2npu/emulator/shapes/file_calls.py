@@ -120,15 +120,22 @@ def _read(over: Overlay, native: Any, path: Any, *args: Any, **kwargs: Any) -> A
         if native.__name__ == "access":
             return False
         raise
+    if found is path and native.__name__ in ("stat", "lstat") and os.path.lexists(over.folder):
+        own = None if isinstance(path, int) else over.path(path, kwargs.get("dir_fd"), follow)
+        found = path if own is None else over.outline(own) or path
     if found is not path:
         kwargs.pop("dir_fd", None)
     return native(found, *args, **kwargs)
 
 
 def _change(over: Overlay, native: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-    """Change the mode, times, owner or attributes of a file: of a copy, if it was there before the run."""
+    """Change the mode, times, owner or attributes of a file or folder: of a copy, if it was there before the run."""
     own = None if isinstance(path, int) else over.path(path, kwargs.get("dir_fd"), kwargs.get("follow_symlinks", True))
     seen = None if own is None else over.seen(own)
+    outline = over.to_outline(own) if own is not None and seen == own else None
+    if outline is not None:
+        kwargs.pop("dir_fd", None)
+        return native(outline, *args, **kwargs)
     if own is None or seen is None or not over.is_old(seen):
         return _read(over, native, path, *args, **kwargs)
     if os.path.islink(seen):

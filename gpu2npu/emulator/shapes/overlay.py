@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _GONE = ".gpu2npu-gone."  # before the name of a file that the program no longer sees
+_CHANGED = ".gpu2npu-changed."  # before the name of a folder whose mode or times the program changed
 _MOVED = "/proc/self/root"  # begins a link in the run's folder to a file that the program renamed
 _MOST_LINKS = 40  # in a path, as Linux has it
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
@@ -50,6 +51,7 @@ class Overlay:
     def __init__(self, folder: str, begun: int) -> None:
         self.folder, self.begun = os.path.realpath(folder), begun  # nanoseconds, of the system's clock for files
         self.taken: set[str] = set()  # folders whose files are all checkpoints
+        self.made: set[str] = set()  # folders that this process really made
         self.written: dict[str, str] = {}  # where the program opened files to write
         report = os.environ.get("GPU2NPU_OP_REPORT")
         self._ours = {os.path.realpath(report)} if report else set()
@@ -133,9 +135,24 @@ class Overlay:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         return place
 
-    def _mark(self, path: str) -> str:
+    def _mark(self, path: str, of: str = _GONE) -> str:
         parent, name = os.path.split(path)
-        return os.path.join(self.folder + parent, _GONE + name)
+        return os.path.join(self.folder + parent, of + name)
+
+    def outline(self, path: str) -> str | None:
+        """Return the folder that has the mode and times which the program gave to one that is really there."""
+        place = self._mark(path, _CHANGED)
+        return place if os.path.isdir(place) else None
+
+    def to_outline(self, path: str) -> str | None:
+        """Return the folder to change in place of one that was there before; None for anything else."""
+        if path in self.made or not os.path.isdir(path) or os.path.islink(path) or self.is_gone(path):
+            return None
+        place = self._mark(path, _CHANGED)
+        if not os.path.isdir(place):
+            os.makedirs(place)
+            shutil.copystat(path, place)
+        return place
 
     def is_old(self, path: str) -> bool:
         """Return whether a file or link was there before the run."""
@@ -199,7 +216,7 @@ class Overlay:
 
     def names(self, path: str) -> set[str]:
         """Return the names that the program sees in a folder."""
-        found = (*_names(path), *(name for name in _names(self.place(path)) if not name.startswith(_GONE)))
+        found = (*_names(path), *(name for name in _names(self.place(path)) if not name.startswith((_GONE, _CHANGED))))
         return {name for name in found if self.exists(os.path.join(path, name))}
 
     def remove(self, path: str) -> bool:
@@ -247,12 +264,15 @@ class Overlay:
         """Make a folder."""
         if self.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if (outline := self.outline(path)) is not None:
+            os.rmdir(outline)
         if self.is_gone(path) and os.path.isdir(path):
             os.unlink(self._mark(path))  # what was in it is gone each for itself
         elif self.is_gone(path) or self.belongs(path):
             os.makedirs(self.place(path), exist_ok=True)
         else:
             os.mkdir(path, mode)
+            self.made.add(path)
 
     def rmdir(self, path: str) -> None:
         """Remove a folder that the program sees as empty."""

@@ -196,3 +196,35 @@ print(os.path.exists("old.csv"), os.path.exists("ck-1"), open("old.pt").read(), 
 def test_files_whose_times_the_program_changes_are_still_earlier_ones(tmp_path):
     assert _run(tmp_path, str(tmp_path / "checkpoints"), "../begun", program=TOUCHING) == "False False new A+\n"
     assert {name: (tmp_path / "work" / name).read_text() for name in BEFORE} == BEFORE
+
+
+FOLDERS = """
+import os, shutil, sys
+if len(sys.argv) > 1:
+    from gpu2npu.emulator.shapes.file_calls import install
+    install(sys.argv[1], os.stat(sys.argv[2]).st_ctime_ns)
+def state(path):
+    found = os.stat(path)
+    return oct(found.st_mode & 0o777), int(found.st_mtime), sorted(os.listdir(path)), os.path.samefile(path, path)
+os.chmod("dir", 0o700)
+print(state("dir"))
+os.utime("ck-1", (5, 5))
+os.mkdir("own")
+shutil.copystat("ck-1", "own")
+print(state("ck-1"), state("own"), sorted(os.listdir()), os.path.exists("ck-1/w.pt"))
+os.chmod("own", 0o750)
+open("dir/new.txt", "w").close()
+os.chmod("dir", 0o755)
+print(state("own")[0], state("dir")[0], state("dir")[2], oct(os.lstat(b"dir").st_mode & 0o777))
+"""
+
+
+def test_modes_and_times_of_earlier_folders_are_the_programs_alone(tmp_path):
+    plain = _run(tmp_path / "plain", program=FOLDERS)
+    work = tmp_path / "over/work"
+    found = _run(tmp_path / "over", str(tmp_path / "checkpoints"), "../begun", program=FOLDERS)
+    assert [line.split()[0] for line in found.splitlines()] == [line.split()[0] for line in plain.splitlines()]
+    assert found.splitlines()[1:] == plain.splitlines()[1:]
+    assert (work / "dir").stat().st_mode & 0o777 == 0o755
+    assert (work / "ck-1").stat().st_mtime > 5
+    assert (work / "own").stat().st_mode & 0o777 == 0o750
