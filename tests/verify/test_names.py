@@ -27,5 +27,8 @@ def test_a_module_that_is_compiled_or_on_several_cards_keeps_its_name() -> None:
         assert [name for name, _ in names.learn(outermost)] == ["Sequential.0.weight", "Sequential.0.bias"]
         assert names.of(outermost) == ("Sequential" if outermost is net else "")
         assert (names.of(net), names.of(net[0])) == ("Sequential", "Sequential.0")
-        assert [name for name, _ in names.state(outermost)] == ["Sequential.0.weight", "Sequential.0.bias"]
+        assert [name for name, _ in names.state(outermost, is_called=True)] == [
+            "Sequential.0.weight",
+            "Sequential.0.bias",
+        ]
         assert names.learn(outermost) == []

@@ -11,6 +11,7 @@ from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import Recording, read_recordings
 
 PROGRAM = """
+import copy
 import torch
 from torch import nn
 
@@ -35,12 +36,16 @@ class Net(nn.Module):
 
 
 net = Net()
+net.linear = copy.deepcopy(net.linear)
+average, spare = copy.deepcopy(net), copy.deepcopy(nn.Linear(1, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 torch.save(net, "untrained.pt")
 for step in range(2):
     optimizer.zero_grad()
     net(torch.ones(4, 3)).sum().backward()
     optimizer.step()
+    for own, new in zip(average.parameters(), net.parameters()):
+        own.data.lerp_(new.data, 0.1)
     for name in ("last.pt", f"{step}.pt"):
         torch.save({"model": net.state_dict(), "states": [optimizer.state_dict(), torch.get_rng_state()]}, name)
 assert torch.load("0.pt")["model"].keys() == {"linear.weight", "linear.bias"}
@@ -81,3 +86,10 @@ def test_a_checkpoint_is_part_of_the_step_before_it(recording: Recording) -> Non
 def test_an_output_to_which_nothing_flows_back_has_no_gradient(recording: Recording) -> None:
     parts = [each.part for each in recording.events if (each.kind, each.name) == ("gradient", "Net.halves")]
     assert parts == [0, 0]
+
+
+def test_a_copy_that_nobody_calls_is_recorded_where_it_changed(recording: Recording) -> None:
+    changed = [(each.step, each.name) for each in recording.events if each.kind == "weight"]
+    assert changed == [(1, "Net#1.linear.weight"), (1, "Net#1.linear.bias")]
+    names = {each.name.rpartition(".")[0] for each in recording.events if each.kind == "initial weight"}
+    assert names == {"Net.linear", "Net#1.linear", "Linear"}  # and no copy for what is part of a model

@@ -76,18 +76,25 @@ class RecordedNames:
             self._modules[module] = name
         return name
 
+    def is_part(self, module: nn.Module) -> bool:
+        """Return whether a module is within an outermost one that was named."""
+        return "." in self._modules.get(module, "")
+
     def parameter(self, parameter: torch.Tensor) -> str | None:
         """The name of a parameter of a module that was called."""
         found = self._parameters.get(id(parameter))
         return found[1] if found is not None and found[0]() is parameter else None
 
-    def state(self, module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-        """The parameters of an outermost module that was named, and the buffers that its next call does not change."""
+    def state(self, module: nn.Module, is_called: bool) -> Iterator[tuple[str, torch.Tensor]]:
+        """The parameters of an outermost module that was named, and buffers unless a call in training changes them."""
         inner = module
         while (within := _wrapped(inner)) is not None:
             inner = within
         root = self._modules.get(inner, "")
-        for path, tensor in (*inner.named_parameters(), *(() if module.training else inner.named_buffers())):
+        for path, tensor in (
+            *inner.named_parameters(),
+            *(() if is_called and module.training else inner.named_buffers()),
+        ):
             yield self._joined(root, path), tensor
 
     def buffers(self) -> Iterator[tuple[str, torch.Tensor]]:

@@ -21,7 +21,7 @@ from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import RecordedNames
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
-from gpu2npu.verify.recording.untrained import Untrained
+from gpu2npu.verify.recording.untrained import Copies, Untrained
 from gpu2npu.verify.recording.whole import WholeTensors
 from gpu2npu.verify.recording.writer import Writer
 
@@ -49,7 +49,7 @@ class Recorder:
         self._settings = settings
         self._process = os.getpid()
         self._names = RecordedNames()
-        self._untrained = Untrained(on_host)
+        self._untrained, self._copies = Untrained(on_host), Copies()
         self._sites = Sites(settings.project)
         self._writer = Writer(settings)
         self._calls = _Calls()
@@ -71,6 +71,7 @@ class Recorder:
             module_hooks.register_module_forward_pre_hook(self._enter)
             module_hooks.register_module_forward_hook(self._leave, always_call=True)
             checkpoints.watch(self._checkpoint)
+            self._copies.watch()
         from torch.optim import optimizer
 
         optimizer.register_optimizer_step_pre_hook(self._before_step)
@@ -113,12 +114,14 @@ class Recorder:
             return
         if not stack:
             calls.evaluates = not torch.is_grad_enabled() and not self._settings.evaluation
-            self._weights(module)
+            self._learn(module)
         name = self._names.of(module)
         if name and not any(stack):
             self._number_event("mode", name, float(module.training))
             if ranks.is_one_of_several(module):
                 self._of_rank(module, name)
+        if not stack and self._untrained.holds(module):
+            self._changes(module, is_called=True)
         site = self._sites.of_caller() if name else 0
         stack.append(name)
         self._calls.sites.append(site)
@@ -140,15 +143,17 @@ class Recorder:
             for path, buffer in module.named_buffers():
                 self._write("buffer", f"{name}.{path}", call, 0, buffer, site)
 
-    def _weights(self, module: torch.nn.Module) -> None:
-        """Record the weights of an outermost module that is new, or that no optimizer trains, where they changed."""
+    def _learn(self, module: torch.nn.Module) -> None:
+        """Record the weights of an outermost module that is new."""
         for name, tensor in self._names.learn(module):
             self._write("initial weight", name, 0, 0, tensor, self._sites.of_caller())
             self._untrained.has_changed(name, tensor)
-        if self._untrained.holds(module):
-            for name, tensor in self._names.state(module):
-                if self._untrained.has_changed(name, tensor):
-                    self._write("weight", name, self._number("weight", name), 0, tensor, self._sites.of_caller())
+
+    def _changes(self, module: torch.nn.Module, is_called: bool) -> None:
+        """Record the weights of an outermost module that no optimizer trains, where they changed."""
+        for name, tensor in self._names.state(module, is_called):
+            if self._untrained.has_changed(name, tensor):
+                self._write("weight", name, self._number("weight", name), 0, tensor, self._sites.of_caller())
 
     def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if self._is_foreign():
@@ -189,6 +194,7 @@ class Recorder:
         label = self._label(optimizer)
         site = self._sites.of_caller()
         for group_number, group in enumerate(optimizer.param_groups):
+            self._untrained.trained_by(group["params"])
             rate = group.get("lr")
             if rate is not None:
                 self._number_event("rate", f"{label}.{group_number}", float(rate))
@@ -198,6 +204,13 @@ class Recorder:
                     self._write("parameter gradient", name, 0, 0, parameter.grad, site)
                     if self._is_dumping():
                         self._dump.parameter_gradient(name, parameter.grad)
+        for module in self._copies.choose(self._is_apart):
+            self._learn(module)
+            self._changes(module, is_called=False)
+
+    def _is_apart(self, module: torch.nn.Module) -> bool:
+        """Return whether a copy is for itself: it is not part of a model that was called, and nothing trains it."""
+        return not self._untrained.trains(module) and not self._names.is_part(module)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._is_foreign():
@@ -221,7 +234,6 @@ class Recorder:
         label = self._label(optimizer)
         site = self._sites.of_caller()
         for group_number, group in enumerate(optimizer.param_groups):
-            self._untrained.trained_by(group["params"])
             for number, parameter in enumerate(group["params"]):
                 name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
                 self._write("parameter", name, 0, 0, parameter, site)

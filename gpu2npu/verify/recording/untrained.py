@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,9 +30,10 @@ class Untrained:
         if getattr(module, "_is_replica", False):
             return False
         differentiated = torch.is_grad_enabled() and any(each.requires_grad for each in module.parameters())
-        return not differentiated and not self._is_trained(module)
+        return not differentiated and not self.trains(module)
 
-    def _is_trained(self, module: nn.Module) -> bool:
+    def trains(self, module: nn.Module) -> bool:
+        """Return whether an optimizer that has made a step has one of a module's parameters."""
         found = ((each, self._trained.get(id(each))) for each in module.parameters())
         return any(known is not None and known() is each for each, known in found)
 
@@ -42,3 +45,29 @@ class Untrained:
         before = self._seen.get(name)
         self._seen[name] = values
         return before is not None and before != values
+
+
+class Copies:
+    """The outermost modules that were copied: averages that follow each step, and may be called only at the end."""
+
+    def __init__(self) -> None:
+        self._found: list[weakref.ref[nn.Module]] = []
+
+    def watch(self) -> None:
+        """See what `copy.deepcopy` makes: of each module, after those within it, by its `__setstate__`."""
+        module: Any = nn.Module
+        restore = module.__setstate__
+
+        @functools.wraps(restore)
+        def restored(copy: nn.Module, state: Any) -> None:
+            restore(copy, state)
+            within = set(map(id, copy.modules()))
+            self._found = [each for each in self._found if id(each()) not in within] + [weakref.ref(copy)]
+
+        module.__setstate__ = restored
+
+    def choose(self, is_wanted: Callable[[nn.Module], bool]) -> Iterator[nn.Module]:
+        """The copies that live and are wanted; the others are forgotten."""
+        alive = [(each, module) for each in self._found if (module := each()) is not None and is_wanted(module)]
+        self._found = [each for each, _ in alive]
+        return (module for _, module in alive)
