@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpu2npu.language import message, shown
-from gpu2npu.records import AdviceKind, FindingKind, Outcome
+from gpu2npu.records import AdviceKind, Finding, FindingKind, Outcome
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Part
 from gpu2npu.report.tables import CHANGE_LIST, FINDING_GROUPS
@@ -30,7 +30,7 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
     python = [file for file in outcome.files if file.path.endswith(".py")]
     others = [file for file in outcome.files if not file.path.endswith(".py")]
     unchanged = sum(file.content is None and file.failure is None for file in python)
-    kinds = Counter(finding.kind for file in outcome.files for finding in file.findings)
+    kinds = Counter(finding.kind for _, finding in _findings(outcome))
     # One for each row of the tables: what makes training wait has one row for each cause in the project.
     advice = {
         (each.rule,) if each.kind is AdviceKind.PERFORMANCE else (each.rule, file.path, each.span, each.api)
@@ -52,13 +52,21 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
     return [*((label, str(value)) for label, value in rows), (message("Seconds"), f"{outcome.seconds:.2f}")]
 
 
+def _findings(outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    """Yield the findings of the files that could be read, as a check counts them: those that could not are counted as
+    that."""
+    for file in outcome.files:
+        yield from ((file.path, finding) for finding in file.findings if file.failure is None)
+
+
 def largest_causes(outcome: Outcome) -> Iterator[str]:
     """A sentence about all findings, and a line for each of the largest causes, the worst first."""
-    causes = causes_of((file.path, finding, Part.PROGRAM) for file in outcome.files for finding in file.findings)
+    found = list(_findings(outcome))
+    causes = causes_of((path, finding, Part.PROGRAM) for path, finding in found)
     if not causes:
         return
     places = counted(sum(cause.places for cause in causes), "finding")
-    files = counted(sum(bool(file.findings) for file in outcome.files), "file")
+    files = counted(len({path for path, _ in found}), "file")
     looked_at = outcome.looked_into
     yield f"{places} of {counted(len(causes), 'cause')} in {files} ({looked_at} looked at). The largest causes:"
     for cause in causes[:_LARGEST]:

@@ -23,7 +23,11 @@ OUTCOME = Outcome(
     files=(
         MigratedFile("a.py", b"", (CHANGE, CHANGE), FINDINGS, advice=(ADVICE,)),
         MigratedFile("b.py"),
-        MigratedFile("c.py", failure="syntax error"),
+        MigratedFile(
+            "c.py",
+            findings=(Finding(Span(1, 0, 1, 0), "unread-file", FindingKind.UNKNOWN, "c.py", "syntax error"),),
+            failure="syntax error",
+        ),
     ),
     copied=("x.txt", "y.txt"),
     notes=(PathNote("link", "left out", failed=False), PathNote("shut", "cannot be read", failed=True)),

@@ -6,13 +6,16 @@ By default about a third of the fixtures; GPU2NPU_TEST_LABELS=all, as `make test
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from msgspec.structs import replace
 
 import tools.agreement
+from gpu2npu.cli.main import cli
 from gpu2npu.project.migration import preview_project
 from gpu2npu.records import Change, Finding
 from gpu2npu.rulebook import load_rulebook
@@ -71,3 +74,13 @@ def test_what_only_one_of_them_knows_is_noticed(tmp_path: Path, monkeypatch: pyt
         ("analyse", tuple),
         ("the rules without a gate", Change),
     ]
+
+
+def test_a_migration_and_a_check_count_the_same(tmp_path: Path) -> None:
+    """Count those of a project with a file that cannot be read, which both name apart from the findings."""
+    project = str(ROOT / "fixtures" / "mixed_package")
+    migrated = CliRunner().invoke(cli, ["-i", project, "-o", str(tmp_path), "-v", "2.7.1"]).stdout
+    checked = CliRunner().invoke(cli, ["check", project, "-v", "2.7.1"]).stdout
+    counts = re.findall(r"(?m)^\d+ findings of \d+ causes in \d+ files \(\d+ looked at\)", migrated + checked)
+    assert len(counts) == 2 and counts[0] == counts[1]
+    assert f"Findings: {counts[0].split()[0]}\n" in migrated

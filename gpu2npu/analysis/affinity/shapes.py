@@ -196,10 +196,25 @@ def tanh_gelu(code: Code) -> Found:
     if str(_TANH_GELU) not in code.text:
         return
     for call, _ in code.calls:
-        if last_name(call.func) == "tanh" and any(
+        is_spelled = last_name(call.func) == "tanh" and any(
             isinstance(node, ast.Constant) and node.value == _TANH_GELU for node in ast.walk(call)
-        ):
+        )
+        if is_spelled and not _is_distribution(code, call):
             yield call, "0.5 * x * (1 + torch.tanh(...))"
+
+
+def _is_distribution(code: Code, call: ast.Call) -> bool:
+    """Return whether `0.5 * (1 + tanh(...))` is what a function returns: the normal distribution, and no product with
+    what it is of."""
+    child: ast.AST = call
+    for above in code.file.above(call):
+        if not isinstance(above, ast.BinOp):
+            return isinstance(above, ast.Return)
+        other = above.right if above.left is child else above.left
+        if not isinstance(other, ast.Constant):
+            return False
+        child = above
+    return False
 
 
 def sigmoid_product(code: Code) -> Found:
