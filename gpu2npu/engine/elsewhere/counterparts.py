@@ -124,8 +124,10 @@ def _is_exported(name: str, scope: Scope, names: Names) -> bool:
     """Return whether another file of the project has the name of what a module binds."""
     if scope.parent is not None:
         return False
-    names.project.consult(names.path, EVERY_FILE)
-    return not names.project.spelling(name) <= {names.path}
+    project, path = names.project, names.path
+    project.consult(path, EVERY_FILE)
+    others = (project.facts(other, path) for other in project.spelling(name) - {path})
+    return any(facts is not None and name in facts.names | facts.texts for facts in others)
 
 
 def registers_twice(text: str) -> bool:

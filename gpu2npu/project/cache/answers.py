@@ -55,8 +55,8 @@ def stored_answers(store: Store, names: Mapping[str, str]) -> dict[str, FileAnsw
 
 
 class FileAnswers:
-    """The answers about one project's files under one configuration. `contents` has the digest of each of its Python
-    files and of what programs read of others; `shared` is what all its answers depend on."""
+    """The answers about one project's files under one configuration. `contents` has a digest of the code of each of
+    its Python files and of what programs read of others; `shared` is what all its answers depend on."""
 
     def __init__(self, store: Store, shared: bytes, contents: Mapping[str, str]) -> None:
         self._store, self._shared, self._contents = store, shared, dict(sorted(contents.items()))

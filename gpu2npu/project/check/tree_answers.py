@@ -17,6 +17,7 @@ from gpu2npu.project.check.traced import TracedFile, TracedMigrator
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.tree.parts import kernels_apart, parts_of
+from gpu2npu.python.facts.reading import code_of
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile
 from gpu2npu.report.check.result import NativeCode, Part
@@ -73,7 +74,8 @@ def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
         return None
     settings = files.tree.settings
     shared = shared_facts(migrator, settings.rules, files.choice.diffs, settings.chips, sorted(settings.skip_rules))
-    return FileAnswers(files.session.store, shared, files.session.digests | data_digests(migrator.context.data))
+    code = {path: code_of(source) for path, source in files.session.python.items()}
+    return FileAnswers(files.session.store, shared, code | data_digests(migrator.context.data))
 
 
 class _Files(Struct, frozen=True):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -27,6 +29,7 @@ from gpu2npu.python.tree.walk import Use
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
 
 
+_LINE_END = re.compile(r"\r\n|\r|\n")  # those that Python counts
 # The facts of files by their bytes, as many as have so many bytes together; those from elsewhere still as bytes.
 _RETAINED = 256_000_000
 _known: OrderedDict[bytes, FileFacts | bytes | None] = OrderedDict()
@@ -53,6 +56,14 @@ def facts_of(file: PythonFile) -> FileFacts:
         found = _facts_in(file)
         remember(source, found)
     return found
+
+
+def code_of(source: bytes) -> str:
+    """A digest of what other files can see of a file whose facts are known: of its code, without comments; of all its
+    bytes, where it is not Python."""
+    known = _known.get(source)
+    facts = decoded(known) if isinstance(known, bytes) else known
+    return facts.code if facts is not None else hashlib.sha256(source).hexdigest()
 
 
 def is_known(source: bytes) -> bool:
@@ -93,7 +104,26 @@ def _facts_in(file: PythonFile) -> FileFacts:
     names, texts, called = map(frozenset, (words.names, words.texts, words.called))
     body = file.tree.body
     is_guarded, acts = any(map(is_main_guard, body)), any(map(_acts, body))
-    return FileFacts(bound, tuple(file.stars), imports, exports, names, texts, called, is_guarded, acts)
+    code = hashlib.sha256(_without_comments(file).encode("utf-8", "surrogatepass")).hexdigest()
+    return FileFacts(bound, tuple(file.stars), imports, exports, names, texts, called, is_guarded, acts, code)
+
+
+def _without_comments(file: PythonFile) -> str:
+    """The lines of a file without comments at their ends, but for lines that have a quote before: what is in a string
+    is not a comment."""
+    lines = _LINE_END.split(file.text)
+    if "#" not in file.text:
+        return "\n".join(lines).rstrip()
+    quoted: set[int] = set()
+    for node in file.parents:
+        kind = node.__class__
+        if (kind is ast.Constant or kind is ast.JoinedStr) and node.lineno != node.end_lineno:  # type: ignore[attr-defined]
+            quoted.update(range(node.lineno, node.end_lineno + 1))  # type: ignore[attr-defined]
+    for number, line in enumerate(lines, 1):
+        if "#" in line and number not in quoted:
+            code = line.partition("#")[0]
+            lines[number - 1] = line if "'" in code or '"' in code else code.rstrip()
+    return "\n".join(lines).rstrip()
 
 
 def _acts(statement: ast.stmt) -> bool:

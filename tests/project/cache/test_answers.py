@@ -147,6 +147,14 @@ def test_only_what_may_have_changed_is_looked_at(project: Path, monkeypatch: pyt
     assert {"alone.py", "lib/one.py"} <= {*examined}  # any file may take `cuda` from one.py
 
 
+def test_a_comment_reaches_no_other_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(project)
+    examined = looked_at(monkeypatch)
+    (project / "lib/one.py").write_text(FILES["lib/one.py"] + "# cuda\n")
+    check(project)
+    assert examined == ["lib/one.py"]
+
+
 def test_a_file_of_data_that_changed_reaches_its_readers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = check(project)
     examined = looked_at(monkeypatch)

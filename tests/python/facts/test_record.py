@@ -198,3 +198,25 @@ def test_facts_travel_as_bytes() -> None:
     facts = read_facts(MEANINGS.encode(), "a.py")
     assert facts is not None and decoded(encoded(facts)) == facts
     assert read_facts(b"(", "b.py") is None and decoded(encoded(None)) is None
+
+
+@pytest.mark.parametrize(
+    ("after", "is_same"),
+    [
+        ("x = 1\ny = '''\n# text\n'''\n# more\n", True),
+        ("x = 1  # one\ny = '''\n# text\n'''\n", True),
+        ("# x\nx = 1\ny = '''\n# text\n'''\n", False),
+        ("x = 1\ny = '''\n# other\n'''\n", False),
+        ("x = 2\ny = '''\n# text\n'''\n", False),
+        ("x = 1; z = '#'\ny = '''\n# text\n'''\n", False),
+    ],
+)
+def test_the_digest_of_the_code_leaves_out_comments_that_move_nothing(after: str, is_same: bool) -> None:
+    before = read_facts(b"x = 1\ny = '''\n# text\n'''\n", "a.py")
+    facts = read_facts(after.encode(), "a.py")
+    assert (facts.code == before.code) is is_same
+
+
+def test_a_quote_before_the_sign_keeps_the_rest_of_the_line() -> None:
+    one, other = (read_facts(f"x = f'{{y}}#{n}'\n".encode(), "a.py") for n in (1, 2))
+    assert one.code != other.code
