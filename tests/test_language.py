@@ -160,6 +160,16 @@ def test_a_project_s_own_language_ends_with_the_command(tmp_path: Path, words: t
     assert language.language() == "en"
 
 
+def test_the_many_names_of_a_cause_are_listed_in_chinese(tmp_path: Path) -> None:
+    names = ("MaxPool1d", "MaxPool3d", "AvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "RNN", "RNNCell")
+    (tmp_path / "a.py").write_text(f"from torch import nn\nlayers = [{', '.join(f'nn.{name}' for name in names)}]\n")
+    for form in ("text", "html"):
+        written = (
+            CliRunner().invoke(cli, ["check", str(tmp_path), "-v", "2.7.1", "--lang", "zh", "--format", form]).stdout
+        )
+        assert "另有 2 个" in written and "and 2 more" not in written
+
+
 def test_wide_characters_take_two_columns() -> None:
     assert cells("ab核") == 4
     assert wrapped("把项目迁移到 NPU 上，然后运行", 10) == ["把项目迁移", "到 NPU", "上，然后运", "行"]

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable
 
+from gpu2npu.language import sentence
 from gpu2npu.records import Advice, Finding, FindingKind, Severity
 from gpu2npu.report.check.result import SEVERITIES, Cause, Part
 from gpu2npu.report.text import file_and_cell
@@ -65,7 +66,7 @@ def shown_names(cause: Cause) -> str:
     if len(cause.names) == 1:
         return cause.names[0][0]
     listed = ", ".join(f"{name} ({count})" for name, count in cause.names[:_NAMED])
-    return f"{listed} and {len(cause.names) - _NAMED} more" if len(cause.names) > _NAMED else listed
+    return sentence("{} and {} more", listed, len(cause.names) - _NAMED) if len(cause.names) > _NAMED else listed
 
 
 def is_open(kind: FindingKind, severity: Severity) -> bool:
