@@ -123,7 +123,7 @@ def values_in(source: bytes, path: str, rulebook: Rulebook, context: ProjectCont
         return None
     try:
         marks = _marks(text, path, kind, dataclasses.replace(knowledge, text=text, uses_device=context.uses_device))
-        return data_values(_roots(text, kind), text, [_compared(mark, text) for mark in marks])
+        return data_values(_roots(text, kind), text, _compared(marks, text))
     except (FormatError, ExpressionTimeError, RecursionError):
         return None
 
@@ -177,7 +177,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     marks = _marks(text, path, kind, knowledge)
     if kind in _WITH_PYTHON and _EXPRESSION.search(text) is not None and len(text) <= LARGEST:
         marks += _python_marks(text, kind, rulebook, context)
-    marks = [_compared(mark, text) for mark in marks] if "matrix." in text else marks
+    marks = _compared(marks, text)
     if path in context.data:
         read = list(data_marks(_roots(text, kind), path, knowledge, context))
         places = {mark.place for mark in read}
@@ -198,8 +198,13 @@ def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: Projec
     return list(expression_marks(roots, rulebook, context))
 
 
-def _compared(mark: Mark, text: str) -> Mark:
-    """A finding in place of an edit of an entry of a workflow's matrix that conditions compare: `matrix.device ==`."""
+def _compared(marks: list[Mark], text: str) -> list[Mark]:
+    """Marks with findings in place of edits of entries of a workflow's matrix that conditions compare:
+    `matrix.device ==`."""
+    return [_if_compared(mark, text) for mark in marks] if "matrix." in text else marks
+
+
+def _if_compared(mark: Mark, text: str) -> Mark:
     key = _KEY.search(text[: mark.place[0]])
     if not isinstance(mark, Edit) or key is None or re.search(_TESTED.format(key[1]), text) is None:
         return mark

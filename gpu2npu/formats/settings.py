@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from gpu2npu.engine import ProjectContext, migrate_python
@@ -197,13 +198,13 @@ def data_values(roots: Sequence[Node], text: str, marks: Sequence[Mark]) -> Data
     """The values of a configuration by its trees, and those that marks change."""
     walk = _Tree(Lines.of(text))
     root = walk.node(roots[0]) if len(roots) == 1 else walk.items(roots)
-    changed = {mark.place[0] for mark in marks if isinstance(mark, Edit)}
+    changed = sorted(mark.place[0] for mark in marks if isinstance(mark, Edit))
     facts = ValueFacts(
         tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), (), (), (),
         tuple(walk.containers), (), (), tuple(walk.numbers),
     )  # fmt: skip
-    spans = {one.node: range(one.column, one.column + len(one.value or "") + 1) for one in walk.texts}
-    moved = frozenset(node for node, span in spans.items() if any(at in span for at in changed))
+    spans = ((one.node, one.column, one.column + len(one.value or "") + 1) for one in walk.texts)
+    moved = frozenset(node for node, start, end in spans if bisect_left(changed, start) < bisect_left(changed, end))
     return DataValues(facts, root, moved, frozenset(walk.fixed))
 
 
