@@ -235,3 +235,28 @@ def test_each_wait_and_guess_of_a_plan_has_its_words() -> None:
     properties = SCHEMA["properties"]
     assert WAITS.keys() == {*properties["waits"]["items"]["properties"]["for"]["enum"]}
     assert GUESSES.keys() == {*properties["guesses"]["items"]["properties"]["kind"]["enum"]}
+
+
+# As FSDP frees gathered parameters and takes them back.
+RESIZING = """
+import torch, torch_npu
+gathered = [torch.empty(1 << 24, dtype=torch.uint8, device="npu") for _ in range(2)]
+for tensor in gathered:
+    tensor.untyped_storage().resize_(0)
+for step in range(6):
+    tensor = gathered[step % 2]
+    tensor.untyped_storage().resize_(1 << 24)
+    products = tensor + 1
+    tensor.untyped_storage().resize_(0)
+    del products
+"""
+
+
+def test_a_storage_that_is_resized_to_nothing_takes_no_memory(tmp_path):
+    (tmp_path / "train.py").write_text(RESIZING, encoding="utf-8")
+    command = [sys.executable, "-m", "gpu2npu", "run", "--shapes-only", "--plan", "plan.json", "train.py"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+    rank = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["ranks"][0]
+    assert rank["allocated"] == sum(rank["parts"].values()) == 2 << 24
+    assert rank["reserved"] <= 40 << 20
+    assert rank["end"] == 0

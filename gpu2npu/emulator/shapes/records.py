@@ -94,7 +94,8 @@ class ForecastRecorder:
         array = made() if made is not None else None
         line = values.running_line()
         npu.keep_peak() if total <= npu.peak else None
-        npu.live[address] = block = _Block(size, line, npu.model.allocate(size if array is None else array.nbytes))
+        needed = size if array is None else min(size, array.nbytes)
+        npu.live[address] = block = _Block(size, line, npu.model.allocate(needed))
         if made is not None and array is not None:
             block.shape, block.dtype = tuple(array.shape), str(made.dtype).removeprefix("torch.")
         if self._backward or not torch.is_grad_enabled():

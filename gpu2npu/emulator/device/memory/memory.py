@@ -71,12 +71,9 @@ class _Pool:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.large = _Count()
-        self.total = 0
-        self.fraction = 1.0
+        self.large, self.total, self.fraction = _Count(), 0, 1.0
         self.allocated = self.peak = self.settled = 0
-        self.reserved = self.peak_reserved = 0
-        self.allocations = self.freed = self.ooms = 0
+        self.reserved = self.peak_reserved = self.allocations = self.freed = self.ooms = 0
 
     @property
     def limit(self) -> int:
@@ -248,9 +245,8 @@ def resize(address: int, size: int, index: int) -> None:
     block = blocks.get(address)
     if block is None:
         return
-    pool = block.pool
+    pool, before = block.pool, block.size
     counted = -(-size // _GRANULE) * _GRANULE
-    before = block.size
     allocated = pool.allocated - before + counted
     if allocated > pool.limit:
         raise out_of_memory(size, index)
@@ -261,19 +257,24 @@ def resize(address: int, size: int, index: int) -> None:
     pool.total += max(counted - block.size, 0)
     block.size = counted
     values = block()
-    is_whole = values is not None and values.flags.c_contiguous and counted >= values.nbytes
-    block.shape = values.shape if values is not None and is_whole else None
+    block.shape = (
+        values.shape if values is not None and values.flags.c_contiguous and counted >= values.nbytes else None
+    )
     pool.allocated += counted - before
     pool.peak = max(pool.peak, allocated)
     if allocated > pool.reserved:
         pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
         pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
+    for listener in tuple(_listeners):
+        if before:
+            listener.freed(address, before, index, allocated - counted, pool.reserved)
+        if counted:
+            listener.allocated(address, counted, index, allocated, pool.reserved)
 
 
 def check_room(size: int, index: int) -> None:
     """Raise `torch.OutOfMemoryError` when npu:`index` has no room for `size` more bytes."""
-    pool = pool_of(index)
-    if pool.allocated + size > pool.limit:
+    if (pool := pool_of(index)).allocated + size > pool.limit:
         raise out_of_memory(size, index)
 
 
