@@ -173,6 +173,28 @@ class _Queue(Generic[_Task]):
         return max(self._by_home.values(), key=len).pop()
 
 
+class _Pickler(pickle.Pickler):
+    """Writes a shared object as its number. Python 3.13 has no `persistent_id` that can be set."""
+
+    def __init__(self, buffer: io.BytesIO, numbers: Mapping[int, int]) -> None:
+        super().__init__(buffer, pickle.HIGHEST_PROTOCOL)
+        self._numbers = numbers
+
+    def persistent_id(self, each: object) -> int | None:
+        return self._numbers.get(id(each))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what `_Pickler` wrote."""
+
+    def __init__(self, message: bytes, shared: Sequence[object]) -> None:
+        super().__init__(io.BytesIO(message))
+        self._shared = shared
+
+    def persistent_load(self, number: int) -> object:
+        return self._shared[number]
+
+
 class _Work:
     """The function that workers call for each task, as it is sent to those that are there already."""
 
@@ -184,10 +206,7 @@ class _Work:
         """The function as bytes, in which a shared object is its number."""
         if self._sent is None:
             buffer = io.BytesIO()
-            pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
-            numbers = {id(each): number for number, each in enumerate(self.shared)}
-            pickler.persistent_id = lambda each: numbers.get(id(each))  # type: ignore[method-assign]
-            pickler.dump(self.ask)
+            _Pickler(buffer, {id(each): number for number, each in enumerate(self.shared)}).dump(self.ask)
             self._sent = buffer.getvalue()
         return self._sent
 
@@ -277,9 +296,7 @@ def _answer_tasks(ask: Callable[[Any], Any], shared: tuple[object, ...], connect
         except EOFError:
             return
         if isinstance(message, bytes):
-            unpickler = pickle.Unpickler(io.BytesIO(message))
-            unpickler.persistent_load = shared.__getitem__  # type: ignore[method-assign]
-            ask = unpickler.load()
+            ask = _Unpickler(message, shared).load()
             continue
         task, seconds = message
         with ends_after(seconds):

@@ -250,3 +250,14 @@ def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
     in_key |= {"data", "writes"}  # of which the second is what `diffs` asks for
     found_again = {"read", "root", "project", "facts"}
     assert {field.name for field in dataclasses.fields(ProjectContext)} == in_key | found_again
+
+
+def test_a_comment_that_names_an_enum_is_no_use_of_it(tmp_path: Path) -> None:
+    project = tmp_path / "proj"
+    project.mkdir()
+    kinds = "import enum\nclass Device(str, enum.Enum):\n    CPU = 'cpu'\n    CUDA = 'cuda'\n"
+    (project / "a.py").write_text(f"{kinds}def go(m, d: Device): return m.to(d.value)\n")
+    (project / "b.py").write_text("def pick(x):\n    # see\n    return x == 'cuda'\n")
+    check(project)
+    (project / "b.py").write_text("def pick(x):\n    # Device\n    return x == 'cuda'\n")
+    assert check(project) == check(project, cache=False)
