@@ -263,7 +263,8 @@ class _Tree:
         line = self.source.span(scalar.start, scalar.start).start_line
         node = self.new(line)
         if scalar.value is not None:
-            self.texts.append(Text(node, scalar.value, line, scalar.start))
+            text = scalar.value.rstrip("\n") if scalar.block else scalar.value  # programs strip it to use it
+            self.texts.append(Text(node, text, line, scalar.start))
             self.fixed |= set() if scalar.exact else {node}
         elif scalar.atom.lower() in ("true", "false"):
             self.numbers.append((node, scalar.atom.lower() == "true"))

@@ -205,6 +205,15 @@ def test_what_yaml_takes_from_elsewhere_is_renamed_with_the_code(after, text: st
     assert found["c.yaml"][0] == text.replace("cuda", "npu") and "== 'npu'" in found["t.py"][0]
 
 
-def test_a_text_that_ends_with_a_new_line_is_no_device(after) -> None:
-    code = "import torch, yaml\nc = yaml.safe_load(open('c.yaml'))\nprint(c['on'])\n"
-    assert after(c_yaml="on: >\n  cuda\n", t_py=code)["c.yaml"] == ("on: >\n  cuda\n", [])
+def test_a_text_of_a_block_is_renamed_with_the_code_that_strips_it(after) -> None:
+    code = "import torch, yaml\nc = yaml.safe_load(open('c.yaml'))['on'].strip()\nx = torch.ones(1).to(c)\n"
+    found = after(c_yaml="on: |\n  cuda\n", t_py=code + "if c == 'cuda': print(x)\n")
+    assert found["c.yaml"][0] == "on: |\n  npu\n" and "== 'npu'" in found["t.py"][0]
+
+
+@pytest.mark.parametrize("key", ["device", "where"])
+def test_code_whose_reader_has_a_name_of_the_project_follows_the_file(after, key: str) -> None:
+    library = "import yaml\nread = yaml.safe_load\n"
+    code = f"from u import read\nc = read(open('c.yaml'))\nif c['{key}'] == 'cuda': print(1)\n"
+    found = after(c_yaml=f"{key}: cuda\n", u_py=library, t_py=code)
+    assert ("npu" in found["c.yaml"][0]) == ("'npu'" in found["t.py"][0]) == (key == "device")

@@ -89,7 +89,7 @@ def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Cal
     them names is not sure to be the one."""
     file = values.at(place)
     project, path, text = values.project, file.path, values.text(place) or ""
-    if place - file.first in project.data[path].changed:
+    if _is_changed(place, values):
         return Flow(YES)
     tables = [target for target, kind, label in file.out.get(place, ()) if kind == STORE and label == "[key]"]
     if any(stays_in(each, text, path, values) for each in tables):
@@ -129,12 +129,21 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
             return Flow(UNSURE, (where,), ValueUse("data", each, (each, ())))
     if not alike and any(one.kind == "outside" and one.text.partition("(")[0] in READERS for one in sources):
         read = (values.data_at(path) for path in sorted(project.data))
-        found = next((each for file in read for each, one in file.values.items() if one == text), None)
-        if found is not None:
+        found = [each for file in read for each, one in file.values.items() if one == text]
+        if found:
             project.consult(asker, EVERY_FILE)
-            way = (Way(values.at(found).path, values.line(found)),)
-            return Flow(UNSURE, way, ValueUse("data", found, (found, ())))
+            staying = next((each for each in found if not _is_changed(each, values)), None)
+            if staying is None:
+                return Flow(YES)
+            way = (Way(values.at(staying).path, values.line(staying)),)
+            return Flow(UNSURE, way, ValueUse("data", staying, (staying, ())))
     return Flow(YES) if alike else None
+
+
+def _is_changed(place: int, values: Values) -> bool:
+    """Return whether a text in a file of data is renamed by its key."""
+    file = values.at(place)
+    return place - file.first in values.project.data[file.path].changed
 
 
 def _has_npu_files(files: frozenset[str]) -> bool:
@@ -194,8 +203,8 @@ class _Judge:
         origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]
         texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
         verdict = among(texts, self.text, self.new, self.role)
-        if verdict == NO:
-            return NO  # the code knows the NPU
+        if verdict == NO or any(text != self.text and text.lower() == self.text.lower() for text in texts):
+            return NO  # the code knows the NPU, or names the device in capitals, which are not renamed with it
         verdicts = {verdict, *(self.of_origin(origin) for origin in origins)}
         if YES not in verdicts:
             for at in dict.fromkeys([other, *(each.place for each in origins if each.kind in ("unknown", "text"))]):

@@ -109,8 +109,8 @@ def _facts_in(file: PythonFile) -> FileFacts:
 
 
 def _without_comments(file: PythonFile) -> str:
-    """The lines of a file without comments at their ends, but for lines that have a quote before: what is in a string
-    is not a comment."""
+    """The lines of a file without comments at their ends, but for those with a type, which jedi reads, and for lines
+    that have a quote before: what is in a string is not a comment."""
     lines = _LINE_END.split(file.text)
     if "#" not in file.text:
         return "\n".join(lines).rstrip()
@@ -121,8 +121,9 @@ def _without_comments(file: PythonFile) -> str:
             quoted.update(range(node.lineno, node.end_lineno + 1))  # type: ignore[attr-defined]
     for number, line in enumerate(lines, 1):
         if "#" in line and number not in quoted:
-            code = line.partition("#")[0]
-            lines[number - 1] = line if "'" in code or '"' in code else code.rstrip()
+            code, _, comment = line.partition("#")
+            if "'" not in code and '"' not in code and not comment.lstrip().startswith("type:"):
+                lines[number - 1] = code.rstrip()
     return "\n".join(lines).rstrip()
 
 

@@ -206,7 +206,9 @@ def _quotes(project: Project, other: str, path: str, name: str) -> bool:
     if other not in project.spelling(parts[2]):
         return False
     facts = project.facts(other, path)
-    texts = facts.texts if facts is not None else ()
+    texts = facts.texts if facts is not None else frozenset[str]()
+    if facts is None or not (name in facts.names or any(name in text.split(".") for text in texts)):
+        return False
     modules = {f"{text}.".partition(f".{name}.")[0].removesuffix(".") for text in texts}
     return any(project.module_path(each, other) == path for each in modules if each.replace(".", "").isidentifier())
 

@@ -261,3 +261,33 @@ def test_a_comment_that_names_an_enum_is_no_use_of_it(tmp_path: Path) -> None:
     check(project)
     (project / "b.py").write_text("def pick(x):\n    # Device\n    return x == 'cuda'\n")
     assert check(project) == check(project, cache=False)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "before", "after"),
+    [
+        (
+            "from b import make\ndef f(r):\n    x = make(r, 'k')\n    x.cuda()\n",
+            "import torch\nclass Net(torch.nn.Module): pass\nclass Own:\n    def cuda(self): pass\n"
+            "def make(reg, k):\n    # type: (dict, str) -> Net\n    return reg[k]\n",
+            "Net\n",
+            "Own\n",
+        ),
+        (
+            "from torch import cuda\nprint(cuda.is_available())\n",
+            "import importlib\nm = importlib.import_module('a')  # x\n",
+            "# x",
+            "# cuda",
+        ),
+    ],
+)
+def test_what_a_comment_decides_is_the_same_with_and_without_the_cache(
+    tmp_path: Path, a: str, b: str, before: str, after: str
+) -> None:
+    project = tmp_path / "proj"
+    project.mkdir()
+    (project / "a.py").write_text(a)
+    (project / "b.py").write_text(b)
+    check(project)
+    (project / "b.py").write_text(b.replace(before, after))
+    assert check(project) == check(project, cache=False)
