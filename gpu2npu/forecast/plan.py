@@ -62,7 +62,9 @@ def make(command: Sequence[str], processes: Sequence[Mapping[str, Any]], exit_co
     chip = used[0]["chip"] if used else None
     ranks = [_rank(each, npu) for each in used for npu in each["npus"]]
     refusals = [{"rank": each["rank"], **each["refusal"]} for each in used if each["refusal"]]
-    fits: bool | None = chip is not None and not refusals and all(each["reserved"] <= chip["usable"] for each in ranks)
+    fits: bool | None = None
+    if chip is not None:
+        fits = not refusals and all(each["reserved"] <= chip["usable"] for each in ranks)
     if fits and exit_code:  # what it would have needed after its error is not known
         fits = None
     return {

@@ -3,6 +3,7 @@
 import pytest
 
 from gpu2npu.forecast import runs, variants
+from gpu2npu.forecast.plan import make
 
 USABLE = 30_000
 MEMORY = {  # of models whose memory grows with the batch in other ways than a line, and of one that does
@@ -46,3 +47,8 @@ def test_a_batch_that_costs_nothing_has_no_largest():
     assert list(tried) == [8, 16, 32, 64, 128, 256]
     assert variants.largest_batch(tried) is None
     assert variants.smallest_too_large(tried) is None
+
+
+@pytest.mark.parametrize("exit_code", [0, 2])
+def test_whether_a_run_fits_that_used_no_npu_is_not_known(exit_code: int) -> None:
+    assert make(["python", "t.py"], [], exit_code)["fits"] is None

@@ -23,7 +23,8 @@ Matcher = Callable[[Code], Found]
 _QUICK_GELU = 1.702
 _TANH_GELU = 0.044715
 _BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_and", "logical_or", "logical_not",
-    "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin", "nonzero"})  # fmt: skip
+    "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
+_PICKING_CALLS = _BOOLEAN_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
 _COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
 _SELECTING = frozenset({"masked_select", "index_select"})
 _BY_ELEMENT = frozenset({"abs", "pow", "square", "float", "log", "exp", "sqrt", "clamp", "contiguous", "view",
@@ -71,6 +72,7 @@ def masked_update(code: Code) -> Found:
             scope = code.file.scope_of(statement)
             kinds = code.types.of(target.value, scope)
             is_mask = _is_mask(code, target.slice, scope) or _is_made_of_booleans(code, target.slice)
+            is_mask = is_mask and not isinstance(statement.op, ast.MatMult)
             if (
                 is_mask
                 and OTHER not in kinds
@@ -91,7 +93,7 @@ def masked_select(code: Code) -> Found:
         of_torch = TENSOR in code.types.of(tensor, scope) or any(_is_loss(code, each) for each in ends if each)
         if not of_torch or not ends or not all(ends) or OTHER in code.types.of(tensor, scope):
             continue
-        if _is_mask(code, mask, scope) or _is_made_of_booleans(code, mask):
+        if _is_mask(code, mask, scope, _PICKING_CALLS) or _is_made_of_booleans(code, mask, _PICKING_CALLS):
             yield from ((each, "a loss of input[condition]") for each in ends if each is not None)
 
 
@@ -106,14 +108,14 @@ def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
             yield call, call.args[0] if is_function else call.func.value, call.args[-1]
 
 
-def _is_made_of_booleans(code: Code, index: ast.expr) -> bool:
-    """Return whether all that an index comes from, but for callers in other files, are comparisons, or their places."""
+def _is_made_of_booleans(code: Code, index: ast.expr, calls: frozenset[str] = _BOOLEAN_CALLS) -> bool:
+    """Return whether all that an index comes from, but for callers in other files, are comparisons, or such calls."""
     values = values_of_project(code.names.project)
     place = values.operation(code.names, index)
     with values.near(code.names.path):
         ends = values.sources(place, code.names.path) if place else []
     return bool(ends) and all(
-        each.text.partition("(")[0].rpartition(".")[2] in _BOOLEAN_CALLS
+        each.text.partition("(")[0].rpartition(".")[2] in calls
         or getattr(values.at(each.place).operations.get(each.place), "operator", "") in _COMPARISONS
         for each in ends
     )
@@ -166,19 +168,20 @@ def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:
     return code.types.of(mask.operand if isinstance(mask, ast.UnaryOp) else mask, scope)
 
 
-def _is_mask(code: Code, node: ast.expr, scope: Scope, depth: int = 3) -> bool:
+def _is_mask(code: Code, node: ast.expr, scope: Scope, calls: frozenset[str] = _BOOLEAN_CALLS, depth: int = 3) -> bool:
     """Return whether an index is made of booleans."""
     if isinstance(node, ast.Compare):
         return not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.Invert)
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(code, node.left, scope, depth)
+        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(code, node.left, scope, calls, depth)
     if isinstance(node, ast.Call):
-        return last_name(node.func) in _BOOLEAN_CALLS
+        return last_name(node.func) in calls
     values = values_of(node, scope) if depth else []
     return bool(values) and all(
-        each.value is not None and not each.is_part and _is_mask(code, each.value, scope, depth - 1) for each in values
+        each.value is not None and not each.is_part and _is_mask(code, each.value, scope, calls, depth - 1)
+        for each in values
     )
 
 
