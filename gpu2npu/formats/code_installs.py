@@ -119,8 +119,12 @@ class _Installs:
             for source, kind, label in (file.into.get(place, ()) if file is not None else ())
             if kind == ARGUMENT and label in (option, "**")
         ]
-        texts = [each for each in self.names.file.unordered().get(ast.Constant, ()) if string_value(each) is not None]
-        written = {values.place_of(self.names, each.lineno, each.col_offset): each for each in texts} if taken else {}
+        texts = self.names.file.unordered().get(ast.Constant, ()) if taken else ()
+        written = {
+            values.place_of(self.names, each.lineno, each.col_offset): each
+            for each in texts
+            if string_value(each) is not None
+        }
         for origin in (each for source, fields in taken for each in values.sources(source, path, fields)):
             if origin.kind == "text" and origin.place in written:
                 yield self._text(written[origin.place])

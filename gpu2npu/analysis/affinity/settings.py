@@ -106,7 +106,8 @@ def _lacking(name: str, option: str, at: int) -> Callable[[Training], Iterator[a
 def _last_batches(training: Training) -> Places:
     """Loaders of training data that make batches of a size themselves, and do not say what becomes of the last: they
     shuffle or draw samples, or a loop that computes gradients goes over them."""
-    looped = {ast.unparse(part) for loop in training.loops if isinstance(loop, ast.For) for part in ast.walk(loop.iter)}
+    loops = training.loops if training.calls[_LOADER] else ()
+    looped = {ast.unparse(part) for loop in loops if isinstance(loop, ast.For) for part in ast.walk(loop.iter)}
     for call in training.calls[_LOADER]:
         written = dict(zip(("dataset", "batch_size", "shuffle", "sampler", "batch_sampler"), call.args, strict=False))
         given = {**written, **{each.arg or "": each.value for each in call.keywords}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu2npu.python.flow.indirect_calls import CallEffect
+from gpu2npu.python.flow.value_files import CallEffect
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.project.project import Project
 

@@ -53,7 +53,8 @@ def _later(files: TreeFiles, entries: Mapping[str, FileAnswer]) -> dict[str, lis
         if part(path) is Part.PROGRAM:
             found[path] = [number for number, each in enumerate(entry.file.findings) if code.holds(path, each)]
     if store is not None:
-        store.put({names[path]: each for path, each in code.outlines.items() if path in names.keys() - known.keys()})
+        new = code.outlines.keys() & names.keys() - known.keys()
+        store.put({names[path]: code.outlines[path] for path in new})
     return {path: numbers for path, numbers in found.items() if numbers}
 
 

@@ -47,7 +47,8 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is called. Nothing of comments is in them.
     `is_guarded` says that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
-    `code` is a digest of the text without comments: while it is the same, no answer about another file changes.
+    `code` is a digest of the text without comments but those with types: while it is the same, no answer about another
+    file changes.
     """
 
     bound: dict[str, tuple[Origin, ...]]

@@ -13,8 +13,8 @@ name is bound to there, so `v = w` makes no edge, and a name that is bound anew 
 | TEXT     | a value      | its text    |         | an f-string, `+`, `%`, a slice                                 |
 | COMPARE  | a value      | a value     |         | `==`, `in`, `match`, a key that is looked up; in each direction |
 
-KEYS is a further edge, from an object to a dict of its attributes, which calls make; TYPE one from a class to what is
-annotated with it.
+KEYS is a further edge, which calls make: from an object to a dict of its attributes, or, with the label `.`, from a
+dict to an object that has what is under its keys as attributes. TYPE is one from a class to what is annotated with it.
 
 Fields: `.w` an attribute, `[0]` an element, `['w']` a key, `[*]` any of these, `[key]` the keys of a dict, `[each]`
 what a loop takes, `()` what a function returns or a class makes.

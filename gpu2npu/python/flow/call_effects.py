@@ -19,8 +19,8 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     ValueFacts,
 )
-from gpu2npu.python.flow.indirect_calls import DECORATIONS, CallEffect, mapped, partial, started
-from gpu2npu.python.flow.value_files import ValueFile
+from gpu2npu.python.flow.indirect_calls import DECORATIONS, mapped, partial, started
+from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
 def _text(file: ValueFile, call: Called, effect: CallEffect) -> None:

@@ -4,18 +4,9 @@ function."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, LOAD, STORE, Called, Parameters
-from gpu2npu.python.flow.value_files import ValueFile
-
-
-class CallEffect(NamedTuple):
-    """The use that a call makes of its values, by the last name of its callee: see `_EFFECTS`. `keywords` are the
-    arguments that a function hands on beside the first one."""
-
-    kind: str
-    keywords: tuple[str, ...] = ()
+from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
 def partial(file: ValueFile, call: Called, effect: CallEffect) -> None:

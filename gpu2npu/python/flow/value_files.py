@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu2npu.python.facts.values import ARGUMENT, LOAD, MODULE, STORE, Called, ValueFacts
+
+
+class CallEffect(NamedTuple):
+    """The use that a call makes of its values, by the last name of its callee; call_effects.py has the kinds.
+    `keywords` are the arguments that a function hands on beside the first one."""
+
+    kind: str
+    keywords: tuple[str, ...] = ()
 
 
 class ValueFile:

@@ -9,9 +9,8 @@ from typing import Any
 from gpu2npu.python.facts.value_walk import value_facts
 from gpu2npu.python.facts.values import MODULE, ValueFacts
 from gpu2npu.python.flow.call_effects import read_values
-from gpu2npu.python.flow.indirect_calls import CallEffect
 from gpu2npu.python.flow.questions import Questions
-from gpu2npu.python.flow.value_files import ValueFile
+from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Project
 

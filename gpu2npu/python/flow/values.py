@@ -32,8 +32,8 @@ from gpu2npu.python.meaning.names import Names
 
 BUDGET = 300  # states that one question may visit
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
-_MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
 NEAR_BUDGET = 80  # the same for questions about what is near
+_MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
 
 
 class ValueUse(NamedTuple):
