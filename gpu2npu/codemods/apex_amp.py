@@ -22,8 +22,7 @@ from gpu2npu.codemods.amp_model import (
     scaler_name,
     steps_after,
 )
-from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.concern import APEX_AMP, names_apex
+from gpu2npu.codemods.choice import APEX_AMP, CodemodChoice
 from gpu2npu.codemods.entry import find_entries
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
@@ -95,7 +94,7 @@ class _Uses(Struct, frozen=True, eq=False):
 
 def apex_amp(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Rewrite each file whose loop of apex's mixed precision is seen whole, and report the others."""
-    if not choice.apex_amp or not names_apex(program.sources):
+    if not any(b"apex" in source for source in program.sources.values()):
         return {}
     files = list(program.parsed(files_naming(program, APEX_AMP)))
     found = [uses for uses in map(_Uses.of, files) if uses.calls or uses.others]

@@ -26,16 +26,14 @@ class Installation(Struct, frozen=True):
 
 
 class CodemodChoice(Struct, frozen=True):
-    """`data_parallel` says that DataParallel becomes DistributedDataParallel, as it does unless the rule of that
-    name is skipped; `apex_amp` says the same of apex's mixed precision. `main` is the entry file that becomes a
-    multi-card script (`distributed -m`), relative to the project, and `target_model` the expression of the model in
-    it. `options` has the codemods that are asked for, by the names of their records, with what their
+    """`skipped` are the codemods whose rules are skipped, by the names of their records. `main` is the entry file that
+    becomes a multi-card script (`distributed -m`), relative to the project, and `target_model` the expression of the
+    model in it. `options` has the codemods that are asked for, by the names of their records, with what their
     options give: the variable of the model for `amp_model`, the kinds of code for `affinity`, True for a switch.
     `excluded` are the files to keep as they are, `readers` the Python files that take a device from a file of another
     kind (see device_files.py), `installed` what the project installs."""
 
-    data_parallel: bool = True
-    apex_amp: bool = True
+    skipped: frozenset[str] = frozenset()
     main: str | None = None
     target_model: str = "model"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -58,20 +56,49 @@ class Option(Struct, frozen=True):
 
 
 class Codemod(Struct, frozen=True):
-    """`plan` and an option's `reads` are functions of this package, `module:function`, which are imported when there is
-    something to do: `--help` shows the options without them. One with an `option` is planned where it is given, and may
-    then change any file; concern.py has the files of the others. `folder` of templates/ is put beside files with its
-    edits."""
+    """`plan`, `files` and an option's `reads` are functions of this package, `module:function`, which are imported when
+    there is something to do: `--help` shows the options without them.
+
+    One with an `option` is planned where it is given, another unless its `rule` is skipped; one that `takes_main` for
+    the entry file of a choice, too. It may change the files that use one of the qualified `names`, and those that
+    `files` gives of a project without parsing it; with neither, any file. `folder` of templates/ is put beside the
+    programs with new code that imports it, and into their packages if it `is_relative`ly imported. `missing` is the
+    error where no part of the project has what the option, `{given}`, is about: `plan` gives None for such a part."""
 
     name: str
     plan: str
     option: Option | None = None
+    rule: str = ""
+    takes_main: bool = False
+    names: frozenset[str] = frozenset()
+    files: str = ""
     folder: str = ""
+    is_relative: bool = False
+    missing: str = ""
+
+    def is_wanted(self, choice: CodemodChoice) -> bool:
+        """Return whether a user asks for it, by an option or by keeping its rule."""
+        return self.name in choice.options if self.option is not None else self.name not in choice.skipped
 
 
+DATA_PARALLEL = frozenset(
+    {
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+    }
+)
+DATA_PARALLEL_FUNCTION = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"})
+APEX_AMP = frozenset({"apex.amp"})
 # In the order of precedence: where two codemods want the same characters, the first has them.
 CODEMODS = (
-    Codemod("data_parallel", "data_parallel.conversion:data_parallel"),
+    Codemod(
+        "data_parallel",
+        "data_parallel.conversion:data_parallel",
+        rule="data-parallel",
+        takes_main=True,
+        names=DATA_PARALLEL | DATA_PARALLEL_FUNCTION,
+    ),
     Codemod(
         "amp_model",
         "amp_model:amp_model",
@@ -80,8 +107,10 @@ CODEMODS = (
             "Train the model in the variable MODEL, such as net or self.model, with automatic mixed precision.",
             "MODEL",
         ),
+        missing="No loop that trains the model '{given}' was found; give -a/--amp_model the variable that is called in "
+        "the forward pass, such as net or self.model.",
     ),
-    Codemod("apex_amp", "apex_amp:apex_amp"),
+    Codemod("apex_amp", "apex_amp:apex_amp", rule="apex-amp", names=APEX_AMP),
     Codemod(
         "specify_device",
         "specify_device:specify_device",
@@ -105,7 +134,7 @@ CODEMODS = (
         ),
         folder="ascend_modelarts_function",
     ),
-    Codemod("plugin", "plugin:plugin"),
+    Codemod("plugin", "plugin:plugin", files="concern:without_plugin"),
     Codemod(
         "affinity",
         "affinity.codemod:affinity",
@@ -116,6 +145,8 @@ CODEMODS = (
             "safe|all|KIND,...",
             "affinity.catalogue:chosen",
         ),
+        folder="ascend_affinity",
+        is_relative=True,
     ),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, imported
 from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.cards import imports_torch, names_device
@@ -13,38 +13,36 @@ from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.support.releases import autoloads
 
-DATA_PARALLEL = frozenset(
-    {
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
-    }
-)
-APEX_AMP = frozenset({"apex.amp"})
-DATA_PARALLEL_FUNCTION = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"})
-
 
 def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context: ProjectContext) -> frozenset[str]:
-    """The files that a codemod may have to change."""
-    if choice.options:
-        return frozenset(sources)
-    found = {
-        path
-        for path, source in sources.items()
-        if path == choice.main or is_silent(read_facts(source, path), context.version)
-    }
-    found.update(sources.keys() & choice.readers)
-    if choice.apex_amp and names_apex(sources):
-        found.update(files_naming(TrainingProgram.of(sources, context), APEX_AMP))
-    if choice.data_parallel:
+    """The files that a codemod may have to change; `choice.main` whatever is skipped."""
+    found = {path for path in sources if path == choice.main}
+    names: list[frozenset[str]] = []
+    for codemod in CODEMODS:
+        if not codemod.is_wanted(choice):
+            continue
+        if codemod.option is not None or not (codemod.names or codemod.files):
+            return frozenset(sources)
+        if codemod.files:
+            found |= imported(codemod.files)(sources, context, choice)
+        if codemod.names and _may_name(codemod.names, sources):
+            names.append(codemod.names)
+    if names:
         program = TrainingProgram.of(sources, context)
-        found.update(files_naming(program, DATA_PARALLEL), files_naming(program, DATA_PARALLEL_FUNCTION))
+        found.update(*(files_naming(program, each) for each in names))
     return frozenset(found)
 
 
-def names_apex(sources: Mapping[str, bytes]) -> bool:
-    """Return whether some file may use apex."""
-    return any(b"apex" in source for source in sources.values())
+def _may_name(names: frozenset[str], sources: Mapping[str, bytes]) -> bool:
+    """Return whether some file has the package of a name in it."""
+    packages = {name.partition(".")[0].encode() for name in names}
+    return any(package in source for source in sources.values() for package in packages)
+
+
+def without_plugin(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> set[str]:
+    """The files that may work on a device and get torch_npu from no other edit."""
+    silent = {path for path, source in sources.items() if is_silent(read_facts(source, path), context.version)}
+    return silent | (sources.keys() & choice.readers)
 
 
 def is_silent(facts: FileFacts | None, version: str) -> bool:

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
 from gpu2npu.codemods.entry import find_entries
 from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.records import Edit, FileRewrite
 
 
-def beside_programs(program: TrainingProgram, importing: Iterable[str], folder: str) -> dict[str, bytes]:
-    """The files of a template folder, once beside each program that loads one of the files that import it: Python looks
-    for modules beside the script it starts. At the root of the project too: tests and `python -m` start there."""
-    places = _places(program, importing)
+def new_folder(
+    program: TrainingProgram, rewrites: Mapping[str, FileRewrite], folder: str, is_relative: bool
+) -> dict[str, bytes]:
+    """The files of a template folder for the files whose new code imports it.
+
+    They are once beside each program that loads one of these: Python looks for modules beside the script it starts. At
+    the root of the project too: tests and `python -m` start there. A folder that `is_relative`ly imported is in the
+    outermost package of each file that is in one.
+    """
+    using = [path for path, rewrite in rewrites.items() if any(_imports(edit, folder) for edit in rewrite.edits)]
+    packages = {path: outermost_package(program, path) if is_relative else None for path in using}
+    outside = [path for path, package in packages.items() if package is None]
+    places = {package for package in packages.values() if package is not None}
+    if outside:
+        places |= {"", *(entry.file.path.rpartition("/")[0] for entry in find_entries(program, outside))}
     return {
         f"{place}/{folder}/{name}".lstrip("/"): content for place in sorted(places) for name, content in _files(folder)
     }
 
 
-def package_beside(program: TrainingProgram, importing: Iterable[str], folder: str) -> dict[str, bytes]:
-    """The files of a template folder that some files import: in the outermost package of each that is in one, and
-    beside the programs that load the others."""
-    packages = {path: outermost_package(program, path) for path in importing}
-    alone = [path for path, package in packages.items() if package is None]
-    places = {package for package in packages.values() if package is not None}
-    return {
-        f"{place}/{folder}/{name}".lstrip("/"): content
-        for place in sorted(places | (_places(program, alone) if alone else set()))
-        for name, content in _files(folder)
-    }
+def _imports(edit: Edit, folder: str) -> bool:
+    return any(name.partition(".")[0] == folder for name in edit.imports)
 
 
 def outermost_package(program: TrainingProgram, path: str) -> str | None:
@@ -39,10 +42,6 @@ def outermost_package(program: TrainingProgram, path: str) -> str | None:
         found = folder
         folder = folder.rpartition("/")[0]
     return found
-
-
-def _places(program: TrainingProgram, importing: Iterable[str]) -> set[str]:
-    return {"", *(entry.file.path.rpartition("/")[0] for entry in find_entries(program, importing))}
 
 
 def _files(folder: str) -> Iterator[tuple[str, bytes]]:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.affinity.codemod import added_module
 from gpu2npu.codemods.choice import CODEMODS, imported
-from gpu2npu.codemods.generated import beside_programs
+from gpu2npu.codemods.generated import new_folder
 from gpu2npu.codemods.places import in_order
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.program import TrainingProgram
@@ -25,23 +24,20 @@ def plan_part(part: ProjectPart) -> PlannedPart:
     )
     program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
-    has_model = False
+    without: set[str] = set()
     for codemod in CODEMODS:
-        if codemod.option is not None and codemod.name not in part.choice.options:
+        if not codemod.is_wanted(part.choice) and not (codemod.takes_main and part.choice.main is not None):
             continue
         # A codemod looks at the whole program and gives None where what it was asked for is not there.
         found: Mapping[str, FileRewrite] | None = imported(codemod.plan)(program, part.choice)
-        has_model = has_model or (codemod.name == "amp_model" and found is not None)
+        without |= {codemod.name} if found is None else set()
         for path, rewrite in (found or {}).items():
             rewrites[path] = _joined(rewrites.get(path, FileRewrite()), rewrite)
     ordered = {path: replace(rewrite, edits=_in_order(rewrite.edits)) for path, rewrite in rewrites.items()}
     new_files: dict[str, bytes] = {}
     for codemod in CODEMODS:
-        edited = [path for path, each in rewrites.items() if any(edit.rule == codemod.name for edit in each.edits)]
-        if codemod.folder and edited:
-            new_files |= beside_programs(program, edited, codemod.folder)
-    new_files |= added_module(program, rewrites)
-    return PlannedPart(Plan(ordered, new_files), has_model)
+        new_files |= new_folder(program, rewrites, codemod.folder, codemod.is_relative) if codemod.folder else {}
+    return PlannedPart(Plan(ordered, new_files), frozenset(without))
 
 
 def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:

@@ -45,10 +45,10 @@ class ProjectPart(Struct, frozen=True):
 
 
 class PlannedPart(Struct, frozen=True):
-    """`has_model` says that the part has the model of the option `amp_model`."""
+    """`without` are the codemods, by name, that were asked for something the part does not have."""
 
     plan: Plan
-    has_model: bool
+    without: frozenset[str] = frozenset()
 
 
 # Plans parts, in any order: `map`, or that of an Executor.

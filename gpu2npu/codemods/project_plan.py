@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, CodemodError
 from gpu2npu.codemods.concern import concerned_files
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
 from gpu2npu.codemods.program import TrainingProgram, has_backward, packages_of
@@ -33,8 +33,10 @@ def plan_codemods(
         raise CodemodError(f"The entry file '{choice.main}' is excluded from the migration.")
     planned = _planned(list(_parts(included, context, choice)), spread)
     failures = {path: reason for part in planned for path, reason in part.plan.failures.items()}
-    if "amp_model" in choice.options and not failures and not any(part.has_model for part in planned):
-        raise _no_such_model(choice.options["amp_model"])
+    for codemod in CODEMODS if not failures else ():
+        everywhere = all(codemod.name in part.without for part in planned)
+        if codemod.missing and codemod.is_wanted(choice) and everywhere:
+            raise CodemodError(codemod.missing.format(given=choice.options[codemod.name]))
     rewrites = {path: rewrite for part in planned for path, rewrite in part.plan.rewrites.items()}
     new_files = {path: content for part in planned for path, content in part.plan.new_files.items()}
     return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files, failures)
@@ -67,14 +69,6 @@ def _planned(parts: Sequence[ProjectPart], spread: Spread) -> list[PlannedPart]:
     from gpu2npu.codemods.part_plan import plan_part  # before workers are started, which then have it
 
     return list(spread(plan_part, parts))
-
-
-def _no_such_model(target: str) -> CodemodError:
-    """The error where no file of a project has a loop that trains the model."""
-    return CodemodError(
-        f"No loop that trains the model '{target}' was found; give -a/--amp_model the variable that is called in the "
-        "forward pass, such as net or self.model."
-    )
 
 
 def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[ProjectPart]:

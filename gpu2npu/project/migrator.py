@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.extensions import built_modules
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
-from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
+from gpu2npu.codemods.choice import CODEMODS, DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.device_files import device_readers
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
@@ -178,7 +178,7 @@ def _with_plugin(context: ProjectContext, plan: Plan) -> ProjectContext:
 
 def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
     ids = {rule.id for rule in rulebook.rules}
-    return replace(codemods, data_parallel="data-parallel" in ids, apex_amp="apex-amp" in ids)
+    return replace(codemods, skipped=frozenset(each.name for each in CODEMODS if each.rule and each.rule not in ids))
 
 
 def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> MigratedFile:

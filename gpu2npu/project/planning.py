@@ -65,4 +65,4 @@ def _failed(part: ProjectPart, error: BaseException) -> PlannedPart:
         reason = f"the programs that it is part of take longer than {error.seconds:g} seconds to look at"
     else:
         reason = f"the programs that it is part of could not be looked at ({type(error).__name__}: {error})"
-    return PlannedPart(Plan(failures=dict.fromkeys(part.wanted, reason)), has_model=False)
+    return PlannedPart(Plan(failures=dict.fromkeys(part.wanted, reason)))

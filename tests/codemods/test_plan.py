@@ -113,7 +113,7 @@ def calls_of_plan(files):
 
 def test_what_is_requested_of_one_part_is_not_requested_of_the_others():
     files = project(2, alone=True)
-    choice = CodemodChoice(data_parallel=False, options={"amp_model": "self.model"})
+    choice = CodemodChoice(skipped=frozenset({"data_parallel"}), options={"amp_model": "self.model"})
     assert "library1.py" in plan(files, choice).rewrites
     with pytest.raises(CodemodError, match="'net' was found"):
         plan(files, CodemodChoice(options={"amp_model": "net"}))

@@ -17,7 +17,7 @@ from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Fu
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.generated import outermost_package, package_beside
+from gpu2npu.codemods.generated import new_folder, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
@@ -190,13 +190,7 @@ def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:
         file = program.file(path)
         assert file is not None
         found[path] = file.source.encode(Edited(file.text, rewrite.edits).text)
-    return found | added_module(program, rewrites)
-
-
-def added_module(program: TrainingProgram, rewrites: Mapping[str, FileRewrite]) -> dict[str, bytes]:
-    """The module of fused operators for the files whose new code imports it."""
-    using = [path for path, rewrite in rewrites.items() if any(MODULE in edit.imports for edit in rewrite.edits)]
-    return package_beside(program, using, MODULE) if using else {}
+    return found | new_folder(program, rewrites, MODULE, is_relative=True)
 
 
 def _steps(

@@ -61,8 +61,9 @@ _MULTI_CARD = "multi-card"  # the trait that asks for a launcher
 def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Rewrite the wraps of programs that train, and the script for one card that is to train on many, with all that
     follows from it; report the wraps that stay. Raises CodemodError if there is no such script."""
+    is_wanted = "data_parallel" not in choice.skipped
     single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
-    wraps = list(find_wraps(program)) if choice.data_parallel else []
+    wraps = list(find_wraps(program)) if is_wanted else []
     running = _running(program, wraps)
     obstacles = _obstacles(program, running)
     steps = [
@@ -70,14 +71,14 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
         for wrap, found in obstacles.items()
         if not found.one_npu
     ]
-    steps += report_rebound(program) if choice.data_parallel else ()
+    steps += report_rebound(program) if is_wanted else ()
     rewritten = [wrap for wrap in wraps if wrap not in obstacles]
     started = sorted({entry for wrap in rewritten for entry in running[wrap]}, key=_by_path)
     if single is not None and all(entry.file is not single.file for entry in started):
         steps += wrap_target(program, single, choice.target_model)
         started.append(single)
     steps += _rewritten(program, choice, rewritten, Entries(started), single)
-    if choice.data_parallel:
+    if is_wanted:
         for reference in _references(program):
             if requires(reference) and (obstacles or not wraps or uses_replicas(reference)):
                 steps += report_required(program, reference)
@@ -163,7 +164,7 @@ def _rewritten(
     for wrap in wraps:
         yield from parts_left_out(program, wrap)
     yield from on_own_card(started)
-    if choice.data_parallel:
+    if "data_parallel" not in choice.skipped:
         for wrap in wraps:
             yield from by_world_size(wrap)
         yield from _whole_models(program, wraps, started)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from gpu2npu.codemods.concern import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
+from gpu2npu.codemods.choice import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, other_values, spell_distributed
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.concern import DATA_PARALLEL
+from gpu2npu.codemods.choice import DATA_PARALLEL
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.engine.rewriting.removal import removal

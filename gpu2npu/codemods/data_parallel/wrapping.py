@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpu2npu.codemods.concern import DATA_PARALLEL
+from gpu2npu.codemods.choice import DATA_PARALLEL
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
 from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced

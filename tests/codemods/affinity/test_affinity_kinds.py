@@ -49,7 +49,7 @@ EXECUTED = [
 
 
 def rewritten(source: str, kind: str) -> str:
-    choice = CodemodChoice(data_parallel=False, options={"affinity": (kind,)})
+    choice = CodemodChoice(skipped=frozenset({"data_parallel"}), options={"affinity": (kind,)})
     plan = plan_codemods({"model.py": source.encode()}, ProjectContext(version=VERSION), choice)
     assert not plan.failures
     return after_edits(source, plan.rewrites["model.py"].edits) if "model.py" in plan.rewrites else ""
@@ -133,7 +133,9 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
     sources = {f"{name}.py": KINDS[name].examples[0].source.encode() for name in ("swiglu", "spelled-silu")}
     sources["flash.py"] = KINDS["flash-attention"].examples[0].source.encode()
     sources["train.py"] = f"import functorch\nimport torch\n\ndef g(x, y):\n    return {other}\n".encode()
-    choice = CodemodChoice(data_parallel=False, options={"affinity": ("flash-attention", "spelled-silu", "swiglu")})
+    choice = CodemodChoice(
+        skipped=frozenset({"data_parallel"}), options={"affinity": ("flash-attention", "spelled-silu", "swiglu")}
+    )
     plan = plan_codemods(sources, ProjectContext(version=VERSION), choice)
     assert {edit.rule for rewrite in plan.rewrites.values() for edit in rewrite.edits} == kinds
 
@@ -335,6 +337,6 @@ def test_both_compute_the_same(
 )
 def test_models_as_users_write_them(model: str, kinds: set[str]) -> None:
     source = (Path(gpu2npu.__file__).parents[1] / "fixtures" / "affinity" / f"{model}.py").read_bytes()
-    choice = CodemodChoice(data_parallel=False, options={"affinity": tuple(KINDS)})
+    choice = CodemodChoice(skipped=frozenset({"data_parallel"}), options={"affinity": tuple(KINDS)})
     rewrite = plan_codemods({"model.py": source}, ProjectContext(version=VERSION), choice).rewrites["model.py"]
     assert {edit.rule for edit in rewrite.edits} == kinds

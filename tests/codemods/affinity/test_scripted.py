@@ -43,7 +43,7 @@ def rewritten(main: str, **others: str) -> set[int]:
     """The lines of model.py that are rewritten beside a program and other files."""
     sources = {f"{name}.py": text.encode() for name, text in others.items()}
     sources |= {"main.py": f"import torch\n{main}".encode(), "model.py": MODEL.encode()}
-    choice = CodemodChoice(data_parallel=False, options={"affinity": ("swiglu",)})
+    choice = CodemodChoice(skipped=frozenset({"data_parallel"}), options={"affinity": ("swiglu",)})
     plan = plan_codemods(sources, ProjectContext(version="2.7.1"), choice)
     assert not plan.failures
     edits = plan.rewrites["model.py"].edits if "model.py" in plan.rewrites else ()

@@ -60,7 +60,7 @@ def test_a_plain_script(after):
 
 
 def test_nothing_happens_where_the_rule_is_switched_off(plan):
-    assert plan({"train.py": PLAIN}, CodemodChoice(data_parallel=False)).rewrites == {}
+    assert plan({"train.py": PLAIN}, CodemodChoice(skipped=frozenset({"data_parallel"}))).rewrites == {}
 
 
 @pytest.mark.parametrize(

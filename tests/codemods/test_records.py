@@ -1,0 +1,59 @@
+"""A codemod is one record: what it does follows from its record alone."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
+from gpu2npu.codemods.choice import DEFAULT_CHOICE, Codemod, Option
+from gpu2npu.codemods.places import by_file, replaced
+from gpu2npu.engine import ProjectContext
+
+SOURCES = {"a.py": b"x = 1\n", "b.py": b"import numpy as np\n\ny = np.float128(2)\n", "c.py": b"z = 3\n"}
+
+
+def every_number(program, choice):
+    """Replaces each number that the files have, with those of the option."""
+    steps = [
+        replaced(file, node, str(choice.options.get("numbers", 7)), "A number.")
+        for file in program.parsed(sorted(program.sources))
+        for node in file.nodes(ast.Constant)
+    ]
+    return by_file(steps) if choice.options.get("numbers") != "absent" else None
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    def plan(record, choice=DEFAULT_CHOICE):
+        for module in ("concern", "project_plan", "part_plan"):
+            monkeypatch.setattr(f"gpu2npu.codemods.{module}.CODEMODS", (record,))
+        monkeypatch.setattr("gpu2npu.codemods.part_plan.imported", lambda function: every_number)
+        return sorted(plan_codemods(SOURCES, ProjectContext(files=frozenset(SOURCES)), choice).rewrites)
+
+    return plan
+
+
+def test_a_codemod_that_says_nothing_of_its_files_may_change_all(planned):
+    assert planned(Codemod("numbers", "x:y")) == ["a.py", "b.py", "c.py"]
+
+
+def test_names_say_which_files_a_codemod_may_change(planned):
+    assert planned(Codemod("numbers", "x:y", names=frozenset({"numpy.float128"}))) == ["b.py"]
+
+
+def test_a_codemod_whose_rule_is_skipped_changes_nothing(planned):
+    assert planned(Codemod("numbers", "x:y", rule="numbers"), CodemodChoice(skipped=frozenset({"numbers"}))) == []
+
+
+def test_an_option_requests_a_codemod(planned):
+    record = Codemod("numbers", "x:y", Option(("--numbers",), "Numbers."))
+    assert planned(record) == []
+    assert planned(record, CodemodChoice(options={"numbers": 8})) == ["a.py", "b.py", "c.py"]
+
+
+def test_what_no_part_has_is_the_error_of_the_record(planned):
+    record = Codemod("numbers", "x:y", Option(("--numbers",), "Numbers."), missing="No number is '{given}'.")
+    with pytest.raises(CodemodError, match="No number is 'absent'"):
+        planned(record, CodemodChoice(options={"numbers": "absent"}))
