@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from gpu2npu.analysis.cuda_cpp.extensions import extension_name
 from gpu2npu.python.facts.reading import loaded_module
+from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.text.source import words
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, chain, last_name
 
@@ -42,9 +42,9 @@ class OperatorNames:
             ending = ["ops", *parts] if "::" in api else parts[-2:]
             self._endings.setdefault(".".join(ending), api)
             leaf = parts[-1]
-            alone.add(leaf if leaf not in _COMMON else parts[max(0, len(parts) - 2)])
+            alone.update([leaf] if leaf not in _COMMON else parts[-2:-1])
             self._leaves[leaf] = api if self._leaves.get(leaf, api) == api and leaf not in _COMMON else None
-        self._words = {word.encode() for word in alone}
+        self._words = frozenset(alone)
 
     def named(self, qualified: str) -> str | None:
         """The operator with a qualified name; an overload of it (torch.ops.vision.nms.default) counts."""
@@ -63,9 +63,12 @@ class OperatorNames:
         """
         return None if is_python and not _EXTENSION.search(receiver) else self._leaves.get(name)
 
-    def may_be_in(self, source: bytes) -> bool:
+    def may_be_in(self, facts: FileFacts | None) -> bool:
         """Return whether a file has a word that a use of some operator cannot do without."""
-        return bool(self._words) and not self._words.isdisjoint(words(source))
+        if facts is None or not self._words:
+            return False
+        modules = (text.rpartition(".")[2] for text in facts.texts)
+        return not self._words.isdisjoint(facts.names) or not self._words.isdisjoint(modules)
 
 
 def callers(apis: Iterable[str], project: Project) -> dict[str, tuple[str, ...]]:
@@ -73,7 +76,7 @@ def callers(apis: Iterable[str], project: Project) -> dict[str, tuple[str, ...]]
     name where it stands alone, as in `kernel = _C.nms`."""
     operators = OperatorNames(apis)
     found: dict[str, set[tuple[str, int]]] = {}
-    concerned = [path for path in sorted(project.files) if operators.may_be_in(project.read(path))]
+    concerned = [path for path in sorted(project.files) if operators.may_be_in(project.facts(path, path))]
     defined = {name for path in concerned for name in _defined(project.names(path))}
     for path in concerned:
         names = project.names(path)

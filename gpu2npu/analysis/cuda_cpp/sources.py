@@ -40,9 +40,9 @@ _CMAKE = re.compile(
 )
 
 
-def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
+def native_places(files: Mapping[str, bytes], *, with_callers: bool = True) -> tuple[NativePlace, ...]:
     """Sorted. `files` are the project's Python files and those that `is_native` by path. Never raises for what is in
-    them.
+    them. The code that calls an operator is found only `with_callers`.
 
     Copies of NVIDIA's libraries, such as the CUTLASS that many projects carry, are left out: what includes them is
     reported.
@@ -50,7 +50,12 @@ def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
     files = _without_libraries(files)
     project = torch_project(files)
     built = extensions(project)
-    places = [*_operators(files, built, project), *_builds(files, built, project)]
+    lines = operator_lines(files, built)
+    called = callers({api for _, api in lines}, project) if with_callers else {}
+    places = [
+        NativePlace(path, line, NativeKind.OPERATOR, api, called.get(api, ())) for (path, api), line in lines.items()
+    ]
+    places.extend(_builds(files, built, project))
     for path, source in files.items():
         if may_export(path):
             places.extend(cuda_places(path, source))
@@ -81,13 +86,6 @@ def _without_libraries(files: Mapping[str, bytes]) -> dict[str, bytes]:
     roots = [path.removesuffix(mark) for path in files for mark in _LIBRARY_MARKS if path.endswith(f"/{mark}")]
     copies = tuple(root for root in roots if root)
     return {path: source for path, source in files.items() if not path.startswith(copies)} if copies else dict(files)
-
-
-def _operators(files: Mapping[str, bytes], built: list[Extension], project: Project) -> Iterator[NativePlace]:
-    lines = operator_lines(files, built)
-    called = callers({api for _, api in lines}, project)
-    for (path, api), line in lines.items():
-        yield NativePlace(path, line, NativeKind.OPERATOR, api, called.get(api, ()))
 
 
 def _builds(files: Mapping[str, bytes], built: list[Extension], project: Project) -> Iterator[NativePlace]:
