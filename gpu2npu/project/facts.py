@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
+import msgspec
+
 from gpu2npu.project.cache.facts import StoredFacts
+from gpu2npu.project.cache.store import Store, name_of
 from gpu2npu.project.pool import WORTH_A_POOL, Pool
+from gpu2npu.python.facts.outline import Outline, outline_of
 from gpu2npu.python.facts.reading import encoded_facts, is_known, remember
+from gpu2npu.python.text.source import SourceReadError, read_source
+from gpu2npu.python.tree.file import parsed_file
+from gpu2npu.python.tree.syntax_tree import TreeError
 
 _Files = tuple[tuple[str, bytes], ...]
 # Bytes of the files that one task reads.
 _TASK = 100_000
+_OUTLINE = msgspec.msgpack.Decoder(Outline)
 
 
 def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts | None = None) -> dict[str, bytes]:
@@ -27,7 +35,7 @@ def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts
     is_small = sum(map(len, unread.values())) < WORTH_A_POOL
     if is_small and stored is None:
         return found
-    new = _read_in_pool(unread, pool, 1 if is_small else None)
+    new = _read_in_pool(_read, unread, pool, 1 if is_small else None)
     for path, source in unread.items():
         # What ends a process is not Python for all that ask; the file itself is tried, and reported, later.
         remember(source, new.get(path))
@@ -36,24 +44,57 @@ def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts
     return found | new
 
 
-def _read_in_pool(unread: Mapping[str, bytes], pool: Pool, jobs: int | None) -> dict[str, bytes]:
-    """The facts of files that some process can read, encoded."""
+def read_outlines(
+    sources: Mapping[str, bytes], pool: Pool, store: Store | None = None, contents: Mapping[str, str] | None = None
+) -> dict[str, Outline]:
+    """The outlines of Python files, by path, but for those that cannot be read or parsed. Workers of the pool still
+    have the trees of the files that they read. They are taken from a store, and put there, where `contents` has the
+    digests of the files."""
+    names = {path: name_of("outline", contents[path]) for path in sources if path in contents} if contents else {}
+    stored = store.get(set(names.values()), Outline) if store is not None else {}
+    found = {path: stored[name] for path, name in names.items() if name in stored}
+    unread = {path: source for path, source in sources.items() if path not in found}
+    jobs = 1 if sum(map(len, unread.values())) < WORTH_A_POOL else None
+    new = {path: _OUTLINE.decode(each) for path, each in _read_in_pool(_outlines, unread, pool, jobs).items() if each}
+    if store is not None:
+        store.put({names[path]: each for path, each in new.items() if path in names})
+    return found | new
+
+
+_Ask = Callable[[_Files], list[bytes]]
+
+
+def _read_in_pool(ask: _Ask, unread: Mapping[str, bytes], pool: Pool, jobs: int | None) -> dict[str, bytes]:
+    """The answers about files that some process can read, encoded."""
     found: dict[str, bytes] = {}
     single: list[_Files] = []
-    for task, answer in _answers(list(_tasks(unread)), pool, jobs):
+    for task, answer in _answers(ask, list(_tasks(unread)), pool, jobs):
         if isinstance(answer, BaseException):
             single += ((file,) for file in task)
         else:
             found.update(zip((path for path, _ in task), answer, strict=True))
-    for task, answer in _answers(single, pool, jobs):
+    for task, answer in _answers(ask, single, pool, jobs):
         if not isinstance(answer, BaseException):
             found[task[0][0]] = answer[0]
     return found
 
 
-def _answers(tasks: list[_Files], pool: Pool, jobs: int | None) -> Iterator[tuple[_Files, list[bytes] | BaseException]]:
-    with closing(pool.answers(_read, tasks, lambda task: [path for path, _ in task], jobs=jobs)) as answers:
+def _answers(
+    ask: _Ask, tasks: list[_Files], pool: Pool, jobs: int | None
+) -> Iterator[tuple[_Files, list[bytes] | BaseException]]:
+    with closing(pool.answers(ask, tasks, lambda task: [path for path, _ in task], jobs=jobs)) as answers:
         yield from answers
+
+
+def _outlines(task: _Files) -> list[bytes]:
+    return [_outline(source, path) for path, source in task]
+
+
+def _outline(source: bytes, path: str) -> bytes:
+    try:
+        return msgspec.msgpack.encode(outline_of(parsed_file(read_source(source, path))))
+    except (SourceReadError, TreeError):
+        return b""
 
 
 def _read(task: _Files) -> list[bytes]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from gpu2npu.project.check.entry_points import entry_points
-from gpu2npu.project.check.program_code import Outline, ProgramCode
+from gpu2npu.project.check.program_code import ProgramCode
+from gpu2npu.python.facts.outline import Outline
 from gpu2npu.python.flow.reachability import is_called_later, is_deferred, tree_of
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
@@ -16,26 +17,30 @@ from gpu2npu.python.tree.syntax import IMPORTS, imported_names, last_name
 from gpu2npu.records import Finding, Severity
 from gpu2npu.report.check.result import Part
 
-_BY_NAME = (b"import_module(", b"__import__(")  # these may load any file beside the one that they stand in
+_BY_NAME = frozenset({"import_module", "__import__"})  # these may load any file beside the one that they are in
+_BUILD_SCRIPT = "setup.py"
 _BUILDERS = ("setuptools", "distutils", "torch.utils.cpp_extension")
 
 
+def may_be_later(path: str, finding: Finding) -> bool:
+    """Return whether it matters for a finding about a file when its code runs: what blocks, and a build script."""
+    return finding.severity is Severity.BLOCKER or posixpath.basename(path) == _BUILD_SCRIPT
+
+
 class LaterCode:
-    """Finds the code that does not run at once. `sources` are the files of a project by path, `part` gives the
-    part of the project that a file is in; files of tests, examples and the like do not count as loading one. `known`
-    are outlines of files that an earlier run made; `outlines` has them with those of this run."""
+    """Finds the code that does not run at once. `sources` are the files of a project by path, `part` gives the part of
+    the project that a file is in, and `outlines` those of the files of the program: files of tests, examples and the
+    like do not count as loading one."""
 
     def __init__(
-        self, sources: Mapping[str, bytes], part: Callable[[str], Part], known: Mapping[str, Outline] | None = None
+        self, sources: Mapping[str, bytes], part: Callable[[str], Part], outlines: Mapping[str, Outline]
     ) -> None:
         python = {path: source for path, source in sources.items() if path.endswith(".py")}
         self._sources = sources
         self._project = Project(frozenset(python), python.__getitem__)
         self._program = {path: source for path, source in python.items() if part(path) is Part.PROGRAM}
-        self.outlines = dict(known or {})
-        self._code = ProgramCode(
-            self._program, self._project, lambda entry, name: (entry, name) in self._entries, self.outlines
-        )
+        self._outlines = {path: outlines.get(path, Outline()) for path in self._program}
+        self._code = ProgramCode(self._outlines, self._project, lambda entry, name: (entry, name) in self._entries)
         self._answers: dict[str, bool] = {}
         self._programs: dict[str, bool] = {}
 
@@ -91,7 +96,7 @@ class LaterCode:
         return self._code.importers(path)
 
     def _is_build_script(self, path: str) -> bool:
-        if posixpath.basename(path) != "setup.py" or path not in self._program:
+        if posixpath.basename(path) != _BUILD_SCRIPT or path not in self._program:
             return False
         nodes = list(walk(tree_of(self._program[path])))
         imported = [name for node in nodes if isinstance(node, IMPORTS) for _, name in imported_names(node)]
@@ -105,13 +110,14 @@ class LaterCode:
         return self._programs[path]
 
     def _is_started(self, path: str) -> bool:
-        if b"__main__" in self._program[path] or path in {entry for entry, _ in self._entries}:
+        facts = self._project.facts(path, path)
+        if (facts is not None and "__main__" in facts.texts) or path in {entry for entry, _ in self._entries}:
             return True
         if self._is_build_script(path):
             return False
         folder = posixpath.dirname(path)
         in_package = f"{folder}/__init__.py" in self._program
-        code = self._code.outline(path)
+        code = self._outlines[path]
         return folder in self._loaded_by_name or (code.acts_in_package if in_package else code.acts)
 
     @cached_property
@@ -123,5 +129,6 @@ class LaterCode:
     @cached_property
     def _loaded_by_name(self) -> frozenset[str]:
         """The folders of which any file may be loaded by a name that is made up."""
-        spelled = (path for path, source in self._program.items() if any(word in source for word in _BY_NAME))
-        return frozenset(map(posixpath.dirname, spelled))
+        facts = ((path, self._project.facts(path, path)) for path in self._program)
+        loading = (path for path, each in facts if each is not None and not _BY_NAME.isdisjoint(each.called))
+        return frozenset(map(posixpath.dirname, loading))

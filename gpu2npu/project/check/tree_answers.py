@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
 from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, data_digests, own_facts, shared_facts
-from gpu2npu.project.cache.store import name_of
-from gpu2npu.project.check.later import LaterCode
-from gpu2npu.project.check.program_code import Outline
+from gpu2npu.project.check.later import LaterCode, may_be_later
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
 from gpu2npu.project.check.traced import TracedFile, TracedMigrator
 from gpu2npu.project.check.tree_files import TreeFiles
+from gpu2npu.project.facts import read_outlines
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.tree.parts import kernels_apart, parts_of
 from gpu2npu.python.facts.reading import code_of
@@ -33,28 +32,27 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
         migrator = files.session.migrator(writes=files.choice.diffs)
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
-    answers = TreeAnswers(looked_at.entries, _native_code(files), _later(files, looked_at.entries))
+        later = _later(files, looked_at.entries)
+    answers = TreeAnswers(looked_at.entries, _native_code(files), later)
     if stored is not None:
         stored.put(answers, looked_at.names)
     return answers
 
 
 def _later(files: TreeFiles, entries: Mapping[str, FileAnswer]) -> dict[str, list[int]]:
-    """The numbers of the findings of each file that are about code of the program which does not run at once. The
-    outlines of files are stored by their content."""
-    sources, store, digests = files.wanted, files.session.store, files.session.digests
-    names = {path: name_of("outline", digests[path]) for path in sources if path in digests} if store else {}
-    stored = store.get(set(names.values()), Outline) if store else {}
-    known = {path: stored[name] for path, name in names.items() if name in stored}
+    """The numbers of the findings of each file that are about code of the program which does not run at once."""
+    sources, session = files.wanted, files.session
     part = parts_of(sources)
-    code = LaterCode(sources, part, known)
-    found = {}
-    for path, entry in sorted(entries.items()):
-        if part(path) is Part.PROGRAM:
-            found[path] = [number for number, each in enumerate(entry.file.findings) if code.holds(path, each)]
-    if store is not None:
-        new = code.outlines.keys() & names.keys() - known.keys()
-        store.put({names[path]: code.outlines[path] for path in new})
+    concerned = {path: entry.file.findings for path, entry in sorted(entries.items()) if part(path) is Part.PROGRAM}
+    if not any(may_be_later(path, each) for path, findings in concerned.items() for each in findings):
+        return {}
+    program = {path: source for path, source in sources.items() if part(path) is Part.PROGRAM}
+    outlines = read_outlines(program, session.pool, session.store, session.digests)
+    code = LaterCode(sources, part, outlines)
+    found = {
+        path: [number for number, each in enumerate(findings) if code.holds(path, each)]
+        for path, findings in concerned.items()
+    }
     return {path: numbers for path, numbers in found.items() if numbers}
 
 
@@ -62,7 +60,7 @@ def _native_code(files: TreeFiles) -> NativeCode:
     if not files.native and not _has_kernels(files.session.python):
         return NativeCode()
     sources = {**files.session.python, **files.native}
-    places = native_places(sources)
+    places = native_places(sources, with_callers=False)
     return replace(native_code(places, sources), apart=kernels_apart(places, sources))
 
 

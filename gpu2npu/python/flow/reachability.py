@@ -13,17 +13,16 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from gpu2npu.python.facts.outline import called_later, outline_of
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.text.source import SourceReadError, read_source
-from gpu2npu.python.tree.file import parsed_file
+from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
     FUNCTIONS,
     IMPORTS,
-    TRIES,
     Definition,
-    goes_on_without_import,
     is_main_guard,
     last_name,
     local_name,
@@ -216,7 +215,7 @@ def is_deferred(source: bytes, line: int) -> bool:
 
     Lines that use what such an import brought into the same function count too.
     """
-    outer = called_later(source, line)
+    outer = _called_later(source, line)
     if outer is None:
         return False
     if any(isinstance(node, IMPORTS) and _holds(node, line) for node in walk(outer)):
@@ -227,33 +226,22 @@ def is_deferred(source: bytes, line: int) -> bool:
     return any(isinstance(node, ast.Name) and node.lineno == line and node.id in names for node in walk(outer))
 
 
-def may_fail(source: bytes, line: int) -> bool:
-    """Return whether a line of a Python file is in a `try` that goes on where an import fails."""
-    tries = (node for node in walk(tree_of(source)) if isinstance(node, TRIES))
-    return any(
-        any(_holds(statement, line) for statement in node.body) and any(map(goes_on_without_import, node.handlers))
-        for node in tries
-    )
-
-
 def is_called_later(source: bytes, line: int) -> bool:
     """Return whether a line of a Python file is in a function that only a later call runs.
 
     No code that runs with the file, or is reached from there by names, calls that function.
     """
-    return called_later(source, line) is not None
+    return _called_later(source, line) is not None
 
 
-def called_later(source: bytes, line: int) -> Definition | None:
+def _called_later(source: bytes, line: int) -> Definition | None:
     """The outermost definition around a line that only a later call runs; None for others."""
-    tree = tree_of(source)
-    outer: ast.AST | None = next((node for node in tree.body if _holds(node, line)), None)
-    while isinstance(outer, (ast.If, ast.Try)):
-        outer = next((node for node in ast.iter_child_nodes(outer) if _holds(node, line)), None)
-    if not isinstance(outer, DEFINITIONS) or outer.name in run_names(source):
-        return None
-    functions = (node for node in walk(outer) if isinstance(node, FUNCTIONS))
-    return outer if any(_holds(node, line) for node in functions) else None
+    file, run = _file_and_run(source)
+    node: ast.AST | None = file.tree if file is not None else None
+    inner: ast.AST | None = None
+    while node is not None:
+        inner, node = node, next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
+    return called_later(file, inner, run) if file is not None and inner is not None else None
 
 
 def _holds(node: ast.AST, line: int) -> bool:
@@ -261,33 +249,16 @@ def _holds(node: ast.AST, line: int) -> bool:
 
 
 @lru_cache(maxsize=1)  # the lines of a file are looked up one after the other
+def _file_and_run(source: bytes) -> tuple[PythonFile | None, frozenset[str]]:
+    """A file, None where it cannot be parsed, and the names in the code that runs with it."""
+    try:
+        file = parsed_file(read_source(source, ""))
+    except (SourceReadError, TreeError):
+        return None, frozenset()
+    return file, outline_of(file).run
+
+
 def tree_of(source: bytes) -> ast.Module:
     """The tree of a file; an empty one where it cannot be parsed."""
-    try:
-        return parsed_file(read_source(source, "")).tree
-    except (SourceReadError, TreeError):
-        return ast.Module([], [])
-
-
-@lru_cache(maxsize=1)
-def run_names(source: bytes) -> frozenset[str]:
-    """The names in the code that runs with a file, and in the definitions of the file that these name, and so on."""
-    tree = tree_of(source)
-    definitions = {node.name: node for node in tree.body if isinstance(node, DEFINITIONS)}
-    pending = [name for node in tree.body if not isinstance(node, DEFINITIONS) for name in names_in(node)]
-    reached: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name not in reached:
-            reached.add(name)
-            pending += names_in(definitions[name]) if name in definitions else ()
-    return frozenset(reached)
-
-
-def names_in(node: ast.AST) -> Iterator[str]:
-    """The names that the code of a node is written with, those of members among them."""
-    for each in walk(node):
-        if isinstance(each, ast.Name):
-            yield each.id
-        elif isinstance(each, ast.Attribute):
-            yield each.attr
+    file, _ = _file_and_run(source)
+    return file.tree if file is not None else ast.Module([], [])

@@ -9,6 +9,8 @@ import pytest
 from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.facts import read_outlines
+from gpu2npu.project.pool import Pool
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.python.tree import file
@@ -19,6 +21,11 @@ from gpu2npu.report.check.result import Part, Verdict
 KERNELS = "pkg/kernels/__init__.py"
 
 
+def later_code(files: dict[str, bytes]) -> LaterCode:
+    python = {path: source for path, source in files.items() if path.endswith(".py")}
+    return LaterCode(files, parts_of(files), read_outlines(python, Pool(1)))
+
+
 def is_later(path: str, **sources: str) -> bool:
     """`sources` have `__` for the slashes of their paths."""
     files = {f"{name.replace('__', '/')}.py": textwrap.dedent(text).encode() for name, text in sources.items()}
@@ -27,7 +34,7 @@ def is_later(path: str, **sources: str) -> bool:
         KERNELS: b"from pkg.kernels.ops import run\n",
         "pkg/kernels/ops.py": b"import x\n",
     }
-    return LaterCode(files, parts_of(files)).is_loaded_later(path)
+    return later_code(files).is_loaded_later(path)
 
 
 @pytest.mark.parametrize(
@@ -125,23 +132,23 @@ def test_an_entry_point_is_a_program(name: str, text: str) -> None:
         "app/cli.py": b"import cupy\n",
         "util.py": b"def f():\n    import app.cli\n",
     }
-    assert LaterCode(files, parts_of(files)).is_loaded_later("app/cli.py")
+    assert later_code(files).is_loaded_later("app/cli.py")
     files[name] = text.encode()
-    assert not LaterCode(files, parts_of(files)).is_loaded_later("app/cli.py")
+    assert not later_code(files).is_loaded_later("app/cli.py")
 
 
 @pytest.mark.parametrize("text", ["[project", "[project]\nscripts = 3\n", "\xff", "[project.scripts]\nx = ':'\n"])
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "setup.py"])
 def test_settings_without_readable_entry_points(name: str, text: str) -> None:
     files = {"kernels.py": b"import cupy\n", "a.py": b"def f():\n    import kernels\n", name: text.encode("latin-1")}
-    assert LaterCode(files, parts_of(files)).is_loaded_later("kernels.py")
+    assert later_code(files).is_loaded_later("kernels.py")
 
 
 def test_what_an_entry_point_imports_when_it_is_called() -> None:
     files = {"kernels.py": b"import cupy\n", "cli.py": b"def main():\n    import kernels\n"}
-    assert LaterCode(files, parts_of(files)).is_loaded_later("kernels.py")
+    assert later_code(files).is_loaded_later("kernels.py")
     files["pyproject.toml"] = b"[project.scripts]\nx = 'cli:main'\n"
-    assert not LaterCode(files, parts_of(files)).is_loaded_later("kernels.py")
+    assert not later_code(files).is_loaded_later("kernels.py")
 
 
 def test_files_that_only_import_each_other_are_not_loaded_later() -> None:
@@ -185,7 +192,7 @@ def test_a_file_is_parsed_once_for_all_questions(monkeypatch: pytest.MonkeyPatch
     every = "".join(f"import m{number}\n" for number in range(count))
     files = {f"m{number}.py": f"{every}N = {number}\n".encode() for number in range(count)}
     files["main.py"] = b"def f():\n    import m1\n"
-    later = LaterCode(files, parts_of(files))
+    later = later_code(files)
     assert all(later.is_loaded_later(path) for path in files if path != "main.py")
     assert sorted(parsed) == sorted(source.decode() for source in files.values())
 
@@ -208,14 +215,14 @@ def finding(line: int, severity: Severity) -> Finding:
 def test_what_a_build_script_does_not_call(path: str, source: str, call: str, apart: bool) -> None:
     files = {path: f"{source}def make():\n    return CUDAExtension('x', ['x.cu'])\n\n{call}".encode()}
     for severity in Severity:
-        assert LaterCode(files, parts_of(files)).holds(path, finding(4, severity)) is apart
+        assert later_code(files).holds(path, finding(4, severity)) is apart
 
 
 def test_a_setup_module_that_is_imported_is_not_a_build_script() -> None:
     files = {"utils/setup.py": f"{SETUP}def prepare():\n    torch.cuda.cudart()\nsetup()\n".encode()}
-    assert LaterCode(files, parts_of(files)).holds("utils/setup.py", finding(3, Severity.CHANGE))
+    assert later_code(files).holds("utils/setup.py", finding(3, Severity.CHANGE))
     files["train.py"] = b"from utils.setup import prepare\nprepare()\n"
-    assert not LaterCode(files, parts_of(files)).holds("utils/setup.py", finding(3, Severity.CHANGE))
+    assert not later_code(files).holds("utils/setup.py", finding(3, Severity.CHANGE))
 
 
 CUPY = "import cupy\n\nX = 3\n"
