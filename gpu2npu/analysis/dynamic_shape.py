@@ -12,13 +12,11 @@ import posixpath
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile, read_source
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax import IMPORTS, is_main_guard
+from gpu2npu.python.tree.syntax import IMPORTS
 from gpu2npu.records import PathNote
 
 REPORT_NAME = "msft_dynamic_shape_analysis_report.csv"
@@ -37,17 +35,20 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
     changed: dict[str, bytes] = {}
     notes: list[PathNote] = []
     project = torch_project(files)
-    outlines = {path: _outline(path, project) for path in sorted(project.files)}
-    imported = frozenset().union(*(each.imported for each in outlines.values()))
-    for path, outline in outlines.items():
-        if outline.is_broken:
+    facts = {path: project.facts(path, path) for path in sorted(project.files)}
+    imported = (project.imported_paths(each, path) - {path} for path, each in facts.items() if each is not None)
+    everywhere = frozenset().union(*imported)
+    for path, each in facts.items():
+        if each is None:
             notes.append(PathNote(path, "cannot be parsed, so it is copied as it is", failed=True))
-        if not outline.is_main and (not outline.acts or path in imported):
+        names = project.names(path) if _is_started(path, project, everywhere) else None
+        if names is None:
             continue
-        if outline.end is None:
+        end = _last_import(names.file)
+        if end is None:
             notes.append(PathNote(path, f"has no import at its top to add to; add: {_HOOK}", failed=True))
         else:
-            changed[path] = _with_import(read_source(files[path], path), outline.end)
+            changed[path] = _with_import(read_source(files[path], path), end)
     notebooks = [path for path in sorted(files) if path.endswith(".ipynb") and project.spells_library(files[path])]
     reason = f"is a notebook; to watch it, add to its first cell: {_HOOK}"
     notes.extend(PathNote(path, reason, failed=False) for path in notebooks)
@@ -58,36 +59,17 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
     return changed, notes
 
 
-class _Outline(Struct, frozen=True):
-    """A file as far as it may be a script. `imported` are the files of the project that its imports may run. `is_main`:
-    it says itself that it is a script; `acts`: it does more than to define, and has to do with PyTorch. `end` is the
-    offset behind the import that the hook is added to (see _last_import)."""
-
-    imported: frozenset[str] = frozenset()
-    is_main: bool = False
-    acts: bool = False
-    end: int | None = None
-    is_broken: bool = False
-
-
-def _outline(path: str, project: Project) -> _Outline:
-    """One that is not a script for a file that imports nothing or is not valid."""
-    source = project.read(path)
-    if b"import" not in source:  # and so nothing of PyTorch, to watch
-        return _Outline()
-    names = project.names(path)
-    if names is None:
-        return _Outline(is_broken=True)
-    imported = project.imported_paths(names.facts, path) - {path}
-    name = posixpath.basename(path)
-    if name in ("setup.py", "conftest.py"):
-        return _Outline(imported)
-    body = names.file.tree.body
-    is_main = name == "__main__.py" or any(map(is_main_guard, body))
-    acts = any(isinstance(node, ast.For | ast.While | ast.Expr | ast.With) for node in body[1:])
-    acts = acts and name != "__init__.py"  # nobody starts a package's __init__.py
-    acts = acts and (project.spells_library(source) or project.leads_to_library(names))
-    return _Outline(imported, is_main, acts, _last_import(names.file))
+def _is_started(path: str, project: Project, imported: frozenset[str]) -> bool:
+    """Return whether a file says itself that it is a script, or does more than to define, has to do with PyTorch and
+    is not imported."""
+    facts, name = project.facts(path, path), posixpath.basename(path)
+    if facts is None or name in ("setup.py", "conftest.py"):
+        return False
+    if name == "__main__.py" or facts.is_guarded:
+        return True
+    acts = facts.acts and name != "__init__.py" and path not in imported  # nobody starts a package's __init__.py
+    names = project.names(path) if acts else None
+    return names is not None and (project.spells_library(project.read(path)) or project.leads_to_library(names))
 
 
 def _last_import(file: PythonFile) -> int | None:
