@@ -49,7 +49,7 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
             notes.append(PathNote(path, f"has no import at its top to add to; add: {_HOOK}", failed=True))
         else:
             changed[path] = _with_import(read_source(files[path], path), end)
-    notebooks = [path for path in sorted(files) if path.endswith(".ipynb") and project.spells_library(files[path])]
+    notebooks = [path for path in sorted(files) if path.endswith(".ipynb") and project.has_word(files[path])]
     reason = f"is a notebook; to watch it, add to its first cell: {_HOOK}"
     notes.extend(PathNote(path, reason, failed=False) for path in notebooks)
     if not changed:
@@ -69,7 +69,7 @@ def _is_started(path: str, project: Project, imported: frozenset[str]) -> bool:
         return True
     acts = facts.acts and name != "__init__.py" and path not in imported  # nobody starts a package's __init__.py
     names = project.names(path) if acts else None
-    return names is not None and (project.spells_library(project.read(path)) or project.leads_to_library(names))
+    return names is not None and (project.spells_library(path) or project.leads_to_library(names))
 
 
 def _last_import(file: PythonFile) -> int | None:

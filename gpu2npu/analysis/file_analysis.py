@@ -53,7 +53,7 @@ class FileAnalyser(Struct, frozen=True):
     def concerns(self, source: bytes, path: str) -> bool:
         """Return whether there may be anything to say of a file, judged by its bytes quickly."""
         return path.endswith((".py", ".ipynb")) and (
-            self.project.spells_library(source) or (b"import" in source and self.project.has_library)
+            self._names_library(source, path) or (b"import" in source and self.project.has_library)
         )
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
@@ -63,10 +63,13 @@ class FileAnalyser(Struct, frozen=True):
             return self._analysed(Names.of(read_source(source, path), self.project), source)
         except (UnreadableError, SourceReadError, TreeError, FormatError) as error:
             # Of a file that cannot be read and does not name the library, nothing says that it has to do with it.
-            return MigratedFile(path, failure=str(error) if self.project.spells_library(source) else None)
+            return MigratedFile(path, failure=str(error) if self.project.has_word(source) else None)
+
+    def _names_library(self, source: bytes, path: str) -> bool:
+        return self.project.spells_library(path) if path in self.project.files else self.project.has_word(source)
 
     def _analysed(self, names: Names, source: bytes) -> MigratedFile:
-        if not self.project.spells_library(source) and not self.project.leads_to_library(names):
+        if not self._names_library(source, names.path) and not self.project.leads_to_library(names):
             return MigratedFile(names.path)
         code = Code.of(names)
         findings: list[Finding] = []

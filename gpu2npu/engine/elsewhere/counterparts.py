@@ -67,7 +67,8 @@ def _is_for_gpus(cls: ast.ClassDef, names: Names) -> bool:
     if other == cls.name or not bases:
         return False
     project.consult(names.path, EVERY_FILE)
-    for beside in (project.names(path, names.path) for path in sorted(project.spelling(f"class {other}("))):
+    defining = project.files_with(lambda facts: other in facts.bound)
+    for beside in (project.names(path, names.path) for path in sorted(defining)):
         for each in beside.file.unordered().get(ast.ClassDef, ()) if beside is not None else ():
             above = [beside.definition(base, beside.file.scope_of(each)) for base in each.bases] if beside else ()
             if each.name == other and any(one is not None and one.bound.node in bases for one in above):
@@ -126,8 +127,7 @@ def _is_exported(name: str, scope: Scope, names: Names) -> bool:
         return False
     project, path = names.project, names.path
     project.consult(path, EVERY_FILE)
-    others = (project.facts(other, path) for other in project.spelling(name) - {path})
-    return any(facts is not None and name in facts.names | facts.texts for facts in others)
+    return bool(project.naming(name) - {path})
 
 
 def registers_twice(text: str) -> bool:

@@ -272,13 +272,8 @@ def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
 
 
 def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
-    """The files of a project that import one of some packages: of those whose text holds its name."""
-    found: set[str] = set()
-    for path in names.project.spelling(*packages):
-        facts = names.project.facts(path, names.path)
-        if facts is not None and facts.imports_one_of(packages):
-            found.add(path)
-    return frozenset(found)
+    """The files of a project that import one of some packages."""
+    return names.project.files_with(lambda facts: facts.imports_one_of(packages))
 
 
 def _reached(names: Names) -> Iterator[str]:

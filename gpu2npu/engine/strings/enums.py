@@ -76,9 +76,8 @@ def _compared(text: str, names: Names, cls: ast.ClassDef, place: StringPlace) ->
     """The values that the project compares with a text, of no known class, that may be a member of an Enum; each with
     its place."""
     project = names.project
-    facts = {path: project.facts(path, names.path) for path in project.spelling(cls.name)}
-    naming = {path for path, each in facts.items() if each and cls.name in each.names | each.texts} | {names.path}
-    reading = project.spelling(".value") & project.spelling(f'"{text}"', f"'{text}'")
+    naming = project.naming(cls.name) | {names.path}
+    reading = project.naming("value") & project.naming(text)
     is_str = any((last_name(base) or "") in ("str", "StrEnum") for base in cls.bases)
     for path in sorted(naming | reading):
         other = names if path == names.path else project.names(path, names.path)

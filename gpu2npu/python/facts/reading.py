@@ -101,11 +101,11 @@ def _facts_in(file: PythonFile) -> FileFacts:
     calls = list(_calls_on_all(file.uses)) if "__all__" in words.names and "__all__." in file.text else []
     exports = _exports(top.get("__all__", ()), calls)
     imports = frozenset(_imports(file))
-    names, texts, called = map(frozenset, (words.names, words.texts, words.called))
+    names, texts, called, stored = map(frozenset, (words.names, words.texts, words.called, words.stored))
     body = file.tree.body
     is_guarded, acts = any(map(is_main_guard, body)), any(map(_acts, body))
     code = hashlib.sha256(_without_comments(file).encode("utf-8", "surrogatepass")).hexdigest()
-    return FileFacts(bound, tuple(file.stars), imports, exports, names, texts, called, is_guarded, acts, code)
+    return FileFacts(bound, tuple(file.stars), imports, exports, names, texts, called, stored, is_guarded, acts, code)
 
 
 def _without_comments(file: PythonFile) -> str:
@@ -135,12 +135,13 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 class _Words:
-    """The identifiers, texts and called names of a file's code."""
+    """The identifiers, texts, called names and assigned attributes of a file's code."""
 
     def __init__(self, file: PythonFile) -> None:
         self.names: set[str] = set()
         self.texts: set[str] = set()
         self.called: set[str] = set()
+        self.stored = {*file.stored}
         names, texts, called = self.names, self.texts, self.called
         for node, _ in file.uses:
             kind = node.__class__
@@ -154,6 +155,8 @@ class _Words:
                 func = node.func  # type: ignore[attr-defined]
                 if func.__class__ is ast.Name:
                     called.add(func.id)
+                    if func.id == "setattr" and (name := string_value(node.args[1] if node.args[1:] else None)):  # type: ignore[attr-defined]
+                        self.stored.add(name)
                 elif func.__class__ is ast.Attribute:
                     called.add(func.attr)
             elif kind is ast.keyword:

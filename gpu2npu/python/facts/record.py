@@ -44,7 +44,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     what `__all__` says, None where there is none.
     `names` are the identifiers in the code: names, attributes, keywords of calls, and what imports name. `texts` are
     its strings without white space, and the texts between the values of f-strings. `called` are the last names of what
-    is called. Nothing of comments is in them.
+    is called, `stored` the attributes that are assigned, by `=` or by setattr. Nothing of comments is in them.
     `is_guarded` says that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
     `code` is a digest of the text without comments but those with types: while it is the same, no answer about another
@@ -58,6 +58,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     names: frozenset[str]
     texts: frozenset[str]
     called: frozenset[str]
+    stored: frozenset[str]
     is_guarded: bool
     acts: bool
     code: str
@@ -70,6 +71,14 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def may_have(self, name: str) -> bool:
         """Return whether another module may get `name` from this one."""
         return bool(self.stars) or name in self.bound
+
+    def has(self, name: str) -> bool:
+        """Return whether the code has a name, or a string that is one."""
+        return name in self.names or name in self.texts
+
+    def spells(self, word: str) -> bool:
+        """Return whether a word is a part of a name or a string of the code."""
+        return any(word in each for words in (self.imports, self.names, self.texts) for each in words)
 
     def imports_one_of(self, packages: Set[str]) -> bool:
         """Return whether the file imports one of some top-level packages, or something of one."""

@@ -7,7 +7,6 @@ reach the use: not those before a later one that always runs, and those too that
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -141,25 +140,10 @@ class _Search:
         """The values that files of the project set a name of this module to: `module.name = value`."""
         return frozenset(
             LiveName(None, other, line)
-            for other in _setting(self.project, name)
+            for other in self.project.storing(name)
             for path, attribute, line in _stores(self.project, other, self.names.path)
             if (path, attribute) == (self.names.path, name)
         )
-
-
-def _setting(project: Project, name: str) -> frozenset[str]:
-    """The files that may set an attribute of that name, by their text: `x.name = ...` in any form, or `setattr`."""
-    return project.settled(("setting", name), partial(_found_setting, project, name)) or frozenset()
-
-
-def _found_setting(project: Project, name: str) -> frozenset[str]:
-    word = re.escape(name.encode(errors="surrogatepass"))
-    stored = re.compile(rb"\.\s*%s\s*(?:[=:,)\]+*/%%@&|^<>\\#-]|in\b)" % word)
-    string = re.compile(rb"[\"']%s[\"']" % word)
-    texts = ((path, project.read(path)) for path in project.spelling(name))
-    return frozenset(
-        path for path, text in texts if stored.search(text) or (b"setattr" in text and string.search(text))
-    )
 
 
 def _stores(project: Project, path: str, asker: str) -> frozenset[tuple[str, str, int]]:

@@ -179,10 +179,12 @@ def is_taken(project: Project, path: str, name: str, besides: Collection[str] = 
     """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
     attribute of that module, or names both, the module in a string. `besides` are files that are not asked."""
     project.consult(path, EVERY_FILE)
-    spelled = project.spelling(name) - {path, *besides}
-    taking = sorted(spelled | project.starring - {path, *besides})
+    naming = project.naming(name)
+    taking = sorted((naming | project.starring) - {path, *besides})
+    stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+    quoting = (project.quoting(stem) | project.naming(stem)) & (naming | project.quoting(name)) - {path, *besides}
     return any(_takes(project, other, path, name) for other in taking) or any(
-        _quotes(project, other, path, name) for other in sorted(spelled)
+        _quotes(project, other, path, name) for other in sorted(quoting)
     )
 
 
@@ -202,9 +204,6 @@ def _takes(project: Project, other: str, path: str, name: str) -> bool:
 def _quotes(project: Project, other: str, path: str, name: str) -> bool:
     """Return whether a file that has a name also has a string with the dotted name of the module at `path`, as
     `import_module("a.b")` and `mock.patch("a.b.name")` have."""
-    parts = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")
-    if other not in project.spelling(parts[2]):
-        return False
     facts = project.facts(other, path)
     texts = facts.texts if facts is not None else frozenset[str]()
     if facts is None or not (name in facts.names or any(name in text.split(".") for text in texts)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,7 +72,9 @@ class Project:
         self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
         self._facts: dict[str, FileFacts | None] = {}
-        self._spelling: dict[tuple[str, ...], frozenset[str]] = {}
+        self._naming: dict[str, frozenset[str]] = {}
+        self._indexes: dict[str, dict[str, set[str]]] = {}
+        self._spelling: dict[str, bool] = {}
         self._starring: frozenset[str] | None = None
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
@@ -240,20 +242,43 @@ class Project:
                 self._facts[path] = read_facts(self._bytes(path), path)
         return self._facts[path]
 
-    def spelling(self, *names: str) -> frozenset[str]:
-        """The files whose text holds one of some names."""
-        if names not in self._spelling:
-            texts = [name.encode(errors="surrogatepass") for name in names]
-            found = [path for path in self.files if any(map(self._bytes(path).__contains__, texts))]
-            self._spelling[names] = frozenset(found)
-        return self._spelling[names]
+    def files_with(self, holds: Callable[[FileFacts], bool]) -> frozenset[str]:
+        """The files of whose facts something is true."""
+        found = ((path, self.facts(path, path)) for path in self.files)
+        return frozenset(path for path, facts in found if facts is not None and holds(facts))
+
+    def naming(self, name: str) -> frozenset[str]:
+        """The files whose code has a name, or a string that is one."""
+        if name not in self._naming:
+            self._naming[name] = self.files_with(lambda facts: facts.has(name))
+        return self._naming[name]
+
+    def quoting(self, name: str) -> frozenset[str]:
+        """The files that have a string with dots in which a name is."""
+        parts = self._index(
+            "quoting", lambda facts: (part for text in facts.texts if "." in text for part in text.split("."))
+        )
+        return frozenset(parts.get(name, ()))
+
+    def storing(self, name: str) -> frozenset[str]:
+        """The files that assign an attribute of some name."""
+        return frozenset(self._index("storing", lambda facts: facts.stored).get(name, ()))
+
+    def _index(self, what: str, words: Callable[[FileFacts], Iterable[str]]) -> Mapping[str, Set[str]]:
+        """The files by words that are taken from their facts."""
+        if what not in self._indexes:
+            found = self._indexes[what] = {}
+            for path in self.files:
+                facts = self.facts(path, path)
+                for word in words(facts) if facts is not None else ():
+                    found.setdefault(word, set()).add(path)
+        return self._indexes[what]
 
     @property
     def starring(self) -> frozenset[str]:
         """The files that have an import with a star."""
         if self._starring is None:
-            found = ((path, self.facts(path, path)) for path in self.files)
-            self._starring = frozenset(path for path, facts in found if facts is not None and facts.stars)
+            self._starring = self.files_with(lambda facts: bool(facts.stars))
         return self._starring
 
     def _bytes(self, path: str) -> bytes:
@@ -268,8 +293,19 @@ class Project:
         facts = self.facts(path, asker)
         return facts is not None and facts.may_star(name)
 
-    def spells_library(self, source: bytes) -> bool:
-        """Return whether a file names a package of the library."""
+    def spells_library(self, path: str) -> bool:
+        """Return whether the code of a file names a package of the library, or one whose name has that in it; or the
+        text of what is not Python."""
+        if path not in self._spelling:
+            facts = self.facts(path, path) if path in self.files else None
+            packages = self.library.packages
+            self._spelling[path] = (
+                any(map(facts.spells, packages)) if facts is not None else self.has_word(self._bytes(path))
+            )
+        return self._spelling[path]
+
+    def has_word(self, source: bytes) -> bool:
+        """Return whether a text has the name of a package of the library in it."""
         return any(package.encode() in source for package in self.library.packages)
 
     @property
@@ -279,7 +315,7 @@ class Project:
         Otherwise no name in the project has anything to do with the library.
         """
         if self._has_library is None:
-            self._has_library = any(self.spells_library(self._bytes(path)) for path in sorted(self.files))
+            self._has_library = any(map(self.spells_library, sorted(self.files)))
         return self._has_library
 
     def leads_to_library(self, names: Names) -> bool:
@@ -306,8 +342,7 @@ class Project:
         return self._imports[path]
 
     def _read_imports(self, path: str) -> frozenset[str] | None:
-        source = self._bytes(path)
-        if self.spells_library(source):
+        if self.spells_library(path):
             return None
         facts = self.facts(path, path)
         return self.imported_paths(facts, path) if facts is not None else frozenset()

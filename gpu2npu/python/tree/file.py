@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import takewhile
 
 from msgspec import Struct
@@ -21,7 +21,8 @@ from gpu2npu.records import Span
 
 class PythonFile(Struct, frozen=True, eq=False):
     """A parsed file. `scopes` has the scope that a definition, lambda or comprehension opens, `parents` the node above
-    each node, `uses` what `walk` says; `imports` are the import statements, `stars` the modules that stars import."""
+    each node, `uses` what `walk` says; `imports` are the import statements, `stars` the modules that stars import,
+    `stored` the names of attributes that are assigned."""
 
     source: SourceFile
     lines: Lines
@@ -32,6 +33,7 @@ class PythonFile(Struct, frozen=True, eq=False):
     uses: Sequence[Use]
     imports: Sequence[tuple[Import, Scope]]
     stars: Sequence[str]
+    stored: Set[str]
 
     @property
     def path(self) -> str:
@@ -151,7 +153,9 @@ def read_file(source: SourceFile) -> PythonFile:
     lines = Lines.of(source.text)
     tree = parse(source.text)
     walk = Walk(tree, lines)
-    return PythonFile(source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars)
+    return PythonFile(
+        source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars, walk.stored
+    )
 
 
 # The files parsed last in this process, by their text, up to so many characters: 35 bytes of memory each.

@@ -38,7 +38,7 @@ class Walk:
 
     `uses` are, in the order of the source and each before what is inside it: names that are read or deleted, dotted
     expressions as wholes, calls, keywords of calls, strings, f-strings, definitions, imports, products (`*`, `@`) and
-    assignments to one subscript.
+    assignments to one subscript. `stored` are the names of attributes that are assigned.
 
     Without `lines`, expressions in f-strings stay at the places that Python gives them, which may be wrong.
     """
@@ -51,6 +51,7 @@ class Walk:
         self.uses: list[Use] = []
         self.imports: list[tuple[Import, Scope]] = []
         self.stars: list[str] = []
+        self.stored: set[str] = set()
         self._later: list[tuple[Scope, str, Binding]] = []
         self._stack: list[tuple[ast.AST, Scope]] = []
         self._push(tree, self.module, tree.body)
@@ -323,8 +324,9 @@ class Walk:
                 self.parents[target.value] = target
                 pending.append((target.value, None, part))
             else:
-                if isinstance(target, ast.Attribute) and getattr(target.value, "id", None) == "self":
-                    owner = scope.enclosing_class()
+                if isinstance(target, ast.Attribute):
+                    self.stored.add(target.attr)
+                    owner = scope.enclosing_class() if getattr(target.value, "id", None) == "self" else None
                     if owner is not None:
                         assigned = Assigned(its_value, statement, annotation, part)
                         owner.attributes.setdefault(target.attr, []).append((assigned, scope))
