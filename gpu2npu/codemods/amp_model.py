@@ -13,10 +13,10 @@ from itertools import pairwise
 from msgspec import Struct
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import Entry, calls_in, find_entries
-from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import Entry, calls_in, find_entries
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.text.blocks import begins_line, is_elif, lines_of, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of

@@ -23,9 +23,9 @@ from gpu2npu.codemods.amp_model import (
     steps_after,
 )
 from gpu2npu.codemods.choice import APEX_AMP, CodemodChoice
-from gpu2npu.codemods.entry import find_entries
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported, span_removed
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import find_entries
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.blocks import begins_line, line_start

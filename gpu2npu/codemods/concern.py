@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, imported
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.cards import imports_torch, names_device
 from gpu2npu.python.facts.reading import read_facts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
-from gpu2npu.codemods.entry import find_entries
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.entries import find_entries
+from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.records import Edit, FileRewrite
 
 

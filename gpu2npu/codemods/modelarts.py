@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import calls_in
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.place import is_integer

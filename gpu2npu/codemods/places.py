@@ -1,18 +1,20 @@
-"""Edits and findings at nodes of a file."""
+"""Edits and findings at nodes of a file, and those of one codemod by file."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.python.text.edits import conflict
-from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found
+from gpu2npu.records import Bounds, Code, Edit, FileRewrite, FindingKind, Found
 
 # The rules whose findings are replaced, by the name they report, where that is not RULE.
 _RULES = {
@@ -122,3 +124,50 @@ def quoted(file: ParsedFile, text: str) -> str:
     """A string in the quotes that the file mostly uses."""
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     return f"{quote}{text}{quote}"
+
+
+@dataclass(eq=False)
+class Rewriting:
+    """The edits and findings of one codemod, `rule`, by file. The same edit or finding given twice counts once."""
+
+    rule: str
+    _edits: dict[str, list[Edit]] = field(default_factory=lambda: defaultdict(list))
+    _found: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
+
+    def put(self, file: ParsedFile, start: int, end: int, text: str | tuple[Code, ...], message: str) -> None:
+        """Replace the characters from `start` to `end` of the source."""
+        self.add(file, (Edit((start, end), text, self.rule, message),))
+
+    def ask_group(
+        self,
+        file: ParsedFile,
+        place: Bounds,
+        text: str | tuple[Code, ...],
+        message: str,
+        alone: str | tuple[Code, ...] | None = None,
+        optional: bool = False,
+    ) -> None:
+        """Replace what is at a place by code that asks the process group; `alone` and `optional` are those of a
+        `GroupEdit`."""
+        self.add(file, (GroupEdit(place, text, self.rule, message, alone=alone, optional=optional),))
+
+    def add(self, file: ParsedFile, edits: tuple[Edit, ...]) -> None:
+        """Take over edits made elsewhere."""
+        self._edits[file.path] += edits
+
+    def report(self, file: ParsedFile, node: ast.AST, api: str, message: str) -> None:
+        """Leave a node to the user, who reads what to do with it."""
+        start, end = file.bounds(node)
+        first_line = file.text[start:end].splitlines()[:1]
+        place = (start, start + len(first_line[0]) if first_line else end)
+        self._found[file.path].append(Found(place, self.rule, FindingKind.REVIEW, api, message))
+
+    def files(self) -> dict[str, FileRewrite]:
+        """Return the rewrites that were collected, by path, in the order of the text."""
+        return {
+            path: FileRewrite(
+                in_order(self._edits.get(path, ())),
+                tuple(sorted(set(self._found.get(path, ())), key=lambda each: (each.place, each.api, each.message))),
+            )
+            for path in sorted({*self._edits, *self._found})
+        }

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.concern import is_silent
-from gpu2npu.codemods.entry import started_files
 from gpu2npu.codemods.places import Step, by_file, of_rule
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import started_files
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.engine.cards import gets_plugin, imports_torch
 from gpu2npu.python.project.imports import ImportGraph

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, CodemodError
 from gpu2npu.codemods.concern import concerned_files
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
-from gpu2npu.codemods.program import TrainingProgram, has_backward, packages_of
+from gpu2npu.codemods.program.files import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.project.imports import ImportGraph
 

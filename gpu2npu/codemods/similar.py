@@ -6,7 +6,7 @@ import ast
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.data_parallel.certainty import own_group
-from gpu2npu.codemods.data_parallel.own_card import on_own_card
-from gpu2npu.codemods.data_parallel.process_group import at_start_and_end
 from gpu2npu.codemods.data_parallel.wrapping import find_wraps
-from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.places import Step, by_file, of_rule
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.card import bind_to_card
+from gpu2npu.codemods.program.entries import Entries, Entry, find_entries
+from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.group_condition import group_place
+from gpu2npu.codemods.program.process_group import at_start_and_end
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.records import FileRewrite
 
@@ -27,10 +27,10 @@ def specify_device(program: TrainingProgram, choice: CodemodChoice) -> dict[str,
     entries = [
         entry
         for entry in find_entries(program, using)
-        if own_group(entry) is None and wrapping.isdisjoint(entry.files) and entry.file.path != choice.main
+        if group_place(entry) is None and wrapping.isdisjoint(entry.files) and entry.file.path != choice.main
     ]
     steps = [step for entry in entries for step in _set_up(entry)]
-    return of_rule("specify-device", by_file((*steps, *on_own_card(Entries(entries), VARIABLE))))
+    return of_rule("specify-device", by_file((*steps, *bind_to_card(Entries(entries), VARIABLE))))
 
 
 def _set_up(entry: Entry) -> Iterator[Step]:

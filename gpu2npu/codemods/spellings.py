@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.text.blocks import line_start, next_line, same_line, start_of
 from gpu2npu.python.text.offsets import newline_of
 from gpu2npu.python.tree.scopes import Imported

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.engine import ProjectContext
 from tests.codemods.edited import after_edits

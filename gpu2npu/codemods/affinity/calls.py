@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from gpu2npu.codemods.affinity.exclusions.exact_classes import compares_class
+from gpu2npu.codemods.affinity.exclusions.derivatives import compares_class
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.tree.syntax import arguments, is_unpacked

@@ -19,7 +19,7 @@ from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import new_folder, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.affinity.operations import binary, called, subscript
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,

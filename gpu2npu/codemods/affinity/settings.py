@@ -7,7 +7,7 @@ import ast
 from gpu2npu.codemods.affinity.exclusions.batches import gives_tensors
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.codemods.affinity.reading import TermReader
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked
 

@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpu2npu.codemods.data_parallel.without_group import world_size
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
 from gpu2npu.codemods.places import GroupEdit, Step, reported
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.group_condition import world_size
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned

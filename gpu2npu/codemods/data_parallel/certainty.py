@@ -8,7 +8,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.model_class import (
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, hands_on, target_of
+from gpu2npu.codemods.program.entries import Entry
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import always_has_group, group_place
+from gpu2npu.codemods.program.model_class import (
     ModelClass,
     changes,
     forward_alone,
@@ -18,25 +22,12 @@ from gpu2npu.codemods.data_parallel.model_class import (
     learns_nothing,
     model_class,
 )
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, hands_on, target_of
-from gpu2npu.codemods.entry import Entry, all_calls
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import same_line
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, elements, is_main_guard, is_unpacked, last_name, statements
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked, last_name, statements
 from gpu2npu.records import FindingKind
 
-# Calls by which a program, or a library it trains with, sees to processes itself.
-_GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
-_SPAWN = frozenset(
-    {"colossalai.launch", "colossalai.launch_from_torch", "deepspeed.initialize", "horovod.torch.init",
-     "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
-)  # fmt: skip
-# Their objects make the process group of whoever started the program: torchrun, deepspeed.
-_ARGUMENTS = frozenset({"Seq2SeqTrainingArguments", "TrainingArguments"})
-# What may leave out the code in it.
-_CHOICES = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match)
 _LOSS = re.compile(r"criteri|loss", re.IGNORECASE)
 
 _NO_TRAINING = (
@@ -115,8 +106,8 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     bare = learns_nothing(program, model) if model is not None else is_bare(program, wrap.file, wrap.module)
     if bare or _is_frozen(wrap):
         return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
-    group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
-    if group is not None and programs and all(map(_always_has_group, programs)):
+    group = next((place for entry in programs for place in [group_place(entry)] if place is not None), None)
+    if group is not None and programs and all(map(always_has_group, programs)):
         return Obstacle(_DEAD.format(place=group), kind=FindingKind.REVIEW)
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
@@ -179,63 +170,6 @@ def _is_frozen(wrap: Wrap) -> bool:
         ):
             frozen = False
     return frozen
-
-
-def own_group(entry: Entry) -> str | None:
-    """Return where a program makes its process group, or starts its processes, itself: "train.py:12"."""
-    return entry.program.once((own_group, entry), lambda: _own_group(entry))
-
-
-def _own_group(entry: Entry) -> str | None:
-    for file, node in entry.running(_groups):
-        return f"{file.path}:{file.span(node).start_line}"
-    return None
-
-
-def _always_has_group(entry: Entry) -> bool:
-    """Return whether a program makes its process group, or starts its processes, under no condition at all: not
-    `if args.local_rank != -1: init_process_group("nccl")`."""
-    return entry.program.once(
-        (_always_has_group, entry),
-        lambda: any(
-            _group_call(file, node) and _always_runs(entry, file, node, frozenset())
-            for file, node in entry.running(_groups)
-        ),
-    )
-
-
-def _group_call(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether a call makes processes or their group, and not an object that may do so: `TrainingArguments()`"""
-    return isinstance(node, ast.Call) and (last_name(node.func) in _GROUPS or file.qualified(node.func) in _SPAWN)
-
-
-def _always_runs(entry: Entry, file: ParsedFile, node: ast.AST, seen: frozenset[ast.AST]) -> bool:
-    """Return whether a program comes to a node under no condition, also in functions that it calls so."""
-    for above in file.above(node):
-        if isinstance(above, _CHOICES) and not is_main_guard(above):
-            return False
-        if isinstance(above, FUNCTIONS):
-            calls = () if above in seen else entry.running(all_calls)
-            return any(
-                last_name(call.func) == above.name and _always_runs(entry, other, call, seen | {above})
-                for other, call in calls
-            )
-    return True
-
-
-def _groups(file: ParsedFile) -> list[ast.AST]:
-    """The calls that make a process group, or start processes, and the classes that do so as a library's."""
-    makers = _GROUPS | _ARGUMENTS
-    own = [node for node in file.nodes(ast.ClassDef) if any(last_name(base) in makers for base in node.bases)]
-    calls = file.nodes(ast.Call)
-    return [*own, *(each for each in calls if _makes_group(file, each))]
-
-
-def _makes_group(file: ParsedFile, call: ast.Call) -> bool:
-    name = last_name(call.func)
-    if name == "HfArgumentParser" and call.args:
-        return any(last_name(each) in _ARGUMENTS for each in (call.args[0], *elements(call.args[0])))
-    return name in _GROUPS or name in _ARGUMENTS or file.qualified(call.func) in _SPAWN
 
 
 def trains(entry: Entry) -> bool:

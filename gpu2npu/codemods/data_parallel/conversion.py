@@ -13,7 +13,6 @@ from gpu2npu.codemods.data_parallel.certainty import (
     Obstacle,
     is_part,
     obstacle,
-    own_group,
     reader_obstacle,
     whole_model,
 )
@@ -21,8 +20,6 @@ from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
 from gpu2npu.codemods.data_parallel.one_npu import on_one_card, on_one_npu, reader_of_module
-from gpu2npu.codemods.data_parallel.own_card import on_own_card
-from gpu2npu.codemods.data_parallel.process_group import set_up
 from gpu2npu.codemods.data_parallel.references import (
     DataParallelReference,
     find_references,
@@ -35,11 +32,9 @@ from gpu2npu.codemods.data_parallel.references import (
     staying,
     uses_replicas,
 )
-from gpu2npu.codemods.data_parallel.reviews import is_called_twice, review
+from gpu2npu.codemods.data_parallel.reviews import is_called_twice, parts_left_out, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.data_parallel.spelling import api_of
-from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
-from gpu2npu.codemods.data_parallel.without_group import is_test_file, runs_without_group
 from gpu2npu.codemods.data_parallel.wrapping import (
     Wrap,
     distributed,
@@ -49,9 +44,12 @@ from gpu2npu.codemods.data_parallel.wrapping import (
     retained_name,
     target_of,
 )
-from gpu2npu.codemods.entry import Entries, Entry, entry_elsewhere, find_entries
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.card import bind_to_card
+from gpu2npu.codemods.program.entries import Entries, Entry, entry_elsewhere, find_entries
+from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.group_condition import group_place, is_test_file, runs_without_group
+from gpu2npu.codemods.program.process_group import set_up
 from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FileRewrite, FindingKind
 
@@ -163,7 +161,7 @@ def _rewritten(
     yield from keep_on_card(started, wrapped, choice.target_model if single is not None else None)
     for wrap in wraps:
         yield from parts_left_out(program, wrap)
-    yield from on_own_card(started)
+    yield from bind_to_card(started)
     if "data_parallel" not in choice.skipped:
         for wrap in wraps:
             yield from by_world_size(wrap)
@@ -228,7 +226,7 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
     group_edits = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
     done = {entry.file.path for entry in started if not entry.is_elsewhere}
     found = find_entries(program, {file.path for file, _ in group_edits})
-    others = Entries(entry for entry in found if entry.file.path not in done and own_group(entry) is None)
+    others = Entries(entry for entry in found if entry.file.path not in done and group_place(entry) is None)
     needing: set[Entry] = set()
     for file, step in steps:
         if not isinstance(step, GroupEdit):

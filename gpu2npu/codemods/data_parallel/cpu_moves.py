@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.entries import Entries
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.tree.syntax import argument_value, arguments, string_value
 from gpu2npu.records import FindingKind

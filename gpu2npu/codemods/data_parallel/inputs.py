@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.data_parallel.wrapping import is_move
 from gpu2npu.codemods.places import NPU, Step, inserted
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FORS, elements, last_name, own_nodes

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, own_group
+from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part
 from gpu2npu.codemods.data_parallel.inputs import moved_inputs
-from gpu2npu.codemods.data_parallel.model_class import model_class, takes_one
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, without_import
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, is_stored, target_of
-from gpu2npu.codemods.entry import Entries, Entry
-from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_removed
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import Entries, Entry
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import group_place
+from gpu2npu.codemods.program.model_class import model_class, takes_one
+from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.concrete import outer_bounds
@@ -83,7 +84,7 @@ def on_one_npu(
     yield from _in_sequential(wrap) if keeps else _plain(wrap)
     message = why.message + ("" if is_part(wrap) else _GIVEN)
     if depends and not keeps:
-        shared = not uses or any(own_group(entry) is not None for entry in programs)
+        shared = not uses or any(group_place(entry) is not None for entry in programs)
         if shared or any(started.that_run(use.file, use.node) for use in uses):
             message += _NAMES
         else:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpu2npu.codemods.choice import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, other_values, spell_distributed
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, own_nodes

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import CodemodError
-from gpu2npu.codemods.data_parallel.certainty import own_group
 from gpu2npu.codemods.data_parallel.wrapping import DISTRIBUTED, is_move
-from gpu2npu.codemods.entry import Entry, calls_in, entry_of
-from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, GroupEdit, Step
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import Entry, calls_in, entry_of
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import group_place
+from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.blocks import begins_line, is_elif, line_below, same_line
 from gpu2npu.python.text.offsets import indentation, newline_of
@@ -26,7 +26,7 @@ def single_card_entry(program: TrainingProgram, main: str, target: str) -> Entry
     entry = entry_of(program, main)
     if entry is None:
         raise CodemodError(f"The entry file '{main}' cannot be parsed.")
-    group = own_group(entry)
+    group = group_place(entry)
     if group is not None:
         raise CodemodError(f"'{main}' makes its process group itself ({group}): migrate it without 'distributed'.")
     if not any(True for _ in _assignments(entry.file, target)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.codemods.choice import DATA_PARALLEL
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.live_names import LiveName, live_names

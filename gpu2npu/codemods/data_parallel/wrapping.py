@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from gpu2npu.codemods.choice import DATA_PARALLEL
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
-from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.concrete import outer_bounds

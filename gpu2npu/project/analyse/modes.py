@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpu2npu.analysis.cuda_cpp.sources import native_places
-from gpu2npu.codemods.program import TrainingProgram, has_backward
+from gpu2npu.codemods.program.files import TrainingProgram, has_backward
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analyse.dynamic_shape import dynamic_shape
 from gpu2npu.project.analyse.session import Copy, Facts, Mode, Result

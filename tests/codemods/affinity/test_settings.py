@@ -3,7 +3,7 @@
 import pytest
 
 from gpu2npu.codemods.affinity.codemod import fixed
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.engine.torch_library import TORCH
 
 

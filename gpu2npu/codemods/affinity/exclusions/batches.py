@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR, TENSORS, ValueTypes
 from gpu2npu.python.tree.scopes import Scope

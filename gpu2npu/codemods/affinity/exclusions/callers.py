@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Set
 
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.scopes import Defined, Imported
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, Function, last_name
 

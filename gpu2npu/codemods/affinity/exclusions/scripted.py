@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.affinity.exclusions.callers import callers_of
 from gpu2npu.codemods.affinity.exclusions.switches import is_switched_off
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, dotted_name, is_self, last_name, parameters, string_value

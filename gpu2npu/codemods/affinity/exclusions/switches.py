@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.codemods.affinity.exclusions.callers import OF_OBJECTS, callers_of
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.scopes import Parameter
 from gpu2npu.python.tree.syntax import FUNCTIONS, Function, defaults, last_name, string_value
 

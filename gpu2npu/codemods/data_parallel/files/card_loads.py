@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.codemods.places import is_skipped, quoted
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting, is_skipped, quoted
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.tree.nodes import walk

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpu2npu.codemods.data_parallel.without_group import in_group
-from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting
+from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import indent_step, own_lines, start_of

@@ -17,11 +17,10 @@ from gpu2npu.codemods.data_parallel.files.writes import (
     opens_to_write_call,
 )
 from gpu2npu.codemods.data_parallel.files.written_paths import has_own_name, is_safe_by_itself, read_by_all
-from gpu2npu.codemods.data_parallel.without_group import in_group
-from gpu2npu.codemods.entry_files import dataflow_of
-from gpu2npu.codemods.places import GroupEdit, is_skipped
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import GroupEdit, Rewriting, is_skipped
+from gpu2npu.codemods.program.entries import dataflow_of
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, lines_of, same_line, start_of

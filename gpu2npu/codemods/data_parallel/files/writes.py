@@ -10,7 +10,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above

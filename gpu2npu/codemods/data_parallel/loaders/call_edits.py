@@ -6,12 +6,12 @@ import ast
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
 from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter, where_there_is_a_group
-from gpu2npu.codemods.data_parallel.without_group import in_group, runs_without_group, world_size
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import in_group, runs_without_group, world_size
+from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.blocks import line_start, own_lines, start_of
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds

@@ -6,9 +6,9 @@ import ast
 import re
 from typing import TypeGuard
 
-from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
-from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting
+from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import own_lines, same_line
 from gpu2npu.python.text.concrete import outer_bounds

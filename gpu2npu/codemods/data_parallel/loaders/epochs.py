@@ -10,11 +10,10 @@ from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.loaders.call_edits import SAMPLER
 from gpu2npu.codemods.data_parallel.loaders.dataset import is_plain
-from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
-from gpu2npu.codemods.data_parallel.without_group import runs_without_group
-from gpu2npu.codemods.places import quoted
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting, quoted
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.group_condition import runs_without_group
+from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
 from gpu2npu.python.text.blocks import begins_line, indent_step, line_start, own_lines, start_of

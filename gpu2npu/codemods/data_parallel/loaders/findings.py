@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
-from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
-from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting
+from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.loader_call import LoaderCall
+from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, is_iterable, is_plain
 from gpu2npu.codemods.data_parallel.loaders.roles import Shared
+from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import own_lines
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, enclosing_function

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.codemods.data_parallel.loaders.call import read_call
-from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
+from gpu2npu.codemods.program.loader_call import read_call
+from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import Dataflow, Made
 from gpu2npu.python.text.blocks import own_lines, start_of
 from gpu2npu.python.text.concrete import outer_bounds

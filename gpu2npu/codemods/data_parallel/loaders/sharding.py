@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall, read_call
 from gpu2npu.codemods.data_parallel.loaders.call_edits import shard
 from gpu2npu.codemods.data_parallel.loaders.epochs import set_epochs
 from gpu2npu.codemods.data_parallel.loaders.findings import (
@@ -17,11 +16,11 @@ from gpu2npu.codemods.data_parallel.loaders.findings import (
 )
 from gpu2npu.codemods.data_parallel.loaders.obstacles import is_distributed, obstacle
 from gpu2npu.codemods.data_parallel.loaders.roles import TrainingLoader, training_loaders
-from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop, LoopFinder
-from gpu2npu.codemods.entry_files import dataflow_of
-from gpu2npu.codemods.places import is_skipped
-from gpu2npu.codemods.program import TrainingProgram
-from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.places import Rewriting, is_skipped
+from gpu2npu.codemods.program.entries import dataflow_of
+from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.loader_call import LoaderCall, read_call
+from gpu2npu.codemods.program.training_loops import BatchLoop, LoopFinder
 from gpu2npu.codemods.spellings import RULE
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import is_integer

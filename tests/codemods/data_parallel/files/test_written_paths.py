@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite
 

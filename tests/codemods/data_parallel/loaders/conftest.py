@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
-from gpu2npu.codemods.program import TrainingProgram
+from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite
 from tests.codemods.edited import after_edits

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.model_class import model_class
-from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import Step, inserted
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.entries import Entry
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.model_class import model_class
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import (
     Function,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import (
     PLAIN_DECORATORS,
     DefinitionIndex,
@@ -198,3 +200,31 @@ def all_calls(file: ParsedFile) -> Sequence[ast.Call]:
 def calls_in(*code: ast.AST) -> Iterator[ast.Call]:
     """The calls in some pieces of code, these among them."""
     return (node for node in walk(*code) if isinstance(node, ast.Call))
+
+
+# Methods that modules and tensors of libraries have too: by their name alone they say nothing about the class.
+_OF_LIBRARIES = frozenset(
+    {
+        "add", "append", "backward", "close", "copy", "cpu", "cuda", "eval", "forward", "get", "item", "items", "keys",
+        "load", "log", "mean", "reset", "run", "save", "state_dict", "step", "sum", "to", "train", "update", "values",
+        "write", "zero_grad",
+    }
+)  # fmt: skip
+
+
+def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) -> Dataflow:
+    """The values that flow through the entry files and those that they import with a match of `words` in them; files
+    that cannot be parsed are left out.
+
+    A program that imports modules by names it makes up at run time may load any of its files.
+    """
+    runs = [_files_run(program, entry) for entry in entries if entry in program.sources]
+    word = re.compile(words)
+    paths = sorted(path for path in set().union(*runs) if path in entries or word.search(program.sources[path]))
+    files = {path: file for path in paths if (file := program.file(path)) is not None}
+    return Dataflow(program, files, runs, _OF_LIBRARIES)
+
+
+def _files_run(program: TrainingProgram, entry: str) -> frozenset[str]:
+    paths = ImportGraph.of(program).loaded_by(entry)
+    return frozenset(program.sources) if any(b"import_module(" in program.sources[path] for path in paths) else paths

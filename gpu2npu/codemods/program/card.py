@@ -6,15 +6,22 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpu2npu.codemods.data_parallel.own_process import functions_of_own_processes
-from gpu2npu.codemods.data_parallel.without_group import runs_without_group
-from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_removed
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.entries import Entries
+from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.group_condition import runs_without_group
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.literals import LiteralError, literals
 from gpu2npu.python.tree.place import is_integer
-from gpu2npu.python.tree.syntax import FORS, argument_keyword, argument_value, arguments, last_name, string_value
+from gpu2npu.python.tree.syntax import (
+    FORS,
+    Function,
+    argument_keyword,
+    argument_value,
+    arguments,
+    last_name,
+    string_value,
+)
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Every process uses the card of its own."
@@ -32,7 +39,7 @@ _VISIBLE = (
 )
 
 
-def on_own_card(entries: Entries, variable: str = "LOCAL_RANK") -> Iterator[Step]:
+def bind_to_card(entries: Entries, variable: str = "LOCAL_RANK") -> Iterator[Step]:
     """Explicit card numbers in the code that some programs run; the environment's `variable` has the number to use."""
     for file, node in entries.running(_numbered):
         if is_skipped(file, node) or _is_set_by_caller(file, node, entries):
@@ -47,7 +54,7 @@ def _numbered(file: ParsedFile) -> list[ast.AST]:
     found += [node for node in file.nodes(ast.Constant) if (string_value(node) or "").startswith("cuda:")]
     found += [node for node in file.nodes(ast.Call) if last_name(node.func) in _TAKING_CARDS]
     found += [node for node in file.nodes(ast.BinOp) if (string_value(node.left) or "").startswith("cuda:")]
-    apart = functions_of_own_processes(file) if found else frozenset()
+    apart = spawned_functions(file) if found else frozenset()
     return [node for node in found if not apart or apart.isdisjoint(file.above(node))]
 
 
@@ -218,3 +225,36 @@ def _visible_devices(file: ParsedFile, node: ast.Assign) -> Iterator[Step]:
     target = node.targets[0]
     if isinstance(target, ast.Subscript) and string_value(target.slice) == "CUDA_VISIBLE_DEVICES":
         yield reported(file, node, "CUDA_VISIBLE_DEVICES", _VISIBLE, FindingKind.REVIEW)
+
+
+# Calls that are given a function to run in another process: of multiprocessing, torch.multiprocessing, and executors.
+_STARTS = frozenset({"Pool", "Process", "ProcessPoolExecutor", "spawn", "start_processes"})
+
+
+def spawned_functions(file: ParsedFile) -> frozenset[Function]:
+    """The functions of a file that only such processes run: those that they are started with, and what these alone
+    name."""
+    starts = [call for call in file.nodes(ast.Call) if last_name(call.func) in _STARTS]
+    given = {name for call in starts for argument in arguments(call) if (name := last_name(argument_value(argument)))}
+    started = {function for function in file.functions if function.name in given}
+    if not started:
+        return frozenset()
+    at_starts = {node for call in starts for node in ast.walk(call)}
+    named: dict[str, list[ast.AST]] = {}
+    for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
+        if node not in at_starts:
+            named.setdefault(last_name(node) or "", []).append(node)
+    own = {function for function in started if function.name not in named}
+    size = -1
+    while size != len(own):
+        size = len(own)
+        own |= {each for each in file.functions if _is_named_only_in(named.get(each.name, []), own, file)}
+    return frozenset(own)
+
+
+def _is_named_only_in(places: list[ast.AST], functions: set[Function], file: ParsedFile) -> bool:
+    return bool(places) and all(any(above in functions for above in _functions_above(file, node)) for node in places)
+
+
+def _functions_above(file: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
+    return (above for above in file.above(node) if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef))

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.data_parallel.without_group import in_group
-from gpu2npu.codemods.entry import Entry, calls_in, main_guard
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program.entries import Entry, calls_in, main_guard
+from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import first_code, spelling
 from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.text.blocks import (

@@ -1,0 +1,133 @@
+"""The process group that a program makes itself, and the code that also runs without one, as that of a library does for
+whoever imports it."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+
+from gpu2npu.codemods.program.entries import Entry, all_calls, find_entries
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.python.flow.reachability import TEST_FILE
+from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_main_guard, last_name
+
+# Calls by which a program, or a library it trains with, sees to processes itself.
+_GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
+_SPAWN = frozenset(
+    {"colossalai.launch", "colossalai.launch_from_torch", "deepspeed.initialize", "horovod.torch.init",
+     "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
+)  # fmt: skip
+# Their objects make the process group of whoever started the program: torchrun, deepspeed.
+_ARGUMENTS = frozenset({"Seq2SeqTrainingArguments", "TrainingArguments"})
+# What may leave out the code in it.
+_CHOICES = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match)
+_TEST_FILE = re.compile(TEST_FILE)
+_TEST = re.compile(rb"^[ \t]*(async[ \t]+)?def[ \t]+test_", re.MULTILINE)
+
+
+def runs_without_group(program: TrainingProgram, file: ParsedFile, offset: int) -> bool:
+    """Return whether programs that have no process group may run the code at an offset: that of a function or class
+    which tests load, or other projects, or which no program of the project comes to."""
+    if not any(start < offset < end for start, end in program.of_file(_definitions, file)):
+        return False
+    if file.path in program.once(_tested, lambda: _tested(program)) or _is_offered(program, file.path):
+        return True
+    entries = program.once((find_entries, file.path), lambda: find_entries(program, [file.path]))
+    return not any(entry.runs_at(file, offset) for entry in entries)
+
+
+def _tested(program: TrainingProgram) -> frozenset[str]:
+    """The test files, and the files that they load."""
+    graph = ImportGraph.of(program)
+    tests = [path for path, source in program.sources.items() if _has_tests(path, source)]
+    return frozenset().union(*(graph.loaded_by(path) for path in tests))
+
+
+def _has_tests(path: str, source: bytes) -> bool:
+    return is_test_file(path) and _TEST.search(source) is not None
+
+
+def is_test_file(path: str) -> bool:
+    return _TEST_FILE.fullmatch(posixpath.basename(path)) is not None
+
+
+def _is_offered(program: TrainingProgram, path: str) -> bool:
+    """Return whether a file is one of those that other projects import once the project is installed. A script in a
+    package that nothing imports is a program of its own."""
+    if not any(path.startswith(f"{package}/") for package in program.installed.packages):
+        return False
+    is_script = b"__main__" in program.sources[path] and path not in ImportGraph.of(program).importers
+    return not is_script or path in program.installed.commands
+
+
+def _definitions(file: ParsedFile) -> list[tuple[int, int]]:
+    return [file.bounds(node) for node in file.definitions]
+
+
+def in_group(dist: str) -> str:
+    """The condition that there is a process group, with the file's name for torch.distributed."""
+    return f"{dist}.is_initialized()"
+
+
+def world_size(dist: str) -> str:
+    """The number of processes, where there may be no process group."""
+    return f"({dist}.get_world_size() if {in_group(dist)} else 1)"
+
+
+def group_place(entry: Entry) -> str | None:
+    """Return where a program makes its process group, or starts its processes, itself: "train.py:12"."""
+    return entry.program.once((group_place, entry), lambda: _group_place(entry))
+
+
+def _group_place(entry: Entry) -> str | None:
+    for file, node in entry.running(_groups):
+        return f"{file.path}:{file.span(node).start_line}"
+    return None
+
+
+def always_has_group(entry: Entry) -> bool:
+    """Return whether a program makes its process group, or starts its processes, under no condition at all: not
+    `if args.local_rank != -1: init_process_group("nccl")`."""
+    return entry.program.once(
+        (always_has_group, entry),
+        lambda: any(
+            _group_call(file, node) and _always_runs(entry, file, node, frozenset())
+            for file, node in entry.running(_groups)
+        ),
+    )
+
+
+def _group_call(file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether a call makes processes or their group, and not an object that may do so: `TrainingArguments()`"""
+    return isinstance(node, ast.Call) and (last_name(node.func) in _GROUPS or file.qualified(node.func) in _SPAWN)
+
+
+def _always_runs(entry: Entry, file: ParsedFile, node: ast.AST, seen: frozenset[ast.AST]) -> bool:
+    """Return whether a program comes to a node under no condition, also in functions that it calls so."""
+    for above in file.above(node):
+        if isinstance(above, _CHOICES) and not is_main_guard(above):
+            return False
+        if isinstance(above, FUNCTIONS):
+            calls = () if above in seen else entry.running(all_calls)
+            return any(
+                last_name(call.func) == above.name and _always_runs(entry, other, call, seen | {above})
+                for other, call in calls
+            )
+    return True
+
+
+def _groups(file: ParsedFile) -> list[ast.AST]:
+    """The calls that make a process group, or start processes, and the classes that do so as a library's."""
+    makers = _GROUPS | _ARGUMENTS
+    own = [node for node in file.nodes(ast.ClassDef) if any(last_name(base) in makers for base in node.bases)]
+    calls = file.nodes(ast.Call)
+    return [*own, *(each for each in calls if _makes_group(file, each))]
+
+
+def _makes_group(file: ParsedFile, call: ast.Call) -> bool:
+    name = last_name(call.func)
+    if name == "HfArgumentParser" and call.args:
+        return any(last_name(each) in _ARGUMENTS for each in (call.args[0], *elements(call.args[0])))
+    return name in _GROUPS or name in _ARGUMENTS or file.qualified(call.func) in _SPAWN
