@@ -14,7 +14,7 @@ from gpu2npu import language
 from gpu2npu.analysis.torch_apis.calls import message as finding_message
 from gpu2npu.cli.language import cells, wrapped
 from gpu2npu.cli.main import cli
-from gpu2npu.editor.hover import hover_text
+from gpu2npu.editor.session import hover_text
 from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
 from gpu2npu.records import Change, MigratedFile, Operation, Span
 from gpu2npu.report.check.statistics import RuleStatistics, statistics_text

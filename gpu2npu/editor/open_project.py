@@ -17,8 +17,7 @@ from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.check.choice import CheckChoice, SourceTree, source_trees
-from gpu2npu.project.check.entry_points import BUILD_FILES
-from gpu2npu.project.installation import installation
+from gpu2npu.project.installation import BUILD_FILES, installation
 from gpu2npu.project.location import Location
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.settings import Settings

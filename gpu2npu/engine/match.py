@@ -13,14 +13,16 @@ from gpu2npu.engine.file_rules import FileRules, Handler, Quoted, RuledString
 from gpu2npu.engine.imports import ImportSite
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.rewriting.name_uses import is_type_checking
-from gpu2npu.engine.rewriting.option_names import report_option_names
 from gpu2npu.engine.skips import Skips
+from gpu2npu.engine.strings.forms import CLICK, FLAGS
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.source import words
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import Import, import_module, local_name, string_value
+from gpu2npu.python.tree.syntax import Import, import_module, last_name, local_name, string_value
 from gpu2npu.python.tree.walk import USES, Use
 from gpu2npu.records import Edit, FindingKind, Found
 
@@ -165,3 +167,34 @@ def _owner(node: ast.AST, called: Set[ast.AST]) -> ast.expr | None:
     while isinstance(node, ast.Attribute) and node in called:
         node = node.value
     return node if isinstance(node, (ast.Name, ast.Attribute)) and node not in called else None
+
+
+def report_option_names(file: PythonFile, matches: Matches) -> None:
+    """Report each option whose name an edit changes: `add_argument("--gpus")` is read as `args.gpus` elsewhere."""
+    edits = [edit for edit in matches.edits if "--" in file.text[edit.place[0] : edit.place[1]]]
+    for node, _ in file.uses if edits else ():
+        if not isinstance(node, ast.Call) or last_name(node.func) not in FLAGS:
+            continue
+        option = next((each for each in node.args if (string_value(each) or "").startswith("--")), None)
+        is_named = any((string_value(each) or "-").isidentifier() for each in node.args)
+        if option is None or is_named or any(keyword.arg == "dest" for keyword in node.keywords):
+            continue
+        place, name = file.bounds(option), _attribute(string_value(option) or "")
+        for edit in edits:
+            written = "".join(each if isinstance(each, str) else "" for each in edit.pieces)
+            new = file.text[place[0] : edit.place[0]] + written + file.text[edit.place[1] : place[1]]
+            if not holds(place, edit.place) or _attribute(new) == name:
+                continue
+            is_click = last_name(node.func) == CLICK
+            reads, given = (
+                (f"takes this option as the parameter `{name}`", repr(name))
+                if is_click
+                else (f"reads this option as `.{name}`", f"dest={name!r}")
+            )
+            message = f"The program {reads}: give the call {given}, or rename what reads it."
+            matches.report(Found(edit.place, edit.rule, FindingKind.REVIEW, string_value(option) or "", message))
+
+
+def _attribute(option: str) -> str:
+    """The attribute under which argparse keeps an option."""
+    return option.strip("\"'").lstrip("-").replace("-", "_")

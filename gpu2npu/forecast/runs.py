@@ -13,7 +13,10 @@ from typing import Any
 
 from gpu2npu.emulator.launch import Launch
 from gpu2npu.forecast import variants
-from gpu2npu.forecast.plan import Document, make, peak, records
+from gpu2npu.forecast.plan import CATEGORIES, CHIP, DOES, GUESSES, WAITS, Document, make, peak, records
+from gpu2npu.forecast.text import batches, lines, outcome, readable, stated, title
+from gpu2npu.language import shown
+from gpu2npu.report.webpage import embedded_json, render
 
 # Called with a command, a folder for records, and the most steps of an optimizer.
 Start = Callable[[Sequence[str], Path, int | None], Launch]
@@ -100,7 +103,7 @@ def _wait(launch: Launch, quiet: bool) -> int:
 def write(plan: Document, path: Path) -> None:
     """Write the plan beside its final name and move it there: a page if it ends in .html, else JSON."""
     if path.suffix.lower() in (".html", ".htm"):
-        from gpu2npu.forecast.page import page
+        from gpu2npu.forecast.runs import page
 
         text = page(plan)
     else:
@@ -108,3 +111,28 @@ def write(plan: Document, path: Path) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")
     beside.replace(path)
+
+
+def page(plan: Any) -> str:
+    """The page of a plan; its data is in it as JSON."""
+    rank = peak(plan)
+    parts = [(name, rank["parts"][name]) for name in CATEGORIES if rank["parts"][name]] if rank is not None else []
+    return render(
+        "forecast.html",
+        title=f"gpu2npu {shown('Forecast')}",
+        plan=plan,
+        rank=rank,
+        parts=parts,
+        first=shown(next(lines(plan))),
+        shown=shown,
+        title_of=title,
+        outcome=outcome,
+        batches=batches,
+        stated=stated,
+        chip=CHIP,
+        readable=readable,
+        waits=WAITS,
+        guesses=GUESSES,
+        does_with=DOES,
+        data=embedded_json(plan),
+    )

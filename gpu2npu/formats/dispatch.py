@@ -27,7 +27,6 @@ from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import records, resolved, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Node, entry, without_data
 from gpu2npu.formats.notebook import migrate_notebook
-from gpu2npu.formats.own_variables import own_variables
 from gpu2npu.formats.required_packages import is_for_others
 from gpu2npu.formats.requirements import requirements_marks
 from gpu2npu.formats.settings import data_marks, data_values, expression_marks, settings_marks
@@ -347,3 +346,21 @@ _TREES: dict[FileKind, Callable[[str], list[Node]]] = {
 }
 # Kinds in which a torch that is installed asks for a torch-npu beside it.
 _INSTALLING = frozenset({FileKind.TOML, FileKind.INI, FileKind.YAML})
+
+
+# A line that sets a variable and does nothing else, and what hands variables to programs.
+_SET = re.compile(
+    r"^[ \t]*(?P<name>[A-Z]\w*)[ \t]*[:?+]?="
+    r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"']*|[ \t][^\n]*)[ \t]*(?:#.*)?$",
+    re.MULTILINE,
+)
+_EXPORT = re.compile(r"(?:\b(?:export|declare|typeset|env|ENV)|(?<!\S)-(?:x|e|-env))\b[^\n]*|\bset[ \t]+-\w*a")
+
+
+def own_variables(text: str) -> frozenset[str]:
+    """The variables that a script or makefile sets and does not export: `CUDA_FLAG=--cuda`."""
+    exported = " ".join(match[0] for match in _EXPORT.finditer(text))
+    if re.search(r"\bset[ \t]", exported) is not None:
+        return frozenset()
+    names = {match["name"] for match in _SET.finditer(text)}
+    return frozenset(name for name in names if re.search(rf"\b{name}\b", exported) is None)

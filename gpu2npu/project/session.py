@@ -15,9 +15,9 @@ from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.facts import StoredFacts
 from gpu2npu.project.cache.store import Store, content_digests
-from gpu2npu.project.check.entry_points import BUILD_FILES
 from gpu2npu.project.facts import read_all_facts
 from gpu2npu.project.file_loop import Migrate, migrate_files
+from gpu2npu.project.installation import BUILD_FILES
 from gpu2npu.project.location import Location
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.progress import Progress, no_progress

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from gpu2npu.forecast import variants
-from gpu2npu.forecast.page import page
 from gpu2npu.forecast.plan import GUESSES, WAITS, make
+from gpu2npu.forecast.runs import page
 from gpu2npu.forecast.text import lines
 
 SCHEMA = json.loads((files("gpu2npu.forecast") / "plan.schema.json").read_text(encoding="utf-8"))

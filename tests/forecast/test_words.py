@@ -8,8 +8,8 @@ import pytest
 from gpu2npu import language
 from gpu2npu.emulator.shapes.figures import figures
 from gpu2npu.emulator.soc import SOCS
-from gpu2npu.forecast.page import page
 from gpu2npu.forecast.plan import CATEGORIES, CHIP, GUESSES, WAITS, make
+from gpu2npu.forecast.runs import page
 from gpu2npu.forecast.text import lines, readable
 from gpu2npu.language import shown
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gpu2npu.formats.own_variables import own_variables
+from gpu2npu.formats.dispatch import own_variables
 
 VARIABLES = [
     ("export CUDA_VISIBLE_DEVICES=0,1", "export ASCEND_RT_VISIBLE_DEVICES=0,1"),

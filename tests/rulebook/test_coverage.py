@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from gpu2npu.cli.rules.check import unshown_acts, unshown_limits
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.coverage import unshown_acts, unshown_limits
 from gpu2npu.rulebook.rule import Example, Report, Then
 
 RULES = load_rulebook().rules

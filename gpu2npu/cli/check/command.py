@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,16 +14,17 @@ from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
 from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.language import prefer, say
-from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files, split_ids
 from gpu2npu.cli.table_report import refuse_missing_package, report_option, write_report
 from gpu2npu.language import message
 from gpu2npu.language import shown as translated
+from gpu2npu.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from gpu2npu.project.check.choice import CheckChoice
     from gpu2npu.project.settings import Settings
     from gpu2npu.report.check.result import CheckResult
+
 
 # What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
 BARS = ("unsupported", "unknown", "fallback", "any", "blocker", "change", "environment", "advice", "note", "never")
@@ -71,6 +72,23 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     if url and (not url.startswith(("https://", "http://")) or any(character.isspace() for character in url)):
         raise click.BadParameter(f"{url!r} is not the address of a site, such as https://example.org/docs.")
     return url or ""
+
+
+if TYPE_CHECKING:
+    _Words = click.Choice[str]
+else:
+    _Words = click.Choice
+
+
+class NearChoice(_Words):
+    """As click's Choice, with a question at the end of its refusal where a word is near."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return str(super().convert(value, param, ctx))
+        except click.BadParameter as error:
+            hint = did_you_mean(str(value), self.choices)
+            self.fail(f"{error.message} {hint[:1].upper()}{hint[1:]}".strip(), param, ctx)
 
 
 @click.command(epilog=_EPILOG)
@@ -310,8 +328,7 @@ def _check_one(
 ) -> int:
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.project.check.choice import settings_above
-    from gpu2npu.project.check.session import check_project
-    from gpu2npu.project.check.standard_input import check_text
+    from gpu2npu.project.check.session import check_project, check_text
     from gpu2npu.report.check.exit_code import exit_code
     from gpu2npu.report.text import one_line
 
@@ -341,7 +358,7 @@ def _check_one(
 
 def _add_skips(result: CheckResult) -> int:
     """Write comments at today's findings, and say where none can be."""
-    from gpu2npu.project.check.skips import add_skips
+    from gpu2npu.project.check.baseline import add_skips
     from gpu2npu.report.check.exit_code import EXIT_CLEAN
     from gpu2npu.report.text import counted
 

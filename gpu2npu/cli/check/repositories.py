@@ -42,8 +42,7 @@ class Rollup(Struct, frozen=True):
 
 def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rollup, address: str | None) -> int:
     """Check each repository of a list; returns the exit code. `address` is that of an executor, None for processes."""
-    from gpu2npu.project.check.last_run import read_last_run
-    from gpu2npu.project.check.repositories import check_repositories, read_repositories
+    from gpu2npu.project.check.repositories import check_repositories, read_last_run, read_repositories
     from gpu2npu.project.executors import open_executor
     from gpu2npu.project.worker_processes import available_cpus
     from gpu2npu.report.check.exit_code import EXIT_CLEAN, exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rule, RuleError, load_rulebook
 from gpu2npu.rulebook.conflicts import find_conflicts
-from gpu2npu.rulebook.coverage import unshown_acts, unshown_limits
+from gpu2npu.rulebook.rule import Then
 
 EXIT_FAILED = 1
 
@@ -123,3 +124,27 @@ def _show(run: ExampleRun, place: str) -> None:
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in difflib.unified_diff(expected, got, "what the example shows", "what the rules make", lineterm=""):
         click.secho(line, fg=colours.get(line[:1]))
+
+
+def unshown_acts(rule: Rule) -> Iterator[str]:
+    """Yield what a rule does and no example shows; a few words each."""
+    stated = replace(rule.then, report=None, trait=None, keep=False, needs_target=False, own_devices=False)
+    edits = replace(stated, plugin=None) != Then()
+    if edits and not any(example.before != example.after for example in rule.examples):
+        yield "its edit"
+    if rule.then.report is not None and not any(example.reports for example in rule.examples):
+        yield "its finding"
+
+
+def unshown_limits(rule: Rule) -> Iterator[str]:
+    """Yield a few words where a rule is for some releases, and no example shows one outside of them."""
+    if _is_limited(rule) and not any(_is_outside(rule, example.version) for example in rule.examples):
+        yield "a release that it is not for"
+
+
+def _is_limited(rule: Rule) -> bool:
+    return any((rule.since, rule.until, rule.needs, rule.lacks))
+
+
+def _is_outside(rule: Rule, version: str | None) -> bool:
+    return version is not None and not rule.applies_to(version)

@@ -53,6 +53,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -66,13 +67,42 @@ from gpu2npu.emulator.distributed.failures import Failures, is_closed
 from gpu2npu.emulator.distributed.in_flight import InFlight
 from gpu2npu.emulator.distributed.peers import Peers
 from gpu2npu.emulator.distributed.progress import PendingOperation, ProgressStore, RankProgress
-from gpu2npu.emulator.distributed.watch import Watch
 
 _PATIENCE = timedelta(seconds=15)  # for other ranks, at the end of a process: one that fails ends soon
 _AFTER_ABORT = 5.0  # seconds for threads to see that their connections are closed
 _LATE = 1.0  # seconds that a work takes before the other ranks are informed
 
 _live: dict[Transport, None] = {}  # in the order in which they were made
+
+
+_PERIOD = 0.5  # seconds
+
+
+class Watch:
+    """Calls `look` from a thread of its own, from `start` to `stop`."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._is_stopped = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread, unless it runs."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hccl watch", daemon=True)
+                self._thread.start()
+
+    def stop(self, patience: float) -> None:
+        """Stop the thread for good and wait for its end, `patience` seconds at most."""
+        self._is_stopped.set()
+        if self._thread is not None:
+            self._thread.join(patience)
+
+    def _run(self) -> None:
+        while not self._is_stopped.wait(_PERIOD):
+            self._look()
 
 
 class Transport:

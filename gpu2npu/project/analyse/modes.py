@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from gpu2npu.analysis.cuda_cpp.native_files import may_export
 from gpu2npu.analysis.cuda_cpp.sources import native_places
+from gpu2npu.analysis.dynamic_shape import instrument
+from gpu2npu.analysis.library.calls import ListedApi, library_calls, read_listed
+from gpu2npu.analysis.library.unsupported_functions import analyse_library
 from gpu2npu.codemods.program.files import TrainingProgram, has_backward
+from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.engine.torch_library import TORCH
-from gpu2npu.project.analyse.dynamic_shape import dynamic_shape
 from gpu2npu.project.analyse.session import Copy, Facts, Mode, Result
-from gpu2npu.project.analyse.third_party import listed_calls, third_party
+from gpu2npu.project.errors import UsageError
 from gpu2npu.records import Advice, AdviceKind, FindingKind, MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table
 from gpu2npu.report.tables import (
@@ -28,6 +33,7 @@ from gpu2npu.report.tables import (
     native_rows,
     performance_rows,
 )
+from gpu2npu.report.third_party import third_party_tables
 
 # The kinds of --affinity that follow an advice, where they do not have its name.
 _KINDS = {
@@ -101,6 +107,36 @@ def failures(facts: Facts) -> tuple[PathNote, ...]:
 
 def _findings(files: Iterable[MigratedFile], name: str, kinds: set[FindingKind]) -> Table:
     return Table(HEADERS[name], finding_rows(files, kinds))
+
+
+def dynamic_shape(facts: Facts) -> Result:
+    """The copy, in a folder of the project's name: some code looks at the name of the folder it lies in."""
+    changed, notes = instrument(facts.sources)
+    return Result({}, tuple(notes), (Copy(facts.session.location.name, changed),))
+
+
+def third_party(facts: Facts) -> Result:
+    """Find the functions of the library that reach an unsupported API, a CUDA operator or a CUDA API."""
+    session = facts.session
+    sources = session.read(path for path in session.tree.others if may_export(path)) | session.wanted
+    reached, notes = with_deep_stack(lambda: analyse_library(session.location.root, sources, facts.release))
+    return Result(third_party_tables(reached), tuple(notes))
+
+
+def listed_calls(facts: Facts) -> list[MigratedFile]:
+    """The calls of what the tables given with `-api` list. Raises UsageError if one of them cannot be used."""
+    listed: dict[str, ListedApi] = {}
+    for table in facts.choice.apis:
+        _read(table, listed)
+    return library_calls(facts.session.location.root, facts.sources, listed) if listed else []
+
+
+def _read(table: Path, listed: dict[str, ListedApi]) -> None:
+    try:
+        read_listed(table.read_bytes(), listed)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"The table '{table}' of a library's functions cannot be used: {reason}.") from error
 
 
 # A mode is a function of the facts; `project.analysis` writes what it gives.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.location import Location, locate
+from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
 from gpu2npu.support.cann import chip_problem
 from gpu2npu.support.chips import DEFAULT_CHIP, chip_families
@@ -126,3 +127,19 @@ def _common_root(places: Sequence[Location]) -> Path:
 def _prefix(place: Location, root: Path) -> str:
     relative = place.root.relative_to(root).as_posix()
     return "" if relative == "." else f"{relative}/"
+
+
+class TreeFiles(Struct, frozen=True):
+    """A tree with its session, and the contents of files by path: `others` are those of other kinds than Python that a
+    migration looks into, `native` those that may hold C++ or CUDA code."""
+
+    tree: SourceTree
+    choice: CheckChoice
+    session: Session
+    others: Mapping[str, bytes]
+    native: Mapping[str, bytes]
+
+    @property
+    def wanted(self) -> dict[str, bytes]:
+        """The files that are looked into."""
+        return self.session.wanted | {**self.others}

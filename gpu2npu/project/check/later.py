@@ -7,8 +7,8 @@ import posixpath
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from gpu2npu.project.check.entry_points import entry_points
 from gpu2npu.project.check.program_code import ProgramCode
+from gpu2npu.project.installation import entry_points
 from gpu2npu.python.facts.outline import Outline
 from gpu2npu.python.flow.reachability import is_called_later, is_deferred, tree_of
 from gpu2npu.python.project.project import Project

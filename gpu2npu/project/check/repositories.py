@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from gpu2npu import __version__
 from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice
-from gpu2npu.project.check.owners import owner_of
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.pool import Pool
@@ -27,6 +26,12 @@ from gpu2npu.report.check.result import CheckedRepository
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+import json
+from typing import Any
+
+from gpu2npu.report.check.json import FORMAT
+from gpu2npu.report.check.result import Verdict
+from gpu2npu.report.check.rollup import LastRun
 
 # An address of git: https://..., git@host:...
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|\w[\w.-]*@[\w.-]+:")
@@ -128,3 +133,66 @@ def check_repository(task: RepositoryTask) -> CheckedRepository:
         page=page(result) if task.choice.diffs else "",
         seconds=time.perf_counter() - started,
     )
+
+
+# Where GitHub and GitLab look for it, in their order.
+_CODEOWNERS = (".github/CODEOWNERS", ".gitlab/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
+_EVERY_FILE = ("*", "/*", "**", "/**", "/")
+# `url = git@host:owner/name.git` or `url = https://host/owner/name`; the owner may have several parts.
+_REMOTE = re.compile(r"^\s*url\s*=\s*(?:\w+://[^/\s]+/|[^/\s:]+:)/?(?P<owner>[^\s]+)/[^/\s]+$", re.MULTILINE)
+_MAX_CHARACTERS = 1_000_000
+
+
+def owner_of(repository: Path) -> str:
+    """The first owner of all files, such as "@org/team", or that in the address of its remote; "" if neither is."""
+    for place in _CODEOWNERS:
+        lines = [line.split("#", 1)[0].split() for line in _read(repository / place).splitlines()]
+        owners = [words[1] for words in lines if len(words) > 1 and words[0] in _EVERY_FILE]
+        if owners:
+            return owners[-1]  # the last line that fits counts
+    remote = _REMOTE.search(_read(repository / ".git" / "config"))
+    return remote["owner"] if remote is not None else ""
+
+
+def _read(file: Path) -> str:
+    """The text of a file, "" where there is none."""
+    try:
+        if not file.is_file():
+            return ""
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            return opened.read(_MAX_CHARACTERS)
+    except OSError:
+        return ""
+
+
+_VERDICTS = {verdict.value for verdict in Verdict}
+
+
+def read_last_run(file: Path) -> dict[str, LastRun]:
+    """The result of each repository, by path. Raises UsageError where the file cannot be read or is something else."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"The last run '{file}' cannot be read: {reason}.") from error
+    found = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                path, last = _entry(json.loads(line))
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                hint = "give a file that `gpu2npu check --repos` wrote as lines of JSON"
+                raise UsageError(f"Line {number} of '{file}' is not a repository of this format; {hint}.") from error
+            found[path] = last
+    return found
+
+
+def _entry(line: Any) -> tuple[str, LastRun]:
+    if line["format"] != FORMAT:
+        raise ValueError("another format")
+    ready = line["readiness"]
+    if ready is None:
+        return str(line["path"]), LastRun("", 0, 0.0)
+    if ready["verdict"] not in _VERDICTS:
+        raise ValueError("another verdict")
+    return str(line["path"]), LastRun(ready["verdict"], int(ready["blocking"]), float(ready["effort_hours"][1]))

@@ -17,20 +17,17 @@ from gpu2npu.project.cache.store import Store
 from gpu2npu.project.check.baseline import (
     Baseline,
     baseline_path,
+    checked_file,
     expired,
     mark_known,
     read_baseline,
     updated,
     write_baseline,
 )
-from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree, source_trees
-from gpu2npu.project.check.own_plugin import own_plugin
-from gpu2npu.project.check.places import checked_file
+from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree, TreeFiles, source_trees
+from gpu2npu.project.check.notes import own_plugin, rule_notes, unsourced_scripts
 from gpu2npu.project.check.readiness import readiness
-from gpu2npu.project.check.rule_notes import rule_notes
 from gpu2npu.project.check.stored_tree import StoredTree
-from gpu2npu.project.check.tree_files import TreeFiles
-from gpu2npu.project.check.unsourced import unsourced_scripts
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.session import Session
@@ -44,6 +41,12 @@ from gpu2npu.support.releases import pytorch_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+import os
+import tempfile
+from pathlib import PurePath
+
+from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
+from gpu2npu.project.errors import OutputError
 
 
 class _Checked(Struct, frozen=True):
@@ -171,3 +174,33 @@ def _check_tree(
         replace(note, path=f"{tree.prefix}{note.path}") for note in (*session.notes, *unsourced_scripts(wanted))
     )
     return _Checked(checked, notes, answers.native)
+
+
+def check_text(
+    text: bytes, name: str, settings: Settings, choice: CheckChoice, progress: Progress = no_progress
+) -> tuple[CheckResult, bool]:
+    """The result for a text as if it were the only file of the current folder, called `name`, and as check_project
+    says, whether the version was chosen here. The settings are those of the place that `name` is for.
+
+    Raises UsageError where no file of that name is looked into, or a baseline is asked for.
+    """
+    place = Path(os.path.relpath(name))
+    path = PurePath(place.name) if ".." in place.parts else PurePath(place)
+    if kind_of(path.name, text[:HEAD_BYTES]) is None:
+        raise UsageError(f"Files named {name!r} are not checked; give a name such as train.py or run.sh.")
+    if choice.baseline is not None:
+        raise UsageError("A baseline is about files; standard input has none.")
+    with tempfile.TemporaryDirectory(prefix="gpu2npu-") as folder:
+        root = Path(os.path.realpath(folder))
+        _write(root / path, text)
+        choice = replace(choice, settings_of=place.parent, root=root)
+        result, chosen = check_project((root / path,), settings, choice, progress)
+    return replace(result, name=path.as_posix(), root=os.path.realpath(Path.cwd()), shown_root=""), chosen
+
+
+def _write(file: Path, text: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
+    except OSError as error:
+        raise OutputError(f"Standard input could not be stored for the check: {error.strerror}.") from error

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpu2npu.project.cache.answers import FileAnswer, stored_answers
 from gpu2npu.project.cache.store import Store, content_digests, file_digests, name_of
-from gpu2npu.project.check.tree_files import TreeFiles
+from gpu2npu.project.check.choice import TreeFiles
 from gpu2npu.records import MigratedFile
 from gpu2npu.report.check.result import NativeCode
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.check.own_plugin import own_plugin
+from gpu2npu.project.check.notes import own_plugin, plugins
 from gpu2npu.project.check.readiness import readiness
-from gpu2npu.project.check.rule_notes import plugins
 from gpu2npu.report.check.result import NativeCode, Verdict
 from gpu2npu.rulebook import load_rulebook
 

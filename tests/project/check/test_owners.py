@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.check.last_run import read_last_run
-from gpu2npu.project.check.owners import owner_of
+from gpu2npu.project.check.repositories import owner_of, read_last_run
 from gpu2npu.project.errors import UsageError
 from gpu2npu.records import Severity
 from gpu2npu.report.check.json import repository_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu2npu.project.check.traced import Dependencies
+from gpu2npu.project.check.tree_answers import Dependencies
 from gpu2npu.python.project.project import EVERY_FILE, Project
 
 

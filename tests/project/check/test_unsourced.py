@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu2npu.project.check.unsourced import unsourced_scripts
+from gpu2npu.project.check.notes import unsourced_scripts
 
 SET_ENV = b"source /usr/local/Ascend/cann/set_env.sh\n"
 

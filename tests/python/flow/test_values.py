@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import torch_project
-from gpu2npu.project.check.traced import Dependencies
+from gpu2npu.project.check.tree_answers import Dependencies
 from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
 
 FLOWS = """

@@ -11,7 +11,6 @@ import torch
 
 from gpu2npu.emulator.device import randomness, visible_npus
 from gpu2npu.emulator.device.dispatch.signature import Signature
-from gpu2npu.emulator.device.memory import overlap
 from gpu2npu.emulator.device.memory.storage_ops import resize_
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, TORCH_DTYPES, Array, array, on_npu
 
@@ -222,7 +221,7 @@ def write(target: torch.Tensor, values: Any, inputs: Sequence[Any] = ()) -> None
     """
     values = np.asarray(values)
     into = array(target)
-    overlap.check(into, inputs, whole=True)
+    check_overlap(into, inputs, whole=True)
     if into.dtype != values.dtype:
         check_cast(values, target)
     if into.shape != values.shape:
@@ -243,7 +242,7 @@ def write_out(
     values = np.asarray(values)
     if target.get_device() != index:
         raise different_devices(f"npu:{index}", str(target.device))
-    overlap.check(array(target), inputs, operator not in _TAKES_NO_INPUT_AS_OUT)
+    check_overlap(array(target), inputs, operator not in _TAKES_NO_INPUT_AS_OUT)
     if target.shape != values.shape:
         if operator in _KEEPS_SHAPE and target.numel() == values.size:
             values = values.reshape(target.shape)
@@ -287,3 +286,52 @@ def _scalar_type(dtype: torch.dtype) -> str:
 def add_generator(kwargs: dict[str, Any], index: int) -> None:
     """Replace the torch.Generator of a random operator (the NPU's own unless one is given) by NumPy's."""
     kwargs["generator"] = randomness.numpy_generator(kwargs.get("generator"), index)
+
+
+def check_overlap(into: Array, inputs: Sequence[Any], whole: bool) -> None:
+    """Raise the error of `assert_no_internal_overlap` and `assert_no_partial_overlap` (ATen/MemoryOverlap.cpp).
+
+    Args:
+        into: The memory of the tensor to write.
+        inputs: The arrays, and lists of arrays, that the result was computed from.
+        whole: Whether `into` may be one of them.
+
+    Raises:
+        RuntimeError: In torch's words.
+    """
+    if 0 in into.strides and _overlaps_itself(into):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    owner = _owner(into)
+    for value in inputs:
+        if value.__class__ is list:
+            check_overlap(into, value, whole)
+        elif value.__class__ is np.ndarray and _owner(value) is owner and _refused(into, value, whole):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _owner(values: Array) -> Array:
+    """The array of the whole block that a view is of."""
+    base = values.base
+    return base if base.__class__ is np.ndarray else values  # type: ignore[return-value]
+
+
+def _overlaps_itself(values: Array) -> bool:
+    """Return whether an expanded dimension makes several elements of one."""
+    spread = any(size > 1 and not step for size, step in zip(values.shape, values.strides, strict=True))
+    return spread and values.size > 0
+
+
+def _refused(into: Array, other: Array, whole: bool) -> bool:
+    """Return whether both are dense and share a part of their memory; sharing all of it counts unless `whole`."""
+    if not (into.size and other.size and into.flags.forc and other.flags.forc):
+        return False
+    start, start_other = into.ctypes.data, other.ctypes.data
+    if start == start_other and into.nbytes == other.nbytes:
+        return not whole or into.strides != other.strides
+    return start < start_other + other.nbytes and start_other < start + into.nbytes
