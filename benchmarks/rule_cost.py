@@ -26,7 +26,7 @@ from gpu2npu.kinds.name import NameMatch
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.decode import decode_rule
+from gpu2npu.rulebook.entries import decode_rule
 from gpu2npu.rulebook.match import Match
 
 # The fields of a match that say what is looked for.

@@ -20,8 +20,8 @@ from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import Change, Finding, MigratedFile
 from gpu2npu.report.check.result import Cause, CheckResult, Part, Readiness
 from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows
-from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.packs import rule_files
+from gpu2npu.rulebook.rule import RuleError
 
 if TYPE_CHECKING:
     import pandas

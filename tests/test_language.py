@@ -18,8 +18,8 @@ from gpu2npu.editor.session import hover_text
 from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
 from gpu2npu.records import Change, MigratedFile, Operation, Span
 from gpu2npu.report.check.statistics import RuleStatistics, statistics_text
-from gpu2npu.support.api_variants import api_variants
 from gpu2npu.support.behaviour import rows
+from gpu2npu.support.spellings import api_variants
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, verdict
 from tools import cli_pages
 from tools.messages import all_messages, is_prose, messages_of_python

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.support.torch_results import TABLE
+from gpu2npu.support.operators import TABLE
 
 _TENSOR, _TENSORS = "tensor", "tensors"
 # Where an operator is also a function, and the prefix of the operator's name.

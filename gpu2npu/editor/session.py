@@ -21,7 +21,8 @@ from gpu2npu.project.settings import Settings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile, Span
-from gpu2npu.support.verdicts import is_torch_api, verdict
+from gpu2npu.support.spellings import is_torch_api
+from gpu2npu.support.verdicts import verdict
 
 _Answer = TypeVar("_Answer")
 

@@ -8,23 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.python.meaning.inheritance import Wanted
 from gpu2npu.python.meaning.instances import INTEGER, Instances, may_be_none
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import TENSOR, UNKNOWN, ObjectKinds
-from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
     argument_value,
     arguments,
     chain,
+    dotted_name,
     is_unpacked,
     last_name,
     parameters,
 )
 from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, is_rest, metavariable, qualified_name
+from gpu2npu.rulebook.rule import Rule
 
 Argument = ast.expr | ast.keyword
 
@@ -314,3 +317,33 @@ def is_literal(node: ast.AST) -> bool:
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return all(map(is_literal, node.elts))
     return isinstance(node, ast.Constant)
+
+
+def rules_by_word(work: FileRules, key: str) -> dict[str, list[Rule]]:
+    """The rules of a kind that match code, by the last part of their first name as a file spells it: also by its own
+    names for it, and by those that it has from other files of the project. Empty where none of these words stands in
+    the file."""
+    codes, other_names = work.table.of(key), work.context.other_names
+    others = {name: codes.keys() & leaves for name, leaves in other_names.items() if name in work.spelled}
+    if not others and not work.rules(key):
+        return {}
+    found = {word: list(rules) for word, rules in codes.items()}
+    given = [(name.decode(), word) for name, leaves in others.items() for word in leaves]
+    given += [
+        (name, word)
+        for scope in work.names.file.scopes.values()
+        for name, bindings in scope.bindings.items()
+        for word in codes.keys() & {_stands_for(binding) for binding in bindings} - {name}
+    ]
+    for name, word in dict.fromkeys(given):
+        found[name] = [*found.get(name, ()), *codes[word]]
+    return found
+
+
+def _stands_for(binding: Binding) -> str | None:
+    """The last part of the dotted name that a binding gives another name."""
+    if isinstance(binding, Imported):
+        return binding.qualified.rpartition(".")[2]
+    if isinstance(binding, Assigned) and binding.whole is not None:
+        return (dotted_name(binding.whole) or "").rpartition(".")[2]
+    return None

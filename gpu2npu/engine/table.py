@@ -10,8 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.engine.byte_pattern import BytePattern, any_in, any_may_be_in, unanchored
-from gpu2npu.engine.required_texts import required_texts
+from gpu2npu.engine.required_texts import BytePattern, any_in, any_may_be_in, required_texts, unanchored
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression

@@ -9,8 +9,8 @@ from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.meaning.types import OTHER, TENSOR, TENSORS, UNKNOWN
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
+from gpu2npu.support.operators import torch_results
 from gpu2npu.support.release_tables import has_cuda_name, without_repeats
-from gpu2npu.support.torch_results import torch_results
 
 # Modules that a star import of torch brings in, as far as rules are about them.
 _OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})

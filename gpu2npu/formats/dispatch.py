@@ -22,13 +22,12 @@ from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import FileKind, kind_of
-from gpu2npu.formats.lock_files import lock_marks
 from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import records, resolved, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Node, entry, without_data
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.required_packages import is_for_others
-from gpu2npu.formats.requirements import requirements_marks
+from gpu2npu.formats.requirements import lock_marks, requirements_marks
 from gpu2npu.formats.settings import data_marks, data_values, expression_marks, settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml

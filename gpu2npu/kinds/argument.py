@@ -12,10 +12,8 @@ from gpu2npu.engine.code_matching import type_problem, with_article
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import option_marks
-from gpu2npu.engine.rewriting.callees import Argument, Callees
+from gpu2npu.engine.rewriting.arguments import Argument, Callees, TypedArguments, UnpackedArguments, with_number
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings
-from gpu2npu.engine.rewriting.typed_arguments import TypedArguments, with_number
-from gpu2npu.engine.rewriting.unpacked import UnpackedArguments
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
@@ -37,7 +35,7 @@ from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 # What is left between brackets, of more than one line.

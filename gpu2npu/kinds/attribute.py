@@ -21,7 +21,7 @@ from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.release_tables import of_torch_npu
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.rewriting.callees import Argument, Callees
+from gpu2npu.engine.rewriting.arguments import Argument, Callees
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings, is_loose, is_operand_template
 from gpu2npu.engine.rewriting.transforms import TransformError, transformed
 from gpu2npu.kinds.method import MethodMatch
@@ -23,7 +23,7 @@ from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import ARGS, RECEIVER, Piece, TemplateError, check_template, parse_template
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import asdict
 
-from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem, with_article
-from gpu2npu.engine.code_words import rules_by_word
+from gpu2npu.engine.code_matching import CodeMatcher, Matched, rules_by_word, type_problem, with_article
 from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.possible_code import handed_on, possible_message
@@ -38,7 +37,7 @@ from gpu2npu.rulebook.rule import Addition, Rule
 from gpu2npu.rulebook.template import ARGS, Piece
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 _PLAIN = ("name", "literal")  # what may be written twice

@@ -33,7 +33,7 @@ from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed, spelling
 from gpu2npu.rulebook.rule import Addition, Report, Rule, Rulebook, Then
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 

@@ -20,7 +20,7 @@ from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 

@@ -10,8 +10,7 @@ from typing import ClassVar
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted
 from gpu2npu.engine.imports import import_of, parent
 from gpu2npu.engine.rewriting import name_uses
-from gpu2npu.engine.rewriting.local_names import LocalNames
-from gpu2npu.engine.rewriting.renamed_imports import RenamedImports
+from gpu2npu.engine.rewriting.renamed_imports import LocalNames, RenamedImports
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import sets_by_string

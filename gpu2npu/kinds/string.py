@@ -28,7 +28,7 @@ from gpu2npu.rulebook.match import Json, Match
 from gpu2npu.rulebook.rule import Role
 
 if TYPE_CHECKING:
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 # What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.

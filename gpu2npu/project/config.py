@@ -94,8 +94,8 @@ def _rules(path: Path, names: Sequence[str]) -> tuple[Path, ...]:
     """The rule files of the settings in `path`; names are paths from its folder, or packs."""
     if not names:
         return ()
-    from gpu2npu.rulebook.errors import RuleError  # with all of the rule book, which few settings need
     from gpu2npu.rulebook.packs import PREFIX, rule_files
+    from gpu2npu.rulebook.rule import RuleError  # with all of the rule book, which few settings need
 
     try:
         found = rule_files(Path(name) if name.startswith(PREFIX) else path.parent / name for name in names)

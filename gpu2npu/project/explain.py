@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules, modules_joined
+from gpu2npu.engine.line_sites import Site, sites_on_line
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.language import shown
-from gpu2npu.project.line_sites import Site, sites_on_line
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError

@@ -30,7 +30,7 @@ from gpu2npu.project.tree.reader import ProjectReader
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_FILE, NPU_LIMIT, PLUGIN, TORCH_API
-from gpu2npu.rulebook.select import select_rules
+from gpu2npu.rulebook.load import select_rules
 from gpu2npu.support.chips import DEFAULT_CHIP
 from gpu2npu.support.releases import autoloads
 

@@ -10,10 +10,9 @@ from typing import Any
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.code_pattern import code_problem
 from gpu2npu.rulebook.document import JSON_TYPES, type_name
-from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Match, kind_of
-from gpu2npu.rulebook.rule import minor_release
+from gpu2npu.rulebook.rule import RuleError, minor_release, printable
 from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import VERSIONS, released_with
 

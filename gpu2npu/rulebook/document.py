@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.rule import RuleError
 
 MAX_BYTES = 4 * 1024 * 1024  # all built-in rules together are a hundredth of it
 

@@ -1,10 +1,11 @@
-"""Rule files -> Rulebook. Every error names the file, the place and the reason."""
+"""Rule files -> Rulebook, and the choice of its rules. Every error names the file, the place and the reason."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpu2npu.builtin_rules import builtin_files
+from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.check import check_document
-from gpu2npu.rulebook.decode import decode_role, decode_rule, merge_roles
 from gpu2npu.rulebook.document import read_document
-from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.entries import decode_role, decode_rule, merge_roles
 from gpu2npu.rulebook.packs import check_codemods
-from gpu2npu.rulebook.rule import Role, Rule, Rulebook
+from gpu2npu.rulebook.rule import Role, Rule, Rulebook, RuleError
 from gpu2npu.rulebook.vendor import is_vendor_file, vendor_rules
 
 
@@ -98,3 +99,25 @@ def _check_roles(rules: list[Rule], roles: dict[str, Role]) -> None:
                 f"{rule.file}: $.rules[{index}].match.role (rule '{rule.id}'): no role is called '{role}'; "
                 f"known: {', '.join(sorted(roles))}."
             )
+
+
+def select_rules(rulebook: Rulebook, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Rulebook:
+    """The rulebook with `only` the rules of some ids (all, if there are none), less those to `skip`.
+
+    Raises:
+        RuleError: An id is unknown; the sentence names those nearest to it.
+    """
+    wanted, unwanted = frozenset(only), frozenset(skip)
+    known = [rule.id for rule in rulebook.rules]
+    for rule_id in sorted((wanted | unwanted).difference(known)):
+        raise RuleError(unknown_rule(rule_id, known))
+    if not wanted and not unwanted:
+        return rulebook
+    retained = (rule for rule in rulebook.rules if rule.id not in unwanted and (not wanted or rule.id in wanted))
+    return dataclasses.replace(rulebook, rules=tuple(retained))
+
+
+def unknown_rule(rule_id: str, known: Iterable[str]) -> str:
+    """The sentence for an id that no rule has."""
+    hint = did_you_mean(rule_id, known) or "`gpu2npu rules list` shows them all."
+    return f"No rule is called {rule_id!r}; {hint}"

@@ -14,7 +14,7 @@ from gpu2npu.records import FindingKind, Severity
 if TYPE_CHECKING:
     from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
     from gpu2npu.engine.knowledge import Knowledge, PlaceHandlers
-    from gpu2npu.project.line_sites import Site
+    from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
     from gpu2npu.rulebook.rule import Role
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
-from gpu2npu.rulebook.errors import RuleError
-from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.rule import Rule, RuleError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -184,3 +184,12 @@ class Rulebook:
             if rule.where != Where():
                 found.setdefault(rule.where, []).append(rule.id)
         object.__setattr__(self, "limited", tuple((where, frozenset(ids)) for where, ids in found.items()))
+
+
+class RuleError(ValueError):
+    """A rule file cannot be used; the text is one sentence for the user."""
+
+
+def printable(place: str) -> str:
+    """A place in a document as it stands in a sentence: what does not print, such as a line's end, is escaped."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in place)

@@ -16,10 +16,9 @@ from msgspec import Struct
 
 from gpu2npu.rulebook.check import keyword_in
 from gpu2npu.rulebook.document import type_name
-from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Match, decode_match
-from gpu2npu.rulebook.rule import Rule, Then
+from gpu2npu.rulebook.rule import Rule, RuleError, Then, printable
 from gpu2npu.rulebook.template import TemplateError, check_template
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

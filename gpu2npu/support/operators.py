@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -165,3 +166,21 @@ def is_view(node: Reached, table: SupportTable, torch: Torch) -> bool:
     kind = torch.operators.get(node.operator)
     composed = kind == IMPLICIT or (kind == EXPLICIT and bool(node.parts))
     return composed and all(is_view(part, table, torch) for part in node.parts)
+
+
+TABLE = Path(__file__).parent / "data" / "torch_results.json"
+
+
+class TorchResults(Struct, frozen=True):
+    """Qualified names ("torch.cat", "torch.Tensor.view"). Those in both `tensor` and `tensors` give one or several
+    tensors, by their arguments. `methods` are all public attributes of a Tensor."""
+
+    tensor: frozenset[str]
+    tensors: frozenset[str]
+    methods: frozenset[str]
+
+
+@cache
+def torch_results() -> TorchResults:
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    return TorchResults(*(frozenset(content[key]) for key in ("tensor", "tensors", "methods")))

@@ -1,8 +1,17 @@
-"""The spellings of names of torch: others for the same thing, and names that no table of operators is about."""
+"""The spellings of names of torch: others for the same thing, variants that are operators, and names that no table of
+operators is about."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from gpu2npu.support.operators import Reached
+from gpu2npu.support.releases import DATA
 
 # The spaces of torch.ops that are PyTorch's and torch_npu's own; any library may add one.
 _NAMESPACES = frozenset(
@@ -71,3 +80,43 @@ def same_operators(api: str) -> list[str]:
     if owner in ("torch.nn.init", "torch.nn.utils") and not name.endswith("_"):
         return [f"{api}_"]
     return []
+
+
+TORCH_APIS = DATA / "torch_apis.json"
+
+
+class Variant(Struct, frozen=True):
+    """One set of operators that calls reached, forward and in their gradients.
+
+    `samples` reached it, `plain` of them called without options; `label` is what the others set ("mode='bicubic'").
+    """
+
+    samples: int
+    plain: int
+    label: str
+    nodes: tuple[Reached, ...]
+    gradient: tuple[Reached, ...]
+
+
+@cache
+def api_variants() -> dict[str, tuple[Variant, ...]]:
+    """Return what calls of each traced API reach; see tools/api_map, which makes the data."""
+    content: dict[str, Any] = json.loads(TORCH_APIS.read_text(encoding="utf-8"))
+    nodes: list[Reached] = []
+    for operator, *parts in content["nodes"]:
+        nodes.append(Reached(content["operators"][operator], tuple(nodes[part] for part in parts)))
+    return {
+        api: tuple(
+            Variant(
+                samples, plain, label, tuple(nodes[each] for each in reached), tuple(nodes[each] for each in gradient)
+            )
+            for samples, plain, label, reached, gradient in variants
+        )
+        for api, variants in content["apis"].items()
+    }
+
+
+def is_torch_api(api: str) -> bool:
+    """Return whether `api` ("torch.Tensor.scatter_add_") is spelled as a public name of torch or torch_npu."""
+    root, *names = api.split(".")
+    return root in ("torch", "torch_npu") and bool(names) and not any(name.startswith("_") for name in names)

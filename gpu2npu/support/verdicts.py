@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.support import facts
-from gpu2npu.support.api_variants import Variant, api_variants
 from gpu2npu.support.documented import Documented, documented, documented_names
 from gpu2npu.support.operators import (
     IMPLICIT,
@@ -48,6 +47,8 @@ from gpu2npu.support.release_tables import (
 )
 from gpu2npu.support.releases import RELEASES, custom_operator, first_with, from_on, released_with
 from gpu2npu.support.spellings import (
+    Variant,
+    api_variants,
     is_for_other_device,
     is_in,
     is_of_host,
@@ -92,12 +93,6 @@ class ApiVerdict(Struct, frozen=True):
     advice: str = ""
     later: str = ""
     unverified: bool = False
-
-
-def is_torch_api(api: str) -> bool:
-    """Return whether `api` ("torch.Tensor.scatter_add_") is spelled as a public name of torch or torch_npu."""
-    root, *names = api.split(".")
-    return root in ("torch", "torch_npu") and bool(names) and not any(name.startswith("_") for name in names)
 
 
 def verdict(api: str, version: str) -> ApiVerdict:

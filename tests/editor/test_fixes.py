@@ -9,8 +9,7 @@ from lsprotocol.types import Position, Range
 from pygls.workspace import PositionCodec
 
 import gpu2npu
-from gpu2npu.editor.answers import Places
-from gpu2npu.editor.fixes import LineEdit, edits_for, line_edits, lines_of
+from gpu2npu.editor.answers import LineEdit, Places, edits_for, line_edits, lines_of
 from gpu2npu.records import Span
 
 SOURCE = """import torch

@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
-from gpu2npu.editor.fixes import lines_of
+from gpu2npu.editor.answers import lines_of
 
 TEXT = 'import torch\n\n\ndef f(x):\n    "\N{GRINNING FACE}"; torch.cuda.synchronize()\n    return x.to("cuda")\n'
 CODE_ACTION = types.ClientCodeActionLiteralOptions(types.ClientCodeActionKindOptions([]))

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.byte_pattern import any_in, unanchored
+from gpu2npu.engine.required_texts import any_in, unanchored
 from gpu2npu.engine.table import rule_table
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.kinds.setting import SettingMatch

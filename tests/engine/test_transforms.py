@@ -15,7 +15,7 @@ from gpu2npu.engine.rewriting import transforms
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.rule import RuleError
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-rules.md").read_text(encoding="utf-8")
 (SECTION,) = re.findall(r"### A rule with a LibCST transform\n(.*?)\nEvery built-in rule", PAGE, re.DOTALL)

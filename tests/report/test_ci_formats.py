@@ -7,10 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpu2npu.records import Change, Finding, FindingKind, Operation, PathNote, Severity, Span
-from gpu2npu.report.check.exit_code import above
 from gpu2npu.report.check.gitlab import gitlab_report
 from gpu2npu.report.check.junit import junit_report
-from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
+from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict, above
 from gpu2npu.report.check.statistics import statistics_json, statistics_of, statistics_text
 
 CHANGE = Change(Span(1, 0, 1, 4), "cuda-name", Operation.MODIFY, "Renamed.", "a", "b")

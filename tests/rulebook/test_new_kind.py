@@ -17,7 +17,7 @@ from gpu2npu.project.rule_examples import run_examples
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook import match as matches
 from gpu2npu.rulebook.describe import one_line
-from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.entries import encode_rule
 from gpu2npu.rulebook.schema import schema, starter
 
 MODULE = '''

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu2npu.rulebook import RuleError, load_rulebook
-from gpu2npu.rulebook.select import select_rules
+from gpu2npu.rulebook.load import select_rules
 
 RULEBOOK = load_rulebook()
 

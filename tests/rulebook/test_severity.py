@@ -5,8 +5,7 @@ import pytest
 from gpu2npu.kinds.import_ import ImportMatch
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.decode import decode_rule
-from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.entries import decode_rule, encode_rule
 
 ENVIRONMENT = {"environment": "NCCL_X"}
 PACKAGE = {"import": "xformers"}

@@ -10,13 +10,12 @@ from itertools import chain
 
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.support.api_variants import api_variants
 from gpu2npu.support.documented import documented_names, documented_release
 from gpu2npu.support.facts import known_facts
 from gpu2npu.support.operators import Reached, all_names, torch_release
 from gpu2npu.support.release_tables import cuda_names, npu_spelling, table_for
 from gpu2npu.support.releases import RELEASES, SECTIONS, facts_of, release_of, torch_npu_releases, wheel_version
-from gpu2npu.support.spellings import public_spellings, same_operators, spellings
+from gpu2npu.support.spellings import api_variants, public_spellings, same_operators, spellings
 
 
 @cache

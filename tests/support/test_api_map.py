@@ -8,7 +8,7 @@ import pytest
 import torch
 import torchgen
 
-from gpu2npu.support.api_variants import api_variants
+from gpu2npu.support.spellings import api_variants
 from tools.api_map import __main__ as api_map
 from tools.api_map import releases
 from tools.api_map.wheels import Listed, WheelError, torch_wheel

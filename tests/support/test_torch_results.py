@@ -1,6 +1,6 @@
 import torch
 
-from gpu2npu.support.torch_results import TABLE, torch_results
+from gpu2npu.support.operators import TABLE, torch_results
 from tools import torch_results as generator
 
 

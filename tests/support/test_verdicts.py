@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.support import facts
-from gpu2npu.support.api_variants import api_variants
 from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import RELEASES, VERSIONS, known_torch_npu
-from gpu2npu.support.verdicts import VerdictKind, is_torch_api, verdict
+from gpu2npu.support.spellings import api_variants, is_torch_api
+from gpu2npu.support.verdicts import VerdictKind, verdict
 
 BY_HAND = Path(__file__).with_name("api_verdicts.csv")
 CHECKED = ("2.1.0", "2.7.1", "2.13.0")  # the first wheels of these releases

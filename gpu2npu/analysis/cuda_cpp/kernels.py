@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from gpu2npu.analysis.cuda_cpp.text import without_comments, without_strings
 from gpu2npu.records import NativeKind, NativePlace
 
 _TRIGGERS = (b"__global__", b"<<<", b"cudaLaunch", b"cuLaunch", b"#include", b"# include")
@@ -158,3 +157,34 @@ def _includes(path: str, text: str) -> Iterator[NativePlace]:
         if library is not None and library not in seen:
             seen.add(library)
             yield NativePlace(path, code.count("\n", 0, match.start()) + 1, NativeKind.LIBRARY, library)
+
+
+_NOT_CODE = re.compile(
+    r"""
+    (?P<comment> //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+  | (?P<raw> (?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)" )
+  | (?P<string> "(?:\\.|[^"\\\n])*" )
+  | (?P<character> (?<![\da-fA-F])'(?:\\.|[^'\\\n])+' )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_VISIBLE = re.compile(r"[^\n]")
+
+
+def without_comments(source: str) -> str:
+    """Comments become blanks; string literals stay."""
+    return _NOT_CODE.sub(lambda match: _blank(match[0]) if match["comment"] is not None else match[0], source)
+
+
+def without_strings(source: str) -> str:
+    """String and character literals become blanks between their quotes' places, and so do comments."""
+    return _NOT_CODE.sub(lambda match: _blank(match[0]), source)
+
+
+def code_lines(source: str) -> int:
+    """The number of lines that hold code: more than blanks and comments."""
+    return sum(1 for line in without_comments(source).split("\n") if line.strip())
+
+
+def _blank(text: str) -> str:
+    return _VISIBLE.sub(" ", text)

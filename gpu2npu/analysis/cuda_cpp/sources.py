@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpu2npu.analysis.cuda_cpp.callers import callers
 from gpu2npu.analysis.cuda_cpp.extensions import Extension, extensions
-from gpu2npu.analysis.cuda_cpp.kernels import cuda_places, kernels_and_launches
+from gpu2npu.analysis.cuda_cpp.kernels import code_lines, cuda_places, kernels_and_launches
 from gpu2npu.analysis.cuda_cpp.native_files import is_cmake, may_export
 from gpu2npu.analysis.cuda_cpp.operators import operator_lines
-from gpu2npu.analysis.cuda_cpp.text import code_lines
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.python.project.project import Project
 from gpu2npu.records import NativeKind, NativePlace

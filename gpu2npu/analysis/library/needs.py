@@ -10,7 +10,8 @@ from gpu2npu.records import FindingKind
 from gpu2npu.report.third_party import Need, NeedKind
 from gpu2npu.rulebook.rule import Rule, Rulebook, Where
 from gpu2npu.support.release_tables import has_cuda_name, has_npu_name, table_for
-from gpu2npu.support.verdicts import VerdictKind, is_torch_api, verdict
+from gpu2npu.support.spellings import is_torch_api
+from gpu2npu.support.verdicts import VerdictKind, verdict
 
 
 class Needs:

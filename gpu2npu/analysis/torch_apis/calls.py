@@ -24,9 +24,9 @@ from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
 from gpu2npu.support.documented import documented
 from gpu2npu.support.facts import is_named
-from gpu2npu.support.spellings import is_for_other_device, is_in, is_of_host
-from gpu2npu.support.torch_results import torch_results
-from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, is_torch_api, judged_leaves, verdict
+from gpu2npu.support.operators import torch_results
+from gpu2npu.support.spellings import is_for_other_device, is_in, is_of_host, is_torch_api
+from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, judged_leaves, verdict
 
 _KINDS = {
     VerdictKind.FALLBACK: FindingKind.FALLBACK,

@@ -329,7 +329,7 @@ def _check_one(
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.project.check.choice import settings_above
     from gpu2npu.project.check.session import check_project, check_text
-    from gpu2npu.report.check.exit_code import exit_code
+    from gpu2npu.report.check.result import exit_code
     from gpu2npu.report.text import one_line
 
     prefer(settings_above(Path(stdin_name) if sources == (_STDIN,) else sources[0])[0].lang)
@@ -359,7 +359,7 @@ def _check_one(
 def _add_skips(result: CheckResult) -> int:
     """Write comments at today's findings, and say where none can be."""
     from gpu2npu.project.check.baseline import add_skips
-    from gpu2npu.report.check.exit_code import EXIT_CLEAN
+    from gpu2npu.report.check.result import EXIT_CLEAN
     from gpu2npu.report.text import counted
 
     written, left = add_skips(result)

@@ -71,7 +71,7 @@ def _keywords(shown: Shown) -> dict[str, Any]:
     if shown.form == "sarif":
         return {"docs_url": shown.docs_url or _published_docs()}
     if shown.form == "junit":
-        from gpu2npu.report.check.exit_code import above
+        from gpu2npu.report.check.result import above
 
         return {"failing": above(shown.bar)}
     return {}

@@ -45,8 +45,8 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     from gpu2npu.project.check.repositories import check_repositories, read_last_run, read_repositories
     from gpu2npu.project.executors import open_executor
     from gpu2npu.project.worker_processes import available_cpus
-    from gpu2npu.report.check.exit_code import EXIT_CLEAN, exit_code
     from gpu2npu.report.check.json import repository_line
+    from gpu2npu.report.check.result import EXIT_CLEAN, exit_code
 
     _refuse_missing_package(shown.form)
     paths = read_repositories(listed)
@@ -96,7 +96,7 @@ def _write_all(
     done: Sequence[CheckedRepository], shown: Rollup, pages: Mapping[str, str], last: Mapping[str, LastRun]
 ) -> None:
     if shown.form == "html":
-        from gpu2npu.report.check.rollup_page import rollup_page
+        from gpu2npu.report.check.rollup_tables import rollup_page
 
         write(rollup_page(done, pages, last), shown.output)
         return

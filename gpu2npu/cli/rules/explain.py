@@ -18,7 +18,7 @@ from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.expression import ExpressionTimeError
-from gpu2npu.rulebook.select import select_rules
+from gpu2npu.rulebook.load import select_rules
 from gpu2npu.support.behaviour import Row, row
 from gpu2npu.support.chips import CHIPS
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version

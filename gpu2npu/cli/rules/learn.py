@@ -9,8 +9,7 @@ import click
 from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.new import write_rules
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
-from gpu2npu.project.learn.learning import Learned, learn_rules
-from gpu2npu.project.learn.proof import LineDifference, amount
+from gpu2npu.project.learn.learning import Learned, LineDifference, amount, learn_rules
 from gpu2npu.project.learn.proposals import Proposal, rule_file
 from gpu2npu.report.text import counted
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version

@@ -15,10 +15,10 @@ from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.language import message, sentence, shown
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
-from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.entries import encode_rule
+from gpu2npu.rulebook.load import select_rules
 from gpu2npu.rulebook.packs import PREFIX, Pack, installed_packs
 from gpu2npu.rulebook.rule import Example
-from gpu2npu.rulebook.select import select_rules
 from gpu2npu.support.releases import known_version, unknown_version
 
 

@@ -17,8 +17,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """A rule file that cannot be used is a wrong command line: one sentence and exit code 2."""
-    from gpu2npu.rulebook.errors import RuleError  # with all of the rule book, which `--help` does not need
     from gpu2npu.rulebook.expression import ExpressionTimeError
+    from gpu2npu.rulebook.rule import RuleError  # with all of the rule book, which `--help` does not need
 
     try:
         yield

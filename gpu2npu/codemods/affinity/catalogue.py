@@ -18,13 +18,12 @@ from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import AffinityKind
 from gpu2npu.codemods.affinity.layout import TRANSPOSED_RESHAPE
-from gpu2npu.codemods.affinity.masks import MASKED_LOSS, MASKED_SUM, STORE
+from gpu2npu.codemods.affinity.masks import MASKED_LOSS, MASKED_STORE, MASKED_SUM, STORE
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.residual import ONE_HOT, STACKED, SUM_NORM
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
 from gpu2npu.codemods.affinity.rotary import ROTARY
 from gpu2npu.codemods.affinity.settings import COPY, VIEWS
-from gpu2npu.codemods.affinity.stores import MASKED_STORE
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.support.release_tables import SupportTable

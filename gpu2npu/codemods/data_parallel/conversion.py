@@ -16,7 +16,6 @@ from gpu2npu.codemods.data_parallel.certainty import (
     reader_obstacle,
     whole_model,
 )
-from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
 from gpu2npu.codemods.data_parallel.one_npu import on_one_card, on_one_npu, reader_of_module
@@ -32,7 +31,7 @@ from gpu2npu.codemods.data_parallel.references import (
     staying,
     uses_replicas,
 )
-from gpu2npu.codemods.data_parallel.reviews import is_called_twice, parts_left_out, review
+from gpu2npu.codemods.data_parallel.reviews import is_called_twice, keep_on_card, parts_left_out, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.data_parallel.spelling import api_of
 from gpu2npu.codemods.data_parallel.wrapping import (

@@ -1,4 +1,4 @@
-"""One process has one card: what names another card, or counts on being the only process, follows or is reported."""
+"""The card of a process: what names another card, or counts on being the only process, follows or is reported."""
 
 from __future__ import annotations
 

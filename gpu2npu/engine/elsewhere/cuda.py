@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from gpu2npu.engine.captures import is_capture
 from gpu2npu.engine.elsewhere.capability import BUILD, finds_capability, reads_build, tests_build, tests_capability
 from gpu2npu.engine.elsewhere.choices import affirmed, chooses_cuda, decides_device, guarded, switched_off
 from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
 from gpu2npu.engine.elsewhere.counterparts import tests_own_function
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
-from gpu2npu.engine.elsewhere.sources import is_source, sets_architectures, sets_compiler
+from gpu2npu.engine.elsewhere.sources import is_capture, is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken

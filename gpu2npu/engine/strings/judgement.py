@@ -10,12 +10,11 @@ import ast
 from msgspec.structs import replace
 
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
-from gpu2npu.engine.strings.fixtures import is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.keys import is_key, keys_beside, stays
+from gpu2npu.engine.strings.parameters import by_signature, is_param, param_of, param_with, readings
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
-from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, MATCHES, PARTS, TESTS, TRIMS
 from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_word, mentions
 from gpu2npu.python.tree.syntax import (

@@ -51,10 +51,10 @@ def rule_notes(rules: tuple[Path, ...], store: Store | None = None) -> RuleNotes
 
 
 def _loaded(files: tuple[Path, ...]) -> RuleNotes:
-    from gpu2npu.rulebook.errors import RuleError
     from gpu2npu.rulebook.in_code import WHY
     from gpu2npu.rulebook.load import load_rulebook
     from gpu2npu.rulebook.reference import page_of, section_of
+    from gpu2npu.rulebook.rule import RuleError
 
     try:
         rules = load_rulebook(files).rules

@@ -13,7 +13,7 @@ from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
 from gpu2npu.formats.settings import has_commands
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
-from gpu2npu.project.learn.observed import Observed, Sample
+from gpu2npu.project.learn.meaning import Observed, Sample
 from gpu2npu.project.learn.python import VARIABLE
 
 _KEY = re.compile(r"[^.\s*\"'\\]+")

@@ -1,22 +1,26 @@
-"""Learning rules from a project before and after a migration by hand."""
+"""Learning rules from a project before and after a migration by hand, and counting what they leave of it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpu2npu.engine import without_own
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.learn.configurations import configuration_differences
-from gpu2npu.project.learn.observed import Observed
-from gpu2npu.project.learn.proof import LineDifference, Texts, amount, differences, migrated
+from gpu2npu.project.learn.meaning import Observed
 from gpu2npu.project.learn.proposals import Proposal, candidates, with_examples, with_proposals
 from gpu2npu.project.learn.python import python_differences
+from gpu2npu.project.migration import preview_project
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
@@ -133,3 +137,56 @@ def _observed(old: Texts, new: Texts, before: Project, after: Project) -> Iterat
                 yield from python_differences(names, others)
         elif old[path] != new[path]:
             yield from configuration_differences(path, old[path], new[path])
+
+
+Texts = Mapping[str, str]
+
+
+class LineDifference(Struct, frozen=True):
+    """Lines of one file that differ: its path, the first line (from 1) of `before`, and both texts."""
+
+    path: str
+    line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def lines(self) -> int:
+        """The number of lines that differ, of both."""
+        return len(self.before) + len(self.after)
+
+
+def differences(before: Texts, after: Texts) -> list[LineDifference]:
+    """The lines in which the files that two versions have differ; one quote is as good as the other."""
+    found = []
+    for path in sorted(before.keys() & after.keys()):
+        if before[path] == after[path]:
+            continue
+        old, new = before[path].splitlines(), after[path].splitlines()
+        matcher = SequenceMatcher(None, list(map(_unquoted, old)), list(map(_unquoted, new)), autojunk=False)
+        for tag, start, end, new_start, new_end in matcher.get_opcodes():
+            if tag != "equal":
+                found.append(LineDifference(path, start + 1, tuple(old[start:end]), tuple(new[new_start:new_end])))
+    return found
+
+
+def _unquoted(line: str) -> str:
+    return line.replace("'", '"')
+
+
+def amount(found: Sequence[LineDifference]) -> int:
+    """The number of lines in all."""
+    return sum(each.lines for each in found)
+
+
+def migrated(source: Path, settings: Settings, before: Texts, rulebook: Rulebook) -> Texts:
+    """The texts that the rules of a rulebook make of a project; the settings name none."""
+
+    def prepare(session: Session) -> Migrator:
+        root, codemods = session.location.root, replace(settings.codemods, excluded=session.excluded)
+        own = without_own(rulebook, session.python, root.name)
+        return Migrator.of(own, settings.release, root, session.python, codemods)
+
+    outcome = preview_project(source, settings, prepare=prepare).outcome
+    contents = {file.path: file.content.decode() for file in outcome.files if file.content is not None}
+    return {path: contents.get(path, text) for path, text in before.items()}

@@ -1,4 +1,4 @@
-"""The meaning of names in one version of a file, as rules speak of them."""
+"""One difference between two versions of a project as a rule, and the meaning of names as rules speak of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ast
 import builtins
 from functools import cached_property
 
+from msgspec import Struct
+
 from gpu2npu.python.meaning.instances import Instances
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import Own
 from gpu2npu.python.tree.syntax import DEFINITIONS, imported_names, is_super, local_name
+from gpu2npu.rulebook.match import Json
 
 
 class FileMeanings:
@@ -76,3 +79,24 @@ class FileMeanings:
     def enclosing_definition(self, node: ast.AST) -> ast.AST | None:
         """The nearest function or class around a node."""
         return next((each for each in self.file.above(node) if isinstance(each, DEFINITIONS)), None)
+
+
+class Sample(Struct, frozen=True):
+    """A text that an example may show: the file name that says its kind, and the text before."""
+
+    file: str
+    text: str
+
+
+class Observed(Struct, frozen=True):
+    """One difference: what a rule for it matches and does then, as in a rule file, and the place before (line from 1).
+
+    `samples` are texts that have the place, the shortest first. A name that stays as it is is observed too, as renamed
+    to itself: it speaks against a rule for all names beside it.
+    """
+
+    match: Json
+    then: Json
+    path: str
+    line: int
+    samples: tuple[Sample, ...]

@@ -13,13 +13,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.project.learn.observed import Observed, Sample
+from gpu2npu.project.learn.meaning import Observed, Sample
 from gpu2npu.project.rule_examples import run_example
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.check import check_document
-from gpu2npu.rulebook.decode import decode_rule
-from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.entries import decode_rule, encode_rule
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.support.releases import RELEASES
 

@@ -1,4 +1,4 @@
-"""Many repositories as tables for spreadsheets and data frames: CSV, Parquet and Excel, by pandas."""
+"""Many repositories as tables for spreadsheets and data frames, by pandas, and as one web page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pandas as pd
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from gpu2npu.report.check.result import SEVERITIES, CheckedRepository
+from gpu2npu.language import message, shown
+from gpu2npu.report.check.html import SHARES, VERDICT_WORDS, shares_of, shares_of_all
+from gpu2npu.report.check.result import SEVERITIES, CheckedRepository, Verdict
 from gpu2npu.report.check.rollup import (
     CauseTotal,
     LastRun,
@@ -23,7 +25,8 @@ from gpu2npu.report.check.rollup import (
     trend,
 )
 from gpu2npu.report.tables import defused
-from gpu2npu.report.text import encodable
+from gpu2npu.report.text import counted, encodable
+from gpu2npu.report.webpage import render
 
 # What a row of each table is.
 ROWS = ("repository", "cause", "package", "owner")
@@ -112,3 +115,43 @@ def _cell(cell: Any) -> Any:
         return cell
     printable = "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in cell)
     return defused(printable[:_MOST_CHARACTERS])
+
+
+_TRENDS = (message("better"), message("worse"), message("new"))
+_MOST = 100  # causes that the page shows
+
+
+def rollup_page(
+    repositories: Sequence[CheckedRepository],
+    pages: Mapping[str, str],
+    last: Mapping[str, LastRun],
+) -> str:
+    """`pages` are addresses of the repositories' own pages, by path; `last` is what the last run said of each."""
+    checked = [each.readiness for each in repositories if each.readiness is not None]
+    counts = {verdict: sum(each.verdict is verdict for each in checked) for verdict in Verdict}
+    costly = sorted(repositories, key=lambda each: (-(each.readiness.effort.high if each.readiness else 0), each.path))
+    causes, owners = by_cause(repositories), by_owner(repositories)
+    trends = {each.path: trend(each, last) for each in repositories} if last else {}
+    low, high = (sum(getattr(each.effort, side) for each in checked) for side in ("low", "high"))
+    return render(
+        "rollup.html",
+        title=shown(f"{counted(len(repositories), 'repository', 'repositories')} on an NPU"),
+        rows=[(each, VERDICT_WORDS[each.readiness.verdict] if each.readiness else "") for each in costly],
+        verdicts=[(VERDICT_WORDS[verdict], verdict.value, count) for verdict, count in counts.items()],
+        failed=len(repositories) - len(checked),
+        shares=shares_of_all([sum(getattr(each, name) for each in checked) for name, _ in SHARES]),
+        days=f"{low / 8:.0f} to {high / 8:.0f}",
+        share_of=shares_of,
+        causes=causes[:_MOST],
+        other_causes=shown(f"and {len(causes) - _MOST} others, which --format csv --by cause lists.")
+        if len(causes) > _MOST
+        else "",
+        packages=by_package(repositories),
+        owners=owners if any(each.owner for each in owners) else (),
+        pages=pages,
+        trends=trends,
+        changes=[
+            (word, sum(each.word == word for each in trends.values()))
+            for word in (message("better"), message("worse"), message("new"))
+        ],
+    )

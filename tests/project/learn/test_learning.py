@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.learn.alignment import aligned
-from gpu2npu.project.learn.learning import Learned, learn_rules
-from gpu2npu.project.learn.proof import amount
+from gpu2npu.project.learn.learning import Learned, amount, learn_rules
 from gpu2npu.project.learn.proposals import rule_file
+from gpu2npu.project.learn.python import aligned
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.rule_examples import run_examples
 from gpu2npu.project.settings import Settings

@@ -22,7 +22,7 @@ from gpu2npu.report.check.result import (
     Reason,
     Verdict,
 )
-from gpu2npu.report.check.rollup_page import rollup_page
+from gpu2npu.report.check.rollup_tables import rollup_page
 
 EVIL = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }}"
 BLOCKER = Cause(

@@ -10,8 +10,14 @@ from msgspec.structs import replace
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.check.result import Cause, CheckedRepository, Effort, Part, Readiness, Reason, Verdict
 from gpu2npu.report.check.rollup import LastRun, Trend, by_cause, by_owner, by_package, trend
-from gpu2npu.report.check.rollup_page import rollup_page
-from gpu2npu.report.check.rollup_tables import ROWS, csv_table, excel_workbook, parquet_table, rollup_tables
+from gpu2npu.report.check.rollup_tables import (
+    ROWS,
+    csv_table,
+    excel_workbook,
+    parquet_table,
+    rollup_page,
+    rollup_tables,
+)
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 

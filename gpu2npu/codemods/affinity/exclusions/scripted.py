@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from gpu2npu.codemods.affinity.exclusions.callers import callers_of
-from gpu2npu.codemods.affinity.exclusions.switches import is_switched_off
+from gpu2npu.codemods.affinity.exclusions.switches import callers_of, is_switched_off
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.codemods.data_parallel.files.card_loads import load_on_cpu
-from gpu2npu.codemods.data_parallel.files.checkpoint_loads import wait_before_loads
+from gpu2npu.codemods.data_parallel.files.checkpoint_loads import load_on_cpu, wait_before_loads
 from gpu2npu.codemods.data_parallel.files.writes import (
     RANK,
     WORDS,

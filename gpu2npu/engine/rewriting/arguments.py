@@ -1,0 +1,184 @@
+"""The arguments of a call that rules are for: of which callee, of which type, or in a dictionary that is unpacked."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import NamedTuple
+
+from gpu2npu.engine.code_matching import CodeMatcher, with_article
+from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.imports import import_of
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.place import is_integer
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import chain, last_name, string_value
+from gpu2npu.records import Bounds, Code, FindingKind, Found
+from gpu2npu.rulebook.rule import Rule
+
+# The name that a dotted one begins with.
+_FIRST = r"(?<![\w.'\"]){}(?=\.[A-Za-z_])"
+_ANY_FIRST = re.compile(_FIRST.format(r"[A-Za-z_]\w*"))
+
+Argument = ast.expr | ast.keyword
+
+
+class Callees:
+    """The callees in one file, and the code that rules write for their calls."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.names = work.names
+        self.file = work.file
+        self.table = work.table
+        self.matches = work.matches
+        self.work = work
+
+    def callees(self, node: ast.Call, scope: Scope) -> tuple[str, ...]:
+        """The names a callee goes by: as it is written, and its own where it was imported under another."""
+        if not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return ()
+        written = last_name(node.func) or ""
+        qualified = self.names.qualified(node.func, scope) if isinstance(node.func, ast.Name) else None
+        own = (qualified or written).rpartition(".")[2]
+        return (written,) if own == written else (written, own)
+
+    def is_call_of(self, node: ast.Call, wanted: str, scope: Scope) -> bool:
+        if wanted.startswith("*"):
+            return True
+        qualified = self.names.qualified(node.func, scope) or ""
+        if wanted.endswith(".*"):  # but for what a rule for its package renames: that takes its own arguments
+            return qualified.startswith(wanted[:-1]) and not self._is_in_renamed(qualified)
+        return qualified == wanted
+
+    def _is_in_renamed(self, qualified: str) -> bool:
+        packages = accumulate(qualified.split(".")[:-1], "{}.{}".format)
+        return any(rule.then.rename is not None for name in packages for rule in self.table.names.get(name, ()))
+
+    def spelled(
+        self, code: tuple[Code, ...], rule: Rule, node: ast.Call, scope: Scope
+    ) -> tuple[tuple[Code, ...], tuple[str, ...]]:
+        """The code of a template with its packages as the call spells them, and those that nothing here spells."""
+        known = {rule.match.qualified or "", rule.then.imports or ""}
+        packages = {name.partition(".")[0] for name in known}
+        needs = []
+        for package in sorted({root for piece in code if isinstance(piece, str) for root in _ANY_FIRST.findall(piece)}):
+            if package not in packages or self.names.binds(package, scope):
+                continue
+            owners = [part for part in chain(node.func)[:-1] if self.names.qualified(part, scope) == package]
+            if owners:  # import torch as th
+                spelled = partial(re.sub, _FIRST.format(package), self.file.code(owners[-1]))
+                code = tuple(spelled(piece) if isinstance(piece, str) else piece for piece in code)
+            else:
+                needs.append(import_of(package, rule.then.imports))
+        return code, tuple(needs)
+
+    def misfit(self, rule: Rule, place: Bounds, api: str) -> None:
+        message = f"{rule.why} The arguments of this call do not fit the rule's replacement: change it by hand."
+        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, api, message))
+
+
+# The name of a number of a card, where nothing else says what a value is.
+_CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
+# The value as the last part of an f-string, which is a plain string where it is a number.
+_FORMATTED = re.compile(r'\bf("[^"{]*)\{\{\{value\}\}\}(?=")')
+
+
+class TypedArguments:
+    """Judges the arguments in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.file = work.file
+        self.matches = work.matches
+        self.matcher = CodeMatcher(work.names)
+
+    def accept(self, rule: Rule, wanted: str | None, value: ast.expr, place: Bounds, scope: Scope) -> bool:
+        """Return whether an argument is of the type that a rule wants; one that is not known, and by its name is the
+        number of a card, is reported."""
+        is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
+        named = isinstance(value, (ast.Name, ast.Attribute)) and _CARD.search(last_name(value) or "")
+        if is_one is None and named:
+            shown = self.file.code(value)
+            message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+        return is_one is True
+
+
+def with_number(template: str, value: ast.expr) -> str:
+    """The template of an argument, in which a number that is written out is a part of a plain string."""
+    return _FORMATTED.sub(rf"\g<1>{value.value}", template) if is_integer(value) else template
+
+
+class Pair(NamedTuple):
+    """A key of a dictionary: its text, the code that gives it, and its value."""
+
+    name: str
+    key: ast.expr
+    value: ast.expr
+
+
+class UnpackedArguments:
+    """Finds in one file the keys of the dictionaries that calls unpack."""
+
+    def __init__(self, file: PythonFile) -> None:
+        self.file = file
+
+    def of(self, node: ast.Call, scope: Scope) -> list[Pair]:
+        """The keys that a call unpacks, with what gives their values."""
+        return [pair for keyword in node.keywords if keyword.arg is None for pair in self._pairs(keyword.value, scope)]
+
+    def _pairs(self, mapping: ast.expr, scope: Scope) -> Iterator[Pair]:
+        """The keys of a display or a call of `dict`, of each value that a name is bound to, and those that are stored
+        under the name."""
+        yield from self._given(mapping)
+        found = scope.lookup(mapping.id) if isinstance(mapping, ast.Name) else None
+        if found is None or not isinstance(mapping, ast.Name):
+            return
+        for binding in found[1]:
+            if isinstance(binding, Assigned) and binding.whole is not None:
+                yield from self._given(binding.whole)
+        for owner, where in self._stores.get(mapping.id, ()):
+            known = where.lookup(mapping.id)
+            if known is not None and known[0] is found[0]:
+                yield from self._stored(owner)
+
+    def _given(self, whole: ast.expr) -> Iterator[Pair]:
+        if isinstance(whole, ast.Dict):
+            for key, value in zip(whole.keys, whole.values, strict=True):
+                name = string_value(key)
+                if key is None:
+                    yield from self._given(value)
+                elif name is not None:
+                    yield Pair(name, key, value)
+        elif isinstance(whole, ast.Call) and isinstance(whole.func, ast.Name) and whole.func.id == "dict":
+            yield from (Pair(each.arg, each.value, each.value) for each in whole.keywords if each.arg is not None)
+
+    @cached_property
+    def _stores(self) -> dict[str, list[tuple[ast.Name, Scope]]]:
+        """The names below which something may be stored, as `options` in `options["gpus"] = 2`."""
+        found: dict[str, list[tuple[ast.Name, Scope]]] = {}
+        for node, scope in self.file.uses:
+            part = node
+            while isinstance(part, ast.Attribute):
+                part = part.value
+            if isinstance(part, ast.Name) and isinstance(self.file.parents.get(part), (ast.Subscript, ast.Attribute)):
+                found.setdefault(part.id, []).append((part, scope))
+        return found
+
+    def _stored(self, owner: ast.Name) -> Iterator[Pair]:
+        """The keys that `options["gpus"] = 2`, `options.update(gpus=2)` and `options.setdefault("gpus", 2)` store."""
+        above = self.file.parents[owner]
+        beyond = self.file.parents[above]
+        if isinstance(above, ast.Subscript):
+            name = string_value(above.slice)
+            if name is not None and isinstance(beyond, ast.Assign) and above in beyond.targets:
+                yield Pair(name, above.slice, beyond.value)
+        elif isinstance(above, ast.Attribute) and (call := self.file.call_of(above)) is not None:
+            if above.attr == "update":
+                yield from (Pair(each.arg, each.value, each.value) for each in call.keywords if each.arg is not None)
+                yield from (pair for each in call.args for pair in self._given(each))
+            elif above.attr == "setdefault" and len(call.args) == 2:
+                name = string_value(call.args[0])
+                yield from (Pair(name, *call.args),) if name is not None else ()
