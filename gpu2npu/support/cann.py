@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gpu2npu.support.chips import FAMILIES
 from gpu2npu.support.releases import (
     DATA,
     VERSIONS,
@@ -56,15 +57,10 @@ def cann_for(version: str) -> Cann:
     return Cann(number, _data()["images"].get(number, ""), wheel in listed)
 
 
-# The first CANN for a family of chips, where it is later than the oldest torch_npu; in the branches of torch_npu for it
-# (26.0.0) and later socVersionMap of torch_npu/csrc/core/npu/NpuVariables.cpp has the chip.
-_FIRST_CANN = {"950": "9.0.0"}
-
-
 def chip_problem(version: str, chip: str) -> str:
     """Return why a version, of PyTorch or of torch_npu, is not for a chip of a family: it is older; "" where it is."""
-    first = _FIRST_CANN.get(chip)
-    if first is None or cann_key(cann_for(version).version) >= cann_key(first):
+    first = FAMILIES[chip].first_cann if chip in FAMILIES else ""
+    if not first or cann_key(cann_for(version).version) >= cann_key(first):
         return ""
     since = next(
         (each.torch_npu for each in pairings() if release_of(each.torch_npu) == release_of(known_version(version) or "")

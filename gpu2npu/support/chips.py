@@ -1,27 +1,59 @@
-"""The families of Ascend chips, as the facts distinguish them, and what people call their members."""
+"""Ascend chips and their families, as the facts distinguish them, from `data/chips.json`; what people call them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
-# Families of chips, as torch_npu's documentation distinguishes them; 910_93 is the A3, 310P an inference card.
-CHIPS = ("910A", "910B", "910_93", "310P", "950")
+from msgspec import Struct
+
+from gpu2npu.support.releases import DATA
+
+
+class Family(Struct, frozen=True):
+    """A family of chips. `begins` are the starts of its members' names, `products` what the cards are called; see
+    `data/chips.json` for the rest."""
+
+    name: str
+    begins: tuple[str, ...]
+    products: tuple[str, ...] = ()
+    first_cann: str = ""
+    dies: int = 1
+    coalesces: bool = False
+
+
+def _read() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((DATA / "chips.json").read_text(encoding="utf-8"))
+    return content
+
+
+@cache
+def chip_rows() -> tuple[dict[str, Any], ...]:
+    """The row of each chip, with its sources in full, and without those figures that have none."""
+    content = _read()
+    sources = content["sources"]
+    return tuple(
+        {
+            key: [value[0], sources.get(value[1], value[1])] if isinstance(value, list) else value
+            for key, value in row.items()
+        }
+        for row in content["chips"]
+    )
+
+
+@cache
+def representatives() -> dict[str, str]:
+    """The chip that stands for each name of several."""
+    return dict(_read()["stands_for"])
+
+
+FAMILIES = {row["name"]: Family(**row) for row in _read()["families"]}
+CHIPS = tuple(FAMILIES)
 DEFAULT_CHIP = "910B"
-# What the name of a chip begins with, as torch_npu's socVersionMap and `npu-smi` have it, and its family.
-_PREFIXES = {
-    "910_93": "910_93",
-    "910C": "910_93",
-    "910B": "910B",
-    "910A": "910A",
-    "910PRO": "910A",
-    "910PREMIUM": "910A",
-    "310P": "310P",
-    "310B": "310P",  # the same generation, with one core: no document has limits of its own for it
-    "950": "950",
-}
 # What torch_npu's socVersionMap (number 104) and `npu-smi` call a chip of the first generation, and people a family.
 _AMBIGUOUS = "910B"
-_PRODUCTS = {"A2": "910B", "A3": "910_93"}  # Atlas A2, Atlas A3
 
 
 def chip_family(name: str) -> str:
@@ -30,11 +62,10 @@ def chip_family(name: str) -> str:
     Raises ValueError where no family has the name.
     """
     bare = name.strip().upper().removeprefix("ASCEND")
-    of_prefix = (family for prefix, family in _PREFIXES.items() if bare.startswith(prefix))
-    family = _PRODUCTS.get(bare) or next(of_prefix, None)
-    if family is None:
-        raise ValueError(f"no chip is called {name!r}; there are {', '.join(CHIPS)}, and names such as Ascend910B2")
-    return family
+    for family in FAMILIES.values():
+        if bare in family.products or bare.startswith(tuple(family.begins)):
+            return family.name
+    raise ValueError(f"no chip is called {name!r}; there are {', '.join(CHIPS)}, and names such as Ascend910B2")
 
 
 def chip_families(names: Sequence[str]) -> tuple[str, ...]:

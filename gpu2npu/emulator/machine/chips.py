@@ -54,7 +54,7 @@ class Chip:
     @property
     def short_name(self) -> str:
         """The name in the table of `npu-smi info`; the dies of 910_93 are all called Ascend910."""
-        if self.soc.name.startswith("Ascend910_"):
+        if self.soc.family.dies > 1:
             return "Ascend910"
         return self.soc.name if self.soc.name.startswith("Ascend950") else self.soc.name.removeprefix("Ascend")
 
@@ -63,7 +63,7 @@ def chips() -> tuple[Chip, ...]:
     """The chips that GPU2NPU_NPUS counts, of the kind that GPU2NPU_SOC names, in physical order."""
     soc = current_soc()
     running = [process for process in processes.running() if process.soc == soc.name]
-    per_card = 2 if soc.name.startswith("Ascend910_") else 1  # a card of 910_93 holds two
+    per_card = soc.family.dies
     installed = int(os.environ.get("GPU2NPU_NPUS", "8"))
     return tuple(_chip(number, per_card, soc, running) for number in range(installed))
 

@@ -1,4 +1,4 @@
-"""The differences between Ascend chips.
+"""The differences between Ascend chips, from `support/data/chips.json`.
 
 Names are those of torch_npu's `socVersionMap` (Ascend/pytorch, `torch_npu/csrc/core/npu/NpuVariables.cpp`), where the
 bare "Ascend910B" is a chip of the first generation; here it means what people mean by it, the family of B1 to B4, and
@@ -11,6 +11,8 @@ import functools
 import os
 from dataclasses import dataclass
 
+from gpu2npu.support.chips import FAMILIES, Family, chip_family, chip_rows, representatives
+
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -22,7 +24,8 @@ class Soc:
     `a2_or_later` chips (Ascend910B1 and later, Ascend910_93) compute in bfloat16, keep infinities and NaN, and
     have HF32; the others saturate and give their cube unit float32 as float16 (`IsBF16Supported` and `IsSupportInfNan`
     in NpuVariables.cpp; `cubeMathType` in the aclnnConvolution and aclnnMatmul documents of CANN). `number` is what
-    `torch.npu.get_soc_version()` answers (`c10_npu::SocVersion` in NpuVariables.h).
+    `torch.npu.get_soc_version()` answers (`c10_npu::SocVersion` in NpuVariables.h). The figures at the end have a
+    source each: bytes of memory that a program can have, MHz of the cube unit, bytes a second.
     """
 
     name: str
@@ -33,6 +36,14 @@ class Soc:
     a2_or_later: bool
     source: str
     number: int
+    usable: tuple[int, str] | None = None
+    mhz: tuple[float, str] | None = None
+    bandwidth: tuple[float, str] | None = None
+
+    @property
+    def family(self) -> Family:
+        """The family of the chip."""
+        return FAMILIES[chip_family(self.name)]
 
     @property
     def bfloat16(self) -> bool:
@@ -45,51 +56,8 @@ class Soc:
         return self.a2_or_later
 
 
-_CONFIG = "CANN's platform_config/{}.ini"
-_HAMI = "the device table of Project-HAMi's Ascend plugin"
-_LIKE = "assumption: as {}"
-
-_950 = "memory, cores: an Ascend950PR card as its `npu-smi` shows it; assumption: generation, L2 cache"
-_ORANGE_PI = "memory: `npu-smi` of an Orange Pi AIpro (23674 MB; boards with less exist); assumption: cores, L2 cache"
-
-# Those of the first generation have AI cores alone, without vector cores of their own (torchair's guide to core
-# numbers); Ascend310P3.ini nevertheless counts seven. The last number is that of `c10_npu::SocVersion`.
 SOCS = {
-    soc.name: soc
-    for soc in (
-        Soc("Ascend910PremiumA", 32 * GIB, 30, 0, 32 * MIB, False, _LIKE.format("Ascend910A"), 100),
-        Soc("Ascend910ProA", 32 * GIB, 30, 0, 32 * MIB, False, _LIKE.format("Ascend910A"), 101),
-        Soc("Ascend910A", 32 * GIB, 30, 0, 32 * MIB, False, f"{_HAMI}; assumption: L2 cache", 102),
-        Soc("Ascend910ProB", 32 * GIB, 30, 0, 32 * MIB, False, _LIKE.format("Ascend910A"), 103),
-        Soc("Ascend910B1", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910B1.ini; assumption: rest as B2", 220),
-        Soc("Ascend910B2", 64 * GIB, 24, 48, 192 * MIB, True, _CONFIG.format("Ascend910B2"), 221),
-        Soc("Ascend910B2C", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910B2"), 222),
-        Soc("Ascend910B3", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; torch_npu 2.13 `device_props.py`", 223),
-        Soc("Ascend910B4", 32 * GIB, 20, 40, 96 * MIB, True, _CONFIG.format("Ascend910B4"), 224),
-        Soc("Ascend910B4-1", 64 * GIB, 20, 40, 96 * MIB, True, f"{_HAMI}; assumption: L2 cache as B4", 225),
-        Soc("Ascend910_9391", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392"), 250),
-        Soc("Ascend910_9392", 64 * GIB, 24, 48, 192 * MIB, True, "cores: its ini file; assumption: rest as B2", 251),
-        Soc("Ascend910_9381", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392"), 252),
-        Soc("Ascend910_9382", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392"), 253),
-        Soc("Ascend910_9372", 64 * GIB, 20, 40, 192 * MIB, True, _LIKE.format("Ascend910_9362"), 254),
-        Soc("Ascend910_9362", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; assumption: L2 cache as B2", 255),
-        Soc("Ascend950PR", 128 * GIB, 28, 56, 128 * MIB, True, _950, 260),
-        Soc("Ascend310P1", 24 * GIB, 8, 7, 16 * MIB, False, _LIKE.format("Ascend310P3"), 200),
-        Soc("Ascend310P3", 24 * GIB, 8, 7, 16 * MIB, False, f"{_HAMI}; its ini file; assumption: L2 cache", 202),
-        Soc("Ascend310B1", 24 * GIB, 1, 1, 4 * MIB, False, _LIKE.format("Ascend310B4"), 240),
-        Soc("Ascend310B2", 24 * GIB, 1, 1, 4 * MIB, False, _LIKE.format("Ascend310B4"), 241),
-        Soc("Ascend310B3", 24 * GIB, 1, 1, 4 * MIB, False, _LIKE.format("Ascend310B4"), 242),
-        Soc("Ascend310B4", 24 * GIB, 1, 1, 4 * MIB, False, _ORANGE_PI, 243),
-    )
-}
-
-# Families, and the member that stands for each.
-FAMILIES = {
-    "Ascend910B": "Ascend910B2",
-    "Ascend910_93": "Ascend910_9392",
-    "Ascend950": "Ascend950PR",
-    "Ascend310P": "Ascend310P3",
-    "Ascend310B": "Ascend310B4",
+    row["name"]: Soc(**{**row, "memory": row["memory"] * GIB, "l2_cache": row["l2_cache"] * MIB}) for row in chip_rows()
 }
 DEFAULT_SOC = "Ascend910B"
 
@@ -100,10 +68,10 @@ def soc_named(name: str) -> Soc:
     Raises:
         ValueError: There is no such chip; the message lists those there are.
     """
-    soc = SOCS.get(FAMILIES.get(name, name))
+    soc = SOCS.get(representatives().get(name, name))
     if soc is None:
         raise ValueError(
-            f"{name!r} is not a chip that the emulator knows: choose one of {', '.join([*FAMILIES, *SOCS])}"
+            f"{name!r} is not a chip that the emulator knows: choose one of {', '.join([*representatives(), *SOCS])}"
         )
     return soc
 

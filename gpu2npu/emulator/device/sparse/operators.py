@@ -20,8 +20,6 @@ OWN: dict[str, Function] = {}
 _own = registering(OWN)
 
 _HALVES = (torch.float16, torch.bfloat16)
-# The chips that CANN's document of aclnnCoalesceSparse names: A2 and A3.
-_COALESCING = ("Ascend910B", "Ascend910_93")
 
 
 @_own("_coalesce")
@@ -34,9 +32,10 @@ def coalesce(tensor: torch.Tensor) -> torch.Tensor:
     indices, values = tensor._indices(), tensor._values()
     if indices.shape[1] < 2:
         return tensor.clone()._coalesced_(True)
-    chip = current_soc().name
-    if not chip.startswith(_COALESCING):
-        raise RuntimeError(f"call aclnnCoalesceSparse failed: CANN has no such operator for {chip}, only for A2 and A3")
+    chip = current_soc()
+    if not chip.family.coalesces:
+        name = chip.name
+        raise RuntimeError(f"call aclnnCoalesceSparse failed: CANN has no such operator for {name}, only for A2 and A3")
     sizes = tensor.shape[: tensor.sparse_dim()]
     unique, group = torch.unique(_flattened(indices, sizes), sorted=True, return_inverse=True)
     wide = values.float() if values.dtype in _HALVES else values

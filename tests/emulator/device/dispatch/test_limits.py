@@ -3,9 +3,9 @@
 import pytest
 
 from gpu2npu.emulator.device.dispatch.limits import refused, refused_dtypes
-from gpu2npu.emulator.soc import FAMILIES, current_soc
+from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.behaviour import RAISES, behaviour, rows
-from gpu2npu.support.chips import chip_family
+from gpu2npu.support.chips import chip_family, representatives
 from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts
 from gpu2npu.support.releases import RELEASES
 
@@ -17,7 +17,7 @@ def of(dtype):
     return CallFacts(others=(TensorFacts(dtype),))
 
 
-@pytest.fixture(params=["Ascend910A", *FAMILIES])
+@pytest.fixture(params=["Ascend910A", *representatives()])
 def chip(request, monkeypatch):
     """The family of the chip in use, which is each in turn."""
     monkeypatch.setenv("GPU2NPU_SOC", request.param)
