@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpu2npu.python.facts.reading import read_facts
 from gpu2npu.python.facts.record import FileFacts, decoded
 from gpu2npu.python.meaning.library import Library
+from gpu2npu.python.project.module_paths import files_by_stem, module_stems
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.syntax_tree import TreeError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gpu2npu.python.facts.values import DataValues
     from gpu2npu.python.flow.values import Values
     from gpu2npu.python.meaning.names import Names
-from collections.abc import Iterable
 
 _Answer = TypeVar("_Answer")
 
@@ -385,29 +385,3 @@ class Project:
 
 def _size(names: Names | None) -> int:
     return len(names.file.text) if names is not None else 0
-
-
-def files_by_stem(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The files by what a module's name becomes in a path: `a/b` of `a/b.py`, then of `a/b/__init__.py`."""
-    modules = [path for path in files if path.endswith(".py")]
-    found: dict[str, tuple[str, ...]] = {path.removesuffix(".py"): (path,) for path in modules}
-    for path in modules:
-        folder, _, name = path.rpartition("/")
-        if name == "__init__.py":
-            found[folder] = (*found.get(folder, ()), path)
-    return found
-
-
-def module_stems(module: str, importer: str) -> list[str]:
-    """The stems of the paths that `module` may have in `importer`, the likeliest first."""
-    stripped = module.lstrip(".")
-    parts = stripped.split(".") if stripped else []
-    level = len(module) - len(stripped)
-    package = importer.split("/")[:-1]
-    if level:
-        bases = [package[: len(package) - (level - 1)]] if level - 1 <= len(package) else []
-    else:
-        # An absolute import starts at the root, at a folder on the way to the importer (scripts put their own folder
-        # on sys.path), or at a conventional source folder.
-        bases = [package[:depth] for depth in range(len(package), -1, -1)] + [["src"]]
-    return ["/".join((*base, *parts)) for base in bases]
