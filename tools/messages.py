@@ -20,6 +20,7 @@ from typing import Any
 from gpu2npu.language import DOMAIN, LOCALE, PLACEHOLDER
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.webpage import MESSAGE
+from gpu2npu.support.chips import chip_rows
 from gpu2npu.support.verdicts import VerdictKind
 from gpu2npu.verify.comparing.diagnosis import FaultKind
 
@@ -334,6 +335,9 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
         for text in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
             for part in messages_of_row(text):
                 found.setdefault(part, []).append((path.name, 1))
+    for row in chip_rows():
+        for _, source in (figure for figure in row.values() if isinstance(figure, list)):
+            found.setdefault(source, []).append(("chips.json", 1))
     for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
         if path.suffix in (".html", ".js"):
             for text in MESSAGE.findall(path.read_text(encoding="utf-8")):
