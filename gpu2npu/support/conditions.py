@@ -7,8 +7,9 @@
 A name is an argument of the call, a dtype or a group of them (`integers`, `floats`, `complexes`, `float8s`), or, where
 it begins with `torch.`, itself. `tensors` are all tensors of the call, and a list of tensors is each of them: a
 comparison with several holds where it holds for one. Tensors have `dtype`, `rank`, `shape`, `numel`, `layout` and
-`device`; `len(x)` counts what a list has. A comparison with what is not there (the dtype of None, a dimension that a
-tensor has not) does not hold, not even `!=`.
+`device`; a run also knows the `least` and the `greatest` of their numbers, and whether they are `ascending`. `len(x)`
+counts what a list has, `factor(n)` is the largest prime factor of a number. A comparison with what is not there (the
+dtype of None, a dimension that a tensor has not) does not hold, not even `!=`.
 
 An answer is True, False or UNKNOWN: a source shows only some of what a run knows.
 """
@@ -32,7 +33,8 @@ DTYPES: Final = {
 }
 ALL_DTYPES: Final = frozenset(dtype for group in DTYPES.values() for dtype in group) | {"bool"}
 _TENSORS = "tensors"
-_ATTRIBUTES = frozenset({"dtype", "rank", "shape", "numel", "layout", "device"})
+VALUES: Final = frozenset({"least", "greatest", "ascending"})
+_ATTRIBUTES = frozenset({"dtype", "rank", "shape", "numel", "layout", "device"}) | VALUES
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -79,6 +81,9 @@ class TensorFacts(Struct, frozen=True):
     shape: tuple[int | None, ...] | None = None
     layout: str | None = None
     device: str | None = None
+    least: float | None = None
+    greatest: float | None = None
+    ascending: bool | None = None
 
 
 class CallFacts(Struct, frozen=True):
@@ -155,9 +160,9 @@ def _value(node: ast.expr, uses: set[tuple[str, str]], text: str) -> _Value:
     if isinstance(node, ast.Subscript):
         whole, index = _value(node.value, uses, text), _value(node.slice, uses, text)
         return lambda given: _applied(_item, whole(given), index(given))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
-        counted = _value(node.args[0], uses, text)
-        return lambda given: _length(counted(given))
+    if isinstance(node, ast.Call) and len(node.args) == 1 and (applying := _FUNCTIONS.get(ast.unparse(node.func))):
+        argument = _value(node.args[0], uses, text)
+        return lambda given: applying(argument(given))
     raise ConditionError(f"{text!r}: {ast.unparse(node)!r} is not of the language of conditions")
 
 
@@ -259,6 +264,23 @@ def _length(value: Any) -> Any:
     if isinstance(value, _Several):
         return len(value.values)
     return _applied(len, value)
+
+
+def _factor(value: Any) -> Any:
+    return _applied(_largest_factor, value)
+
+
+def _largest_factor(number: int) -> int:
+    found, divisor = 1, 2
+    while divisor * divisor <= number:
+        if number % divisor:
+            divisor += 1
+        else:
+            found, number = divisor, number // divisor
+    return max(found, number)
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {"len": _length, "factor": _factor}
 
 
 def _truth(value: Any) -> Any:

@@ -6,8 +6,18 @@ from gpu2npu.support.conditions import UNKNOWN, CallFacts, ConditionError, Tenso
 
 X = TensorFacts("float16", (2, 3, None), "strided", "npu")
 MASK = TensorFacts("bool", (1, 1, 1, 8))
+KNOWN = TensorFacts("int32", (3,), least=0.0, greatest=7.0, ascending=False)
 GIVEN = CallFacts(
-    {"x": X, "mask": MASK, "none": None, "n": 3, "sizes": [1, 2], "many": [X, MASK], "bare": TensorFacts()}
+    {
+        "x": X,
+        "mask": MASK,
+        "known": KNOWN,
+        "none": None,
+        "n": 3,
+        "sizes": [1, 2],
+        "many": [X, MASK],
+        "bare": TensorFacts(),
+    }
 )
 
 
@@ -46,6 +56,12 @@ GIVEN = CallFacts(
         ("n % 2 != 0", True),
         ("1 < n <= 3", True),
         ("-n == -3", True),
+        ("known.greatest > 6 and known.least == 0", True),
+        ("known.ascending == False", True),
+        ("x.greatest > 6", UNKNOWN),
+        ("none.least < 0", False),
+        ("factor(n * 8) == 3 and factor(1) == 1 and factor(202) == 101", True),
+        ("factor(x.shape[2]) > 7", UNKNOWN),
     ],
 )
 def test_answers(text: str, expected: object) -> None:

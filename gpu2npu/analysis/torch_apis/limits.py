@@ -30,6 +30,7 @@ from gpu2npu.support.behaviour import (
     NEEDS,
     OTHER_DTYPE,
     RAISES,
+    SLOW,
     Row,
     behaviour,
     lifted,
@@ -53,6 +54,7 @@ _KINDS = {
     DIFFERS: FindingKind.REVIEW,
     OTHER_DTYPE: FindingKind.REVIEW,
     NEEDS: FindingKind.REVIEW,
+    SLOW: FindingKind.REVIEW,
 }
 _MODULE = "torch.nn.Module"
 _TENSOR = "torch.Tensor"
@@ -90,7 +92,8 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
                 continue
             some = on if len(on) < len(chips) else []
             text = _text(api, met, some)
-            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, text, Severity.CHANGE))
+            severity = Severity.ADVICE if met.outcome == SLOW else Severity.CHANGE
+            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, text, severity))
         if (gone := lifted(api, given, version)) is not None:
             text = f"Before torch_npu {gone[1]}: {_text(api, gone[0], [])}"
             found.append(Finding(code.file.span(node), NPU_LIMIT, FindingKind.REVIEW, api, text, Severity.NOTE))

@@ -118,7 +118,7 @@ def operator(signature: Signature, compute: Operator, kind: ComputedBy) -> Opera
                 aliases[other.untyped_storage()._cdata] = own
         return _on_npu(result, aliases, index, signature.pointwise)
 
-    return refusing(signature, run)
+    return refusing(signature, run, has_values=False)
 
 
 def _on_npu(value: Any, aliases: dict[int, torch.Tensor], index: int, keep_strides: bool) -> Any:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.emulator.device.dispatch.signature import Signature
+from gpu2npu.emulator.device.tensor import array
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.behaviour import HANGS, RAISES, Row, behaviour, rows_of
 from gpu2npu.support.chips import chip_family
-from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts
+from gpu2npu.support.conditions import ALL_DTYPES, VALUES, CallFacts, TensorFacts
 from gpu2npu.support.releases import RELEASES
 
 Operator = Callable[..., Any]
@@ -109,9 +111,9 @@ def refused_dtypes(operator: str) -> Mapping[str, Row]:
     return {dtype: each for dtype, each in found.items() if each is not None}
 
 
-def refusing(signature: Signature, run: Operator) -> Operator:
+def refusing(signature: Signature, run: Operator, has_values: bool = True) -> Operator:
     """A function that raises for arguments that the NPU does not take, and otherwise calls `run`: `run` itself for an
-    operator without rows on this chip and release.
+    operator without rows on this chip and release. Without `has_values` nothing of the tensors' numbers is known.
 
     A call whose tensors have none of the dtypes that a row could be about pays for their comparison alone.
     """
@@ -123,12 +125,14 @@ def refusing(signature: Signature, run: Operator) -> Operator:
     labels = tuple(argument.name for argument in arguments)
     defaults = {each.name: facts(each.default_value) for each in arguments if each.has_default_value()}
     guards = _guards(about, signature, labels)
+    uses = {use for each in about for use in each.holds.uses}
+    valued = {argument for argument, attribute in uses if attribute in VALUES} if has_values else set()
     seen: set[Any] = set()
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         values = dict(defaults)
-        values.update((labels[position], facts(value)) for position, value in enumerate(args))
-        values.update((label, facts(value)) for label, value in kwargs.items())
+        for label, value in (*zip(labels, args, strict=False), *kwargs.items()):
+            values[label] = _with_values(value) if label in valued else facts(value)
         try:
             key = tuple(values.items())
             if key in seen:
@@ -209,6 +213,16 @@ def facts(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str, complex)):
         return value
     return str(value)
+
+
+def _with_values(value: Any) -> Any:
+    """The facts of a tensor with those of its numbers, which an empty one has not."""
+    known = facts(value)
+    if not isinstance(known, TensorFacts) or not value.numel():
+        return known
+    numbers = array(value.detach()) if value.device.type == "npu" else value.detach().numpy()
+    ascending = bool((numbers[1:] >= numbers[:-1]).all()) if numbers.ndim == 1 else None
+    return replace(known, least=float(numbers.min()), greatest=float(numbers.max()), ascending=ascending)
 
 
 @functools.cache

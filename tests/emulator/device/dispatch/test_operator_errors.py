@@ -39,8 +39,8 @@ def test_shapes_that_do_not_fit_are_named_with_their_arguments():
         torch_npu.npu_linear(torch.ones(2, 8).npu(), torch.ones(4, 8).npu(), torch.ones(3).npu())
     shapes = "input [2, 8], weight [4, 8], bias [3]"
     assert str(caught.value) == f"npu::npu_linear: the shapes of {shapes} do not fit together"
-    with pytest.raises(RuntimeError, match=r"npu_roi_align: the shape.* \[1, 2, 8, 8\], rois \[3\] do not fit"):
-        torch_npu.npu_roi_align(torch.ones(1, 2, 8, 8).npu(), torch.ones(3).npu(), 1.0, 2, 2, 1, 0)
+    with pytest.raises(RuntimeError, match=r"npu_roi_align: the shape.* \[1, 2, 8, 8\], rois \[1, 3\] do not fit"):
+        torch_npu.npu_roi_align(torch.ones(1, 2, 8, 8).npu(), torch.ones(1, 3).npu(), 1.0, 2, 2, 1, 0)
     with pytest.raises(RuntimeError, match=r"scatter_update.*: an index is beyond its dimension: self \[2, 4\]"):
         torch_npu.scatter_update(torch.ones(2, 4).npu(), torch.tensor([0] * 3).npu(), torch.ones(3, 1).npu(), -1)
     with pytest.raises(ValueError, match="a dropout mask of 1 bytes is too short"):  # a kernel's own words

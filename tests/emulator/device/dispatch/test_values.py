@@ -1,0 +1,22 @@
+"""Rows that depend on the numbers of a tensor."""
+
+import pytest
+import torch
+
+from gpu2npu.emulator.device.dispatch.limits import LimitError
+
+X = torch.ones(4, 8, dtype=torch.float16)
+
+
+def quantized(groups):
+    import torch_npu
+
+    return torch_npu.npu_group_quant(X.npu(), torch.ones(len(groups), 8).npu(), torch.tensor(groups).int().npu())
+
+
+@pytest.mark.parametrize("groups", [[4, 2], [-1, 4], [2, 3]])
+def test_numbers_that_are_refused(groups):
+    for _ in range(2):  # a call of these shapes and dtypes is not remembered as right
+        assert quantized([2, 4]).shape == (4, 8)
+        with pytest.raises(LimitError, match=r"\[npu_group_quant-order\]"):
+            quantized(groups)
