@@ -74,6 +74,7 @@ class FileRules:
     unsettled: dict[ast.AST, Collection[ast.AST]] = field(default_factory=dict)
     called: set[ast.AST] = field(default_factory=set)
     spelling: set[tuple[Scope, str]] = field(default_factory=set)
+    refused: set[ast.AST] = field(default_factory=set)
     imports: list[tuple[Import, Scope]] = field(default_factory=list)
     kinds: ObjectKinds = field(init=False)
     targets: Targets = field(init=False)

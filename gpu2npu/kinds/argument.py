@@ -193,7 +193,7 @@ class Arguments(Callees):
 
     def call(self, node: ast.Call, scope: Scope) -> None:
         """Apply the rules for what a call is given."""
-        if not self._may_match(node):
+        if node in self.work.refused or not self._may_match(node):
             return
         self.work.settled.update(self.given(node, scope))
         self.unpacked(node, scope)

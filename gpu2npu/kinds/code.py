@@ -315,6 +315,7 @@ class CodeRules:
             else:
                 message = f"{each.rule.why} The replacement does not fit here: {edit}. Change it by hand."
                 self._report(each.rule, each.matched, message)
+                self.work.refused.add(each.matched.node)
         if len(fitting) < len(replaced):
             self._edit(removed, fitting)
             return

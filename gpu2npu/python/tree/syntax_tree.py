@@ -51,6 +51,10 @@ _PYTHON_2 = re.compile(
 )
 
 
+# `x.cuda(async=True)`, of PyTorch before 0.4: a name until Python 3.6.
+_ASYNC = re.compile(r"[(,]\s*(?P<is>async)\s*=[^=]")
+
+
 def _syntax_error(text: str, error: SyntaxError) -> str:
     """The sentence for a syntax error: LibCST knows the syntax of later versions of Python too."""
     import libcst as cst  # slow to import, and only to explain a failure
@@ -58,6 +62,9 @@ def _syntax_error(text: str, error: SyntaxError) -> str:
     if (old := _PYTHON_2.search(text)) is not None:
         line = text.count("\n", 0, old.start("is")) + 1
         return f"line {line} is Python 2, which PyTorch has not run on since 1.5: translate the file with 2to3 first"
+    if (old := _ASYNC.search(text)) is not None:
+        line = text.count("\n", 0, old.start("is")) + 1
+        return f"line {line} has async=, which Python 3.7 made a keyword: write non_blocking=, as PyTorch does since 0.4"
     try:
         if text.startswith("\ufeff"):  # a second byte order mark, which LibCST skips
             raise error
