@@ -15,7 +15,16 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, Import, dotted_name, import_module, last_name
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    IMPORTS,
+    Import,
+    arguments,
+    dotted_name,
+    import_module,
+    last_name,
+    string_value,
+)
 from gpu2npu.records import FindingKind
 
 OF_TORCH = re.compile(r"torch(\.|$)")
@@ -34,10 +43,11 @@ class OwnCode(Struct, frozen=True):
 
     def is_of_cuda(self, node: ast.AST) -> bool:
         """Return whether a part of a condition is what CUDA alone has, or says that it is there: a name whose value is
-        of such a package, or is set beside its import, and the class of `isinstance(a, CUDAOpBuilder)`."""
+        of such a package, or is set beside its import, the class of `isinstance(a, CUDAOpBuilder)`, and a call of what
+        builds CUDA sources."""
         if isinstance(node, ast.Call):
             tested = node.args[1] if last_name(node.func) == "isinstance" and len(node.args) > 1 else node.func
-            return self.table.is_cuda_alone("member", last_name(tested))
+            return self.table.is_cuda_alone("member", last_name(tested)) or self._builds(node.func)
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return False
         if is_of_package(self._qualified(node), self.table):
@@ -46,6 +56,15 @@ class OwnCode(Struct, frozen=True):
         values = [each.whole for each in bound if isinstance(each, Assigned) and each.whole is not None]
         tries = (above for each in values for above in self.names.file.above(each) if isinstance(above, ast.Try))
         return any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body)
+
+    def _builds(self, function: ast.expr) -> bool:
+        """Return whether a function of the project gives a call the names of CUDA sources."""
+        made = self.names.definition(function, self.names.file.scope_of(function))
+        if made is None or not isinstance(made.bound.node, FUNCTIONS):
+            return False
+        calls = (node for node in walk(*made.bound.node.body) if isinstance(node, ast.Call))
+        texts = (string_value(part) for call in calls for part in walk(*arguments(call)))
+        return any(self.table.is_cuda_alone("source", text) for text in texts if text is not None)
 
     def imports_own(self, statement: Import) -> bool:
         """Return whether a statement imports what is CUDA's own by the name of its package, module or member."""

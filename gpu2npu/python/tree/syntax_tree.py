@@ -64,7 +64,9 @@ def _syntax_error(text: str, error: SyntaxError) -> str:
         return f"line {line} is Python 2, which PyTorch has not run on since 1.5: translate the file with 2to3 first"
     if (old := _ASYNC.search(text)) is not None:
         line = text.count("\n", 0, old.start("is")) + 1
-        return f"line {line} has async=, which Python 3.7 made a keyword: write non_blocking=, as PyTorch does since 0.4"
+        return (
+            f"line {line} has async=, which Python 3.7 made a keyword: write non_blocking=, as PyTorch does since 0.4"
+        )
     try:
         if text.startswith("\ufeff"):  # a second byte order mark, which LibCST skips
             raise error

@@ -102,6 +102,12 @@ CHANGED = [  # the first: names of variables decide nothing
 ]
 
 
+BUILDER = "def start():\n    global ops\n    ops = make('mine', sources=[join(here, {!r}), 'bind.cpp'])\n    return True\n"
+STARTED = "if torch.cuda.is_available() and start():\n    y = run(x)\n"
+UNCHANGED += [BUILDER.format("mine.cu") + STARTED]
+CHANGED += [BUILDER.format("mine.cpp") + STARTED]
+
+
 PYCUDA = "import pycuda.autoinit\n"
 TRIED = "def fast(x):\n    try:\n        import pycuda.autoinit\n    except ImportError:\n        {}\n    return x\n"
 CHOSEN = "run = fast if torch.cuda.is_available() else slow\n"
