@@ -179,7 +179,12 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     if path in context.data:
         read = list(data_marks(_roots(text, kind), path, knowledge, context))
         places = {mark.place for mark in read}
-        marks = [mark for mark in marks if isinstance(mark, Edit) or mark.place not in places] + read
+        stay = [mark.place for mark in read if isinstance(mark, Found)]
+        marks = [
+            mark
+            for mark in marks
+            if mark.place not in places and not any(start <= mark.place[0] < end for start, end in stay)
+        ] + read
     if not context.has_plugin:
         marks += _without_plugin(marks, rulebook)
     lines = Lines.of(text)

@@ -273,14 +273,14 @@ class _Tree:
 
 def data_marks(roots: Sequence[Node], path: str, knowledge: Knowledge, context: ProjectContext) -> Iterator[Mark]:
     """The edits of texts and keys that programs read and use as a device, and the findings of those that they use so
-    among others."""
+    among others, or that stay because of a use whatever their keys say."""
     values = values_of(context.project)
     file = values.data_at(path)
     places: dict[int, list[int]] = {}  # several of a text that YAML has under another name too
     for one in file.facts.texts:
         places.setdefault(one.column, []).append(file.first + one.node)
     for scalar, beside in {each[0].start: each for root in roots for each in _texts(root)}.values():
-        at = [place for place in places.get(scalar.start, ()) if place - file.first not in context.data[path].changed]
+        at = places.get(scalar.start, ())
         marks = [mark for place in at for mark in text_marks(knowledge.table, values, place, beside)]
         yield from placed(scalar, [each for each in marks if not isinstance(each, Edit)][:1] or marks[:1])
 

@@ -305,10 +305,10 @@ def data_marks(table: RuleTable, values: Values, place: int, beside: Set[str]) -
     new = rule.rule.then.rename if rule is not None else None
     if rule is None or whole is None or new is None or new in beside:
         return []
-    flow = judge_data(values, place, rule.role, new, partial(_is_foreign, table))
+    flow, file = judge_data(values, place, rule.role, new, partial(_is_foreign, table)), values.at(place)
     if flow.verdict == YES:
-        return _rewritten(rule, whole, 0, flow.why_edited())
-    file = values.at(place)
+        is_named = place - file.first in values.project.data[file.path].changed  # the rule for its key edits it
+        return [] if is_named else _rewritten(rule, whole, 0, flow.why_edited())
     is_read = values.readers_of(file.first + values.project.data[file.path].root)
     is_listed = bool(is_read) and not beside.isdisjoint(rule.role.siblings)  # "cuda" beside "cpu"
     if not is_listed and not flow.is_contradicted and (flow.use is None or flow.use.kind not in ("unnamed", "shared")):

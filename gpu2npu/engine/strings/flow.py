@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -89,14 +90,13 @@ def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Cal
     them names is not sure to be the one."""
     file = values.at(place)
     project, path, text = values.project, file.path, values.text(place) or ""
-    if _is_changed(place, values):
-        return Flow(YES)
+    is_named = _is_changed(place, values)
     tables = [target for target, kind, label in file.out.get(place, ()) if kind == STORE and label == "[key]"]
-    if any(stays_in(each, text, path, values) for each in tables):
+    if not is_named and any(stays_in(each, text, path, values) for each in tables):
         return Flow(UNSURE)
-    found = _Judge(values, role, path, text, new, is_foreign).of(place)
+    found = _Judge(values, role, path, text, new, is_foreign).of(place, is_named)
     readers = values.readers_of(file.first + project.data[path].root)
-    if found.verdict != YES or found.use is None or all(readers.values()):
+    if is_named or found.verdict != YES or found.use is None or all(readers.values()):
         return found
     kind = "unnamed" if None in readers.values() else "shared"
     return replace(found, verdict=UNSURE, use=found.use._replace(kind=kind))
@@ -132,7 +132,8 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
         found = [each for file in read for each, one in file.values.items() if one == text]
         if found:
             project.consult(asker, EVERY_FILE)
-            staying = next((each for each in found if not _is_changed(each, values)), None)
+            moves = partial(judge_data, values, role=role, new=place.replaced_by, is_foreign=is_foreign)
+            staying = next((each for each in found if not _is_changed(each, values) or moves(each).verdict != YES), None)
             if staying is None:
                 return Flow(YES)
             way = (Way(values.at(staying).path, values.line(staying)),)
@@ -159,16 +160,45 @@ class _Judge:
         self.values, self.role, self.is_foreign = values, role, is_foreign
         self.asker, self.text, self.new = asker, text, new
 
-    def of(self, place: int) -> Flow:
-        """The verdict of all uses of a value."""
+    def of(self, place: int, is_named: bool = False) -> Flow:
+        """The verdict of all uses of a value. One that is named as a device is one, unless a use is none of a device by
+        any name."""
         uses = self.values.uses(place, self.asker)
+        if is_named:
+            against = next(filter(self.contradicts, uses), None)
+            return Flow(YES) if against is None else Flow(UNSURE, self._way(place, against), against, True)
         verdicts = [(self.of_use(use), use) for use in uses]
         for wanted in (NO, YES, UNSURE):
             use = next((each for verdict, each in verdicts if verdict == wanted), None)
             if use is not None and (wanted != NO or any(verdict == YES for verdict, _ in verdicts)):
                 verdict = UNSURE if wanted == NO else wanted
-                return Flow(verdict, tuple(self.values.way(place, use)), use, wanted == NO)
+                return Flow(verdict, self._way(place, use), use, wanted == NO)
         return Flow(UNSURE)
+
+    def _way(self, place: int, use: ValueUse) -> tuple[Way, ...]:
+        return tuple(self.values.way(place, use))
+
+    def contradicts(self, use: ValueUse) -> bool:
+        """Return whether a use is none of a device on the NPU: a library's that knows none, or a comparison with what
+        is not renamed with it."""
+        callee = use.text.removesuffix("()")
+        if use.kind == "argument":
+            return callee in self.role.others or self.is_foreign(callee)
+        return use.kind == "compared" and self.stays_beside(use.place)
+
+    def stays_beside(self, other: int) -> bool:
+        """Return whether what a value is compared with stays as it is: a key that other code reads too, or the device
+        in capitals."""
+        tables = tables_compared(other, self.asker, self.values) or []
+        if any(stays_in(each, self.text, self.asker, self.values) for each in tables):
+            return True
+        keys = [key for each in tables for key in looked_up_by(each, self.values)]
+        return any(
+            text != self.text and text.lower() == self.text.lower()
+            for each in (other, *keys)
+            for origin in self.values.sources(each, self.asker)
+            if origin.kind == "text" and (text := self.values.text(origin.place) or "")
+        )
 
     def of_use(self, use: ValueUse) -> str | None:
         """The verdict of one use; None where it says nothing."""
@@ -197,14 +227,14 @@ class _Judge:
         tables = tables_compared(other, self.asker, self.values)
         if tables is None:
             return UNSURE
-        if any(stays_in(each, self.text, self.asker, self.values) for each in tables):
+        if self.stays_beside(other):
             return NO
         keys = [key for each in tables for key in looked_up_by(each, self.values)]
         origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]
         texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
         verdict = among(texts, self.text, self.new, self.role)
-        if verdict == NO or any(text != self.text and text.lower() == self.text.lower() for text in texts):
-            return NO  # the code knows the NPU, or names the device in capitals, which are not renamed with it
+        if verdict == NO:
+            return NO  # the code knows the NPU
         verdicts = {verdict, *(self.of_origin(origin) for origin in origins)}
         if YES not in verdicts:
             for at in dict.fromkeys([other, *(each.place for each in origins if each.kind in ("unknown", "text"))]):
