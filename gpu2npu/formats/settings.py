@@ -41,6 +41,7 @@ _DEFAULT = re.compile(r"\$\{(?:(?:oc\.)?env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w
 # What the expressions of MONAI's bundles name without importing it. In `"$torch.device('cuda:0')"` the dollar begins
 # Python, `@` refers to another entry and `%` to its text: https://docs.monai.io/en/stable/config_syntax.html
 _PRELUDE = "import torch\nimport torch.distributed as dist\nimport torch.nn as nn\nimport torch_npu\n"
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _SIGN = re.compile(r"[@%](?=[\w#:])|(?<=\w)#(?=\w)|(?<=[@\w])::(?=\w)")
 
 
@@ -171,9 +172,16 @@ def _value_marks(
 def expression_marks(roots: Iterable[Node], rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
     """The edits and findings of the Python in a configuration, from its trees."""
     for scalar in (each for root in roots for each in scalars(root)):
-        value = scalar.value or ""
-        if value.startswith("$") and not value.startswith("${") and scalar.exact:
-            yield from _python_marks(scalar, _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:]), rulebook, context)
+        code = _python(scalar.value or "")
+        if code and scalar.exact:
+            yield from _python_marks(scalar, code, rulebook, context)
+
+
+def _python(value: str) -> str:
+    """The Python of a text that begins with a dollar, in which `@device` is `_device`; nothing of any other text."""
+    if not value.startswith("$") or value.startswith("${"):
+        return ""
+    return _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:])
 
 
 def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
@@ -200,8 +208,8 @@ def data_values(roots: Sequence[Node], text: str, marks: Sequence[Mark]) -> Data
     root = walk.node(roots[0]) if len(roots) == 1 else walk.items(roots)
     changed = sorted(mark.place[0] for mark in marks if isinstance(mark, Edit))
     facts = ValueFacts(
-        tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), (), (), (),
-        tuple(walk.containers), (), (), tuple(walk.numbers),
+        tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), (),
+        tuple(walk.outside), (), tuple(walk.containers), (), (), tuple(walk.numbers),
     )  # fmt: skip
     spans = ((one.node, one.column, one.column + len(one.value or "") + 1) for one in walk.texts)
     moved = frozenset(node for node, start, end in spans if bisect_left(changed, start) < bisect_left(changed, end))
@@ -219,8 +227,9 @@ class _Tree:
         self.texts: list[Text] = []
         self.containers: list[int] = []
         self.numbers: list[tuple[int, int | float | bool]] = []
+        self.outside: list[tuple[int, str]] = []
         self.fixed: set[int] = set()
-        self.holders: dict[int, int] = {}  # of mappings, which YAML may have at several places
+        self.holders: dict[int, int] = {}  # of mappings and items, which YAML may have at several places
 
     def new(self, line: int = 0) -> int:
         self.lines.append(line)
@@ -253,7 +262,9 @@ class _Tree:
         return holder
 
     def items(self, items: Sequence[Node]) -> int:
-        holder = self.new()
+        if items and id(items) in self.holders:
+            return self.holders[id(items)]
+        self.holders[id(items)] = holder = self.new()
         self.containers.append(holder)
         for index, each in enumerate(items):
             self.store(self.node(each), holder, f"[{index}]")
@@ -266,6 +277,9 @@ class _Tree:
             text = scalar.value.rstrip("\n") if scalar.block else scalar.value  # programs strip it to use it
             self.texts.append(Text(node, text, line, scalar.start))
             self.fixed |= set() if scalar.exact else {node}
+            if name := _NAME.fullmatch(_python(text).strip()):
+                self.outside.append((self.new(line), name[0]))
+                self.store(self.outside[-1][0], node, "()")  # what the code in it gives
         elif scalar.atom.lower() in ("true", "false"):
             self.numbers.append((node, scalar.atom.lower() == "true"))
         return node

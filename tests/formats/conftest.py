@@ -6,6 +6,9 @@ import pytest
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.settings import RuleChoice
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import Rulebook, load_rulebook
 
@@ -38,5 +41,31 @@ def migrated(migrate: Callable[..., MigratedFile]) -> Callable[..., str]:
             return text
         assert migrate(result.content, path, version).content is None
         return result.content.decode()
+
+    return run
+
+
+@pytest.fixture
+def after(tmp_path):
+    """The texts of a project's files after the migration, and the lines that have findings of each."""
+
+    def run(**files: str) -> dict[str, tuple[str, list[int]]]:
+        named = {name.replace("_", "."): text for name, text in files.items()}
+        for name, text in named.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        python = {name: text.encode() for name, text in named.items() if name.endswith(".py")}
+        others = {name: text.encode() for name, text in named.items() if name not in python}
+        migrator = Migrator.load(RuleChoice(), "2.7.1", tmp_path, python, others=others)
+        found = {name: migrator(text.encode(), name) for name, text in named.items()}
+        project = migrator.context.project
+        assert set().union(*project.consulted.values()) <= {*project.files, *project.data, EVERY_FILE}
+        reads = [name for name, text in named.items() if "c.json" in text]
+        is_renamed = "c.json" in found and found["c.json"].content is not None
+        assert not is_renamed or all("c.json" in project.consulted[name] for name in reads)
+        return {
+            name: ((one.content or named[name].encode()).decode(), [each.span.start_line for each in one.findings])
+            for name, one in found.items()
+        }
 
     return run

@@ -4,38 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.project.migrator import Migrator
-from gpu2npu.project.settings import RuleChoice
-from gpu2npu.python.project.project import EVERY_FILE
-
 JSON = '{"kinds": {"cuda": 2, "cpu": 1}}'
 LOADED = 'import json, torch\nkinds = json.load(open("c.json"))["kinds"]\n'
-
-
-@pytest.fixture
-def after(tmp_path):
-    """The texts of a project's files after the migration, and the lines that have findings of each."""
-
-    def run(**files: str) -> dict[str, tuple[str, list[int]]]:
-        named = {name.replace("_", "."): text for name, text in files.items()}
-        for name, text in named.items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text)
-        python = {name: text.encode() for name, text in named.items() if name.endswith(".py")}
-        others = {name: text.encode() for name, text in named.items() if name not in python}
-        migrator = Migrator.load(RuleChoice(), "2.7.1", tmp_path, python, others=others)
-        found = {name: migrator(text.encode(), name) for name, text in named.items()}
-        project = migrator.context.project
-        assert set().union(*project.consulted.values()) <= {*project.files, *project.data, EVERY_FILE}
-        reads = [name for name, text in named.items() if "c.json" in text]
-        is_renamed = "c.json" in found and found["c.json"].content is not None
-        assert not is_renamed or all("c.json" in project.consulted[name] for name in reads)
-        return {
-            name: ((one.content or named[name].encode()).decode(), [each.span.start_line for each in one.findings])
-            for name, one in found.items()
-        }
-
-    return run
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 
 from msgspec import Struct
@@ -32,6 +33,9 @@ _OTHERS = frozenset(
     {"open", "import_module", "__import__", "find_spec", "getenv", "Path", "PurePath", "system", "popen", "which"}
 )
 
+# The key that a value comes from, whose way before it is not known: of `?['where']` and of `?.where`.
+_LAST_FIELD = re.compile(r"""(?:\.|\[['"])(?P<key>\w+)(?:['"]\])?$""")
+
 
 class Flow(Struct, frozen=True):
     """The answer of the uses of a value: a verdict, and the way to the use that decides or is not known."""
@@ -54,6 +58,8 @@ class Flow(Struct, frozen=True):
             return f"the program that uses it in {where} does not name the file that it reads"
         if self.use.kind == "shared":
             return f"the function that reads it for {where} reads other files too"
+        if self.use.kind == "compared" and self.is_contradicted:
+            return f"what it is compared with in {where} stays: change both or neither"
         if self.use.kind == "compared":
             return f"what it is compared with in {where} is not known"
         name = text.removeprefix("?").removesuffix("()").lstrip(".") or "..."
@@ -127,18 +133,33 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
         if is_fixed or judge_data(values, each, role, place.replaced_by, is_foreign).verdict != YES:
             where = Way(values.at(each).path, values.line(each))
             return Flow(UNSURE, (where,), ValueUse("data", each, (each, ())))
-    if not alike and any(one.kind == "outside" and one.text.partition("(")[0] in READERS for one in sources):
-        read = (values.data_at(path) for path in sorted(project.data))
-        found = [each for file in read for each, one in file.values.items() if one == text]
+    if not alike and project.data:
+        is_read = any(one.kind == "outside" and one.text.partition("(")[0] in READERS for one in sources)
+        fields = {_last_field(one.text) for one in sources if one.kind in ("outside", "unknown")}
+        found = list(_texts_of_data(text, None if is_read else fields, values))
         if found:
             project.consult(asker, EVERY_FILE)
             moves = partial(judge_data, values, role=role, new=place.replaced_by, is_foreign=is_foreign)
-            staying = next((each for each in found if not _is_changed(each, values) or moves(each).verdict != YES), None)
+            staying = next((each for each in found if moves(each).verdict != YES), None)
             if staying is None:
-                return Flow(YES)
+                return Flow(YES) if is_read else None
             way = (Way(values.at(staying).path, values.line(staying)),)
             return Flow(UNSURE, way, ValueUse("data", staying, (staying, ())))
     return Flow(YES) if alike else None
+
+
+def _texts_of_data(text: str, fields: Set[str] | None, values: Values) -> Iterator[int]:
+    """The places of a text in files of data, under one of some keys if these are given."""
+    for path in sorted(values.project.data):
+        file = values.data_at(path)
+        for place in (each for each, one in file.values.items() if one == text):
+            if fields is None or any(label in fields for _, kind, label in file.out.get(place, ()) if kind == STORE):
+                yield place
+
+
+def _last_field(text: str) -> str:
+    found = _LAST_FIELD.search(text)
+    return f"['{found['key']}']" if found is not None else ""
 
 
 def _is_changed(place: int, values: Values) -> bool:

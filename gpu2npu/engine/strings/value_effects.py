@@ -10,10 +10,14 @@ _NAMES = {
     "text": "str lower upper casefold strip lstrip rstrip format removeprefix removesuffix",
     "joined": "join",
     "replaced": "replace _replace",
+    "substituted": "sub subn",
+    "evaluated": "eval",
     "class": "type",
     "parts": "split rsplit partition rpartition",
     "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args chain deque ChainMap merge "
-    "unsafe_merge to_container to_object Box EasyDict edict DotMap Munch munchify AttrDict ConfigDict",
+    "unsafe_merge to_container to_object Box EasyDict edict DotMap Munch munchify AttrDict ConfigDict CfgNode",
+    "holding": "UserDict OrderedDict model_validate parse_obj",
+    "defaults": "set_defaults",
     "keyed": "vars asdict _asdict model_dump",
     "mapped": "map imap starmap",
     "started": "Thread Process apply_async",
@@ -59,7 +63,8 @@ READERS = frozenset(
      "yaml.full_load", "yaml.unsafe_load", "ruamel.yaml.YAML().load", "toml.load", "toml.loads", "tomli.load",
      "tomli.loads", "tomllib.load", "tomllib.loads", "omegaconf.OmegaConf.load", "mmengine.load", "mmcv.load",
      "yaml.safe_load_all", "yaml.load_all", "hydra.compose", "mmengine.Config.fromfile", "mmcv.Config.fromfile",
-     "mmengine.config.Config.fromfile", "mmcv.utils.Config.fromfile", ".merge_from_file"}
+     "mmengine.config.Config.fromfile", "mmcv.utils.Config.fromfile", ".merge_from_file", ".load_yaml_with_base",
+     ".model_validate_json", ".parse_raw", ".parse_file"}
 )  # fmt: skip
 
 

@@ -179,6 +179,7 @@ class Expressions(Nodes):
         if name == "super" and not base and self.scope.parent is not None:
             for one in self.scope.parent.bases:
                 self.edge(one, INHERIT, result)
+            self.edge(self.scope.parent.instance, STORE, result, ".__self__")
         return result
 
     # Functions

@@ -19,6 +19,7 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     ValueFacts,
 )
+from gpu2npu.python.flow.holders import join_holders, table_of
 from gpu2npu.python.flow.indirect_calls import DECORATIONS, mapped, partial, started
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
@@ -28,6 +29,19 @@ def _text(file: ValueFile, call: Called, effect: CallEffect) -> None:
     result = file.first + call.node
     for value in {*file.arguments(call).values(), *([file.first + call.receiver] if call.receiver else [])}:
         file.add(value, TEXT, result)
+
+
+def _substituted(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is a text of the arguments, where one of them is a text: `re.sub`, and not the `sub` of a tensor."""
+    if any(value in file.values for value in file.arguments(call).values()):
+        _text(file, call, effect)
+
+
+def _evaluated(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is what the code in the first argument gives."""
+    given = file.arguments(call)
+    if "0" in given:
+        file.add(given["0"], LOAD, file.first + call.node, "()")
 
 
 def _parts(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -60,10 +74,14 @@ def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result holds the attributes of the object or the first argument under their names."""
+    """The result holds the attributes of the object or the first argument under their names; that of `vars` is not a
+    copy of them."""
     given = file.arguments(call)
-    if "0" in given or call.receiver:
-        file.add(given.get("0", file.first + call.receiver), KEYS, file.first + call.node)
+    owner = given.get("0", call.receiver and file.first + call.receiver)
+    if owner:
+        file.add(owner, KEYS, file.first + call.node)
+        if call.name == "vars":
+            file.join(file.first + call.node, KEYS, owner, ".")
 
 
 def _replaced(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -124,23 +142,8 @@ def _set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
         return
     if text is not None:
         file.add(given["2"], STORE, given["0"], f".{text}")
-    elif (table := _table_of(file, given["1"])) is not None:
+    elif (table := table_of(file, given["1"], given["2"])) is not None:
         file.join(table, KEYS, given["0"], ".")
-
-
-def _table_of(file: ValueFile, key: int) -> int | None:
-    """The dict from whose items a key is unpacked."""
-    todo = [key]
-    for place in todo:  # grows while it is read
-        call = file.calls.get(place)
-        if call is not None and call.name == "items":
-            return file.first + call.receiver
-        todo += [
-            source
-            for source, kind, label in file.into.get(place, ())
-            if (kind == ASSIGN or (kind == LOAD and label in ("[0]", "[each]"))) and source not in todo
-        ]
-    return None
 
 
 def _read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -158,13 +161,9 @@ def _added(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _merged(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds what the first argument holds, and the keywords by their names."""
-    given = file.arguments(call)
-    owners = [one for one, kind, field in file.into.get(file.first + call.receiver, ()) if field == ".__dict__"]
-    for key, value in given.items() if call.receiver else ():
+    for key, value in file.arguments(call).items() if call.receiver else ():
         if key in ("0", "**"):
-            for owner in owners:
-                file.join(value, KEYS, owner, ".")
-            file.add(value, INHERIT, file.first + call.receiver)
+            file.join(value, INHERIT, file.first + call.receiver)
         elif not key.isdigit():
             file.add(value, STORE, file.first + call.receiver, f"['{key}']")
 
@@ -251,12 +250,13 @@ def _rows(file: ValueFile, call: Called, first: int) -> None:
 
 
 def _fields(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result has the keywords as attributes."""
+    """The result, or the object whose defaults are set, has the keywords as attributes."""
+    holder = file.first + (call.receiver if effect.kind == "defaults" else call.node)
     for key, value in file.arguments(call).items():
         if key.isidentifier():
-            file.add(value, STORE, file.first + call.node, f".{key}")
+            file.add(value, STORE, holder, f".{key}")
         elif key == "**":
-            file.add(value, KEYS, file.first + call.node, ".")
+            file.join(value, KEYS, holder, ".")
 
 
 def _parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -273,9 +273,12 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "begins": _compared,
     "class": _same,
     "copy": _copy,
+    "defaults": _fields,
     "element": _element,
+    "evaluated": _evaluated,
     "equal": _compared,
     "fields": _fields,
+    "holding": _copy,
     "item": _item,
     "items": _items,
     "keyed": _keyed,
@@ -295,6 +298,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "replaced": _replaced,
     "same": _same,
     "set attribute": _set_attribute,
+    "substituted": _substituted,
     "text": _text,
     "values": lambda file, call, _: _view(file, call, "[*]", "[*]"),
     "zipped": lambda file, call, _: _rows(file, call, 0),
@@ -319,4 +323,5 @@ def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, 
             effect = effects.get(call.name)
             if effect is not None and effect.kind in DECORATIONS:
                 DECORATIONS[effect.kind](file, call, function)
+    join_holders(file)
     return file

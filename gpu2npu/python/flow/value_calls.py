@@ -100,6 +100,20 @@ class CallValues(ValueProject):
                 yield file.first + one.instance, "", () if key in ("0", "**") else (f"['{key}']",)
             elif origin.kind == "function":
                 yield from ((file.first + node, taken, added) for node, taken, added in bound_to(one, key, skip))
+            elif origin.kind == "outside" and origin.text.endswith(".__init__") and self._copies(origin.text[:-9]):
+                first, held = self._initialised(call)
+                for each in held:
+                    if key in (first, "**") or not key.isdigit():
+                        yield each, "[0]" if key == "*" else "", () if key in (first, "*", "**") else (f"['{key}']",)
+
+    def _initialised(self, call: int) -> tuple[str, list[int]]:
+        """The first argument of `super().__init__` or `dict.__init__` but for the object, and the objects it is for."""
+        file = self.at(call)
+        held = file.stores.get(file.first + file.calls[call].receiver, {}).get(".__self__")
+        if held:
+            return "0", held
+        given = file.arguments(file.calls[call]).get("0", 0)
+        return "1", [origin.place for origin in self.origins(given) if origin.kind == "instance"]
 
     def holds_argument(self, file: ValueFile, made: ClassValue) -> bool:
         """Return whether the objects of a class hold what it is called with, as those of a library's dict do."""
@@ -110,13 +124,14 @@ class CallValues(ValueProject):
                 for base in made.bases
                 for origin in self.origins(file.first + base)
                 if origin.kind == "outside" and self._copies(origin.text)
+                if not any(each.kind == "function" for each in self.origins(file.first + made.node, (".__init__",)))
             ),
         )
         return bool(found)
 
     def _copies(self, name: str) -> bool:
         effect = self.effects.get(name.rpartition(".")[2])
-        return effect is not None and effect.kind == "copy"
+        return effect is not None and effect.kind in ("copy", "holding")
 
     def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
         """The parameters that the arguments of a call are for, each with the argument; see `_bindings`."""

@@ -329,6 +329,9 @@ class Values(CallValues):
                 yield file.first + one.node, ("()", *path)
                 if self.holds_argument(file, one):
                     yield from self._given(place, file.first + one.node, path)
+                for held in file.out.get(place, ()) if self.project.data else ():
+                    for callee in file.loads.get(held[0], {}).get(".__init__", ()) if held[2] == ".__self__" else ():
+                        yield from self._given_by(place, file.loads.get(callee, {}).get("()", ()), path)
                 if path[0][1:-1].isdigit() and int(path[0][1:-1]) < len(one.fields):
                     yield place, (f".{one.fields[int(path[0][1:-1])]}", *path[1:])
                 elif path[0][1:] in one.fields:
@@ -358,7 +361,10 @@ class Values(CallValues):
         return found
 
     def _given(self, parameter: int, function: int, path: Path) -> Iterator[State]:
-        for call in self.callers(function):
+        yield from self._given_by(parameter, self.callers(function), path)
+
+    def _given_by(self, parameter: int, calls: Iterable[int], path: Path) -> Iterator[State]:
+        for call in calls:
             for target, source, taken, added in self._bound(call):
                 if target == parameter and (not added or (path and matches(added[0], path[0]))):
                     rest = path[1:] if added else path

@@ -1,0 +1,94 @@
+"""Objects that have as attributes or elements what another object holds: through their `__dict__`, through what Python
+looks attributes and elements up by, or as the items of one dict are stored in another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu2npu.python.facts.values import ASSIGN, INHERIT, KEYS, LOAD, STORE, SUBSCRIPT
+from gpu2npu.python.flow.value_files import ValueFile
+
+_LOOKUPS = frozenset({".__getattr__", ".__getattribute__", ".__getitem__"})
+
+
+def join_holders(file: ValueFile) -> None:
+    """Join such objects of a file to what they get."""
+    if "[key]" in file.facts.labels:
+        _items_held(file)
+    if ".__dict__" in file.facts.labels:
+        _dicts(file)
+    if not _LOOKUPS.isdisjoint(file.facts.labels):
+        _lookups(file)
+
+
+def table_of(file: ValueFile, key: int, value: int) -> int | None:
+    """The dict one of whose keys a value is stored under: its items or its keys are gone over."""
+    read = {source for source, kind, label in file.into.get(value, ()) if kind == LOAD and label == "[*]"}
+    read |= {source for each in read for source, kind, _ in file.into.get(each, ()) if kind == ASSIGN}
+    todo = [key]
+    for place in todo:  # grows while it is read
+        call = file.calls.get(place)
+        if call is not None and call.name in ("items", "keys") and call.receiver:
+            return file.first + call.receiver
+        if place in read:
+            return place
+        todo += [
+            source
+            for source, kind, label in file.into.get(place, ())
+            if (kind in (ASSIGN, INHERIT) or (kind == LOAD and label in ("[0]", "[each]"))) and source not in todo
+        ]
+    return None
+
+
+def _items_held(file: ValueFile) -> None:
+    """Join dicts to those whose items are stored in them."""
+    for holder, stores in list(file.stores.items()):
+        if "[key]" in stores and "[*]" in stores:
+            pairs = ((key, value) for key in stores["[key]"] for value in stores["[*]"])
+            for table in dict.fromkeys(table_of(file, *pair) for pair in pairs):
+                if table is not None:
+                    file.join(table, INHERIT, holder)
+
+
+def _dicts(file: ValueFile) -> None:
+    """Join objects to their `__dict__`, whose elements are their attributes."""
+    for owner, loads in list(file.loads.items()):
+        for held in loads.get(".__dict__", ()):
+            file.add(owner, KEYS, held)
+            file.join(held, KEYS, owner, ".")
+    for owner, stores in list(file.stores.items()):
+        for table in stores.get(".__dict__", ()):
+            file.join(table, KEYS, owner, ".")
+
+
+def _lookups(file: ValueFile) -> None:
+    """Join the objects of a class to those from which its methods take what Python looks up by them: attributes and
+    elements."""
+    for made in file.facts.classes:
+        stores = file.stores.get(file.first + made.node, {})
+        for name, function in ((label, each) for label in _LOOKUPS & stores.keys() for each in stores[label]):
+            for source in [function, *(source for source, kind, _ in file.into.get(function, ()) if kind == ASSIGN)]:
+                (what, one), is_element = file.kinds.get(source, ("", None)), name == ".__getitem__"
+                if what == "function" and len(one.positional) > 1:
+                    taken = list(_taken_by(file, source, file.first + one.positional[1][1]))
+                    for each in file.stores.get(source, {}).get("()", ()) if not taken and is_element else ():
+                        file.add(each, STORE, file.first + made.instance, "[*]")
+                    for table, is_attribute in taken:
+                        is_same = is_attribute != is_element
+                        kind, label = (INHERIT, "") if is_same else (KEYS, "" if is_attribute else ".")
+                        file.join(table, kind, file.first + made.instance, label)
+
+
+def _taken_by(file: ValueFile, function: int, key: int) -> Iterator[tuple[int, bool]]:
+    """The objects from which a function returns what is under a parameter, and whether that is an attribute."""
+    todo = list(file.stores.get(function, {}).get("()", ()))
+    for place in todo:  # grows while it is read
+        call, operation = file.calls.get(place), file.operations.get(place)
+        given = file.arguments(call) if call is not None else {}
+        if operation is not None and file.first + operation.operands[1] == key and operation.operator == SUBSCRIPT:
+            yield file.first + operation.operands[0], False
+        elif call is not None and call.name == "get" and call.receiver and given.get("0") == key:
+            yield file.first + call.receiver, False
+        elif call is not None and call.name == "getattr" and "0" in given and given.get("1") == key:
+            yield given["0"], True
+        todo += [source for source, kind, _ in file.into.get(place, ()) if kind == ASSIGN and source not in todo]
