@@ -111,7 +111,8 @@ def _public_verdict(api: str, version: str) -> ApiVerdict:
     if judged.kind is not VerdictKind.UNKNOWN or documented(api, table_for(version).release) is not None:
         return judged
     public = (_verdict(name, version) for name in public_spellings(api))
-    return next((each for each in public if each.kind is not VerdictKind.UNKNOWN), judged)
+    unsaid = [VerdictKind.UNKNOWN, VerdictKind.UNSUPPORTED] if of_torch_npu(api) else [VerdictKind.UNKNOWN]
+    return next((each for each in public if each.kind not in unsaid), judged)
 
 
 @cache

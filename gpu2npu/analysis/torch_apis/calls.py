@@ -70,6 +70,13 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
             kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
         finding = Finding(span, TORCH_API, kind, judged.api, text, severity, advice)
         found.setdefault((span, judged.api), finding)
+    used = {api for _, api in found}
+    for alias, api in _never_had(code):
+        judged = verdict(api, version)
+        if api not in used and judged.kind is VerdictKind.UNSUPPORTED and not judged.later:
+            span, text = code.file.span(alias), message(judged)
+            kind, advice = FindingKind.UNSUPPORTED, _sentence(judged.advice)
+            found[(span, api)] = Finding(span, TORCH_API, kind, api, text, verdict_severity(judged), advice)
     return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
 
 
@@ -114,6 +121,16 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
             continue
         if not is_type_only(node, code.file):
             yield node, qualified
+
+
+def _never_had(code: Code) -> Iterator[tuple[ast.alias, str]]:
+    """Each public name that is imported from torch_npu where nothing catches the error, used or not."""
+    for node, _ in code.file.imports:
+        if not isinstance(node, ast.ImportFrom) or node.level or not is_in(node.module or "", _OF_TORCH_NPU):
+            continue
+        if not any(isinstance(above, ast.Try) for above in code.file.above(node)):
+            names = [(alias, f"{node.module}.{alias.name}") for alias in node.names]
+            yield from ((alias, api) for alias, api in names if "._" not in api and alias.name != "*")
 
 
 _SHARED = f"{_TENSOR_CLASS}.share_memory_"

@@ -20,6 +20,7 @@ KINDS = {
     "torch.Tensor.index": VerdictKind.UNSUPPORTED,
     "torch.Tensor.share_memory_": VerdictKind.UNSUPPORTED,
     "torch.compile": VerdictKind.UNKNOWN,
+    "torch_npu.profiler.Watch": VerdictKind.UNSUPPORTED,
 }
 
 
@@ -69,6 +70,10 @@ def found(code) -> list[tuple[int, str, str]]:
         ("import torch\ntorch.ops.aten.slow(x)", [(2, "fallback", "torch.ops.aten.slow")]),
         ("import torch\ntable = {torch.ops.aten.slow: f}", []),
         ("import torch\nx = torch.zeros(1)\nx.index(2)", []),
+        ("from torch_npu.profiler import Watch, other", [(1, "unsupported", "torch_npu.profiler.Watch")]),
+        ("from torch_npu.profiler import Watch\nWatch()", [(2, "unsupported", "torch_npu.profiler.Watch")]),
+        ("try:\n    from torch_npu.profiler import Watch\nexcept ImportError: ...", []),
+        ("from .torch_npu.profiler import Watch\nfrom torch_npu.profiler import *", []),
         (
             "import torch\ntorch.compile(m)\n@torch.compile\ndef f(): ...",
             [(2, "unknown", "torch.compile"), (3, "unknown", "torch.compile")],
