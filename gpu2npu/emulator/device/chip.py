@@ -12,6 +12,7 @@ from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.emulator.device.visible_npus import DeviceLike, device_count, index_of
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.behaviour import is_in
+from gpu2npu.support.releases import has_fact
 
 
 def is_available() -> bool:
@@ -39,8 +40,9 @@ def get_device_name(device_name: DeviceLike = None) -> str:
     return get_device_properties(device_name).name
 
 
-# The releases whose properties have a uuid.
-_WITH_ID = ("2.6.0.post5..2.6", "2.7.1.post2..")
+# The releases whose properties have the names of a GPU's, and a word of the wheels whose uuid is not None.
+_WITH_NAMES = ("2.1.0.post17..2.1", "2.6.0.post3..2.6", "2.7.1..")
+_WITH_ID = "roundup_power2_divisions"
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class _NPUDeviceProperties:
 
 
 @dataclass(frozen=True)
-class _PropertiesWithId(_NPUDeviceProperties):
-    """The same in releases that have a uuid, and None for what a GPU has (torch_npu/csrc/npu/Module.cpp)."""
+class _PropertiesWithNames(_NPUDeviceProperties):
+    """The same in releases that have None for what a GPU has (torch_npu/csrc/npu/Module.cpp)."""
 
-    uuid: str = ""
+    uuid: str | None = None
     major: None = None
     minor: None = None
     warp_size: None = None
@@ -70,9 +72,10 @@ def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
     index = index_of(device)
     soc = current_soc()
     version = support_table.version()
-    with_id = version is None or any(is_in(version, each) for each in _WITH_ID)
-    identifier = f"{soc.number:08x}-0000-0000-0000-{index:012x}"
-    made = functools.partial(_PropertiesWithId, uuid=identifier) if with_id else _NPUDeviceProperties
+    has_id = version is None or has_fact(version, _WITH_ID)
+    has_names = version is None or any(is_in(version, each) for each in _WITH_NAMES)
+    identifier = f"{soc.number:08x}-0000-0000-0000-{index:012x}" if has_id else None
+    made = functools.partial(_PropertiesWithNames, uuid=identifier) if has_names else _NPUDeviceProperties
     return made(
         name=soc.name,
         total_memory=soc.memory,

@@ -53,6 +53,22 @@ def test_the_chip_describes_itself():
     torch.npu.matmul.allow_hf32 = False  # other tests compare with the CPU
 
 
+@pytest.mark.parametrize(
+    ("version", "names", "has_id"),
+    [
+        ("2.6.0.post0", False, False),
+        ("2.7.1.post0", True, False),
+        ("2.8.0.post0", True, False),
+        ("2.8.0.post2", True, True),
+    ],
+)
+def test_a_uuid_by_release(monkeypatch, version, names, has_id):
+    monkeypatch.setattr("gpu2npu.emulator.device.chip.support_table.version", lambda: version)
+    properties = torch.npu.get_device_properties(0)
+    assert hasattr(properties, "uuid") is names
+    assert (getattr(properties, "uuid", None) is not None) is has_id
+
+
 @pytest.mark.parametrize(("value", "expected"), [("8.0", (8, 0)), ("9.10", (9, 10))])
 def test_a_compute_capability_for_code_that_wants_one(monkeypatch, value, expected):
     monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", value)
