@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,7 @@ def write_reference(file: Path, reference: ReferenceRun) -> None:
         "gpus": reference.gpus,
         "evaluation": reference.evaluation,
         "whole": bool(reference.whole),
+        "numbers": [_numbers(recording, tolerance) for recording, tolerance in reference.ranks],
         "lengths": [list(tolerance.lengths.items()) for _, tolerance in reference.ranks],
     }
     beside = file.with_name(f".{file.name}.part")
@@ -74,6 +76,12 @@ def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: T
         archive.writestr(f"{rank}/{name}", np.asarray(listed, np.float32).tobytes())
 
 
+def _numbers(recording: Recording, tolerance: Tolerance) -> list[tuple[Key, float]]:
+    """The tolerances of what is a number."""
+    keys = [event.key for event in recording.events if event.value is not None and event.key in tolerance.relative]
+    return [(key, tolerance.relative[key]) for key in keys]
+
+
 def _tables(tolerance: Tolerance) -> tuple[tuple[str, dict[Key, float], float], ...]:
     """The numbers of a tolerance by place, each with its file and what is written of a place that has none."""
     return (
@@ -92,12 +100,16 @@ def _add_whole(archive: zipfile.ZipFile, rank: int, tensors: Mapping[Key, Array]
 
 
 def _whole(archive: zipfile.ZipFile, rank: int) -> dict[Key, Array]:
-    step, kind, name, call, part = range(5)
     found: dict[Key, Array] = {}
     for number, key in enumerate(json.loads(archive.read(f"{rank}/{_WHOLE}.json"))):
-        place = int(key[step]), str(key[kind]), str(key[name]), int(key[call]), int(key[part])
-        found[place] = np.load(io.BytesIO(archive.read(f"{rank}/{_WHOLE}/{number}.npy")), allow_pickle=False)
+        found[_key(key)] = np.load(io.BytesIO(archive.read(f"{rank}/{_WHOLE}/{number}.npy")), allow_pickle=False)
     return found
+
+
+def _key(listed: list[Any]) -> Key:
+    """The key of an event, which JSON has as a list."""
+    step, kind, name, call, part = listed
+    return int(step), str(kind), str(name), int(call), int(part)
 
 
 def read_reference(file: Path) -> ReferenceRun:
@@ -126,6 +138,8 @@ def read_reference(file: Path) -> ReferenceRun:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
         ranks = tuple(_rank(archive, rank, coarse, about["lengths"][rank], str(file)) for rank in range(about["ranks"]))
+        for (_, tolerance), numbers in zip(ranks, about.get("numbers", ()), strict=False):
+            tolerance.relative.update((_key(key), float(share)) for key, share in numbers)
         whole = tuple(_whole(archive, rank) for rank in range(about["ranks"])) if about["whole"] else ()
         evaluation = bool(about["evaluation"])
         return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))), whole, evaluation)

@@ -68,6 +68,46 @@ def test_an_operator_is_blamed_where_its_weights_do_not_explain_it(
     assert found is not None and found.cause is expected
 
 
+def averaging(seed: int, of_squares: float = 1.0, name: str = "Adam#0", noise: float = 0.0) -> Recording:
+    """A step whose parameters rounding moves far, and averages of squares hardly; one gradient is rounding alone."""
+    events = [RecordedEvent(0, "rate", f"{name}.0", value=0.1), RecordedEvent(0, "option", f"{name}.0.eps", value=1e-8)]
+    for layer in ("a", "b"):
+        error = values(20 + seed, 2000) * (1e-3 if seed else 0)
+        events.append(event("parameter gradient", f"Net.{layer}.weight", values(5) + error))
+    events.append(event("parameter gradient", "Net.a.bias", values(30 + seed) * (noise or 1)))
+    for layer in ("a", "b"):
+        moved = values(40 + seed) * (0.03 if seed else 0)
+        events.append(event("parameter", f"Net.{layer}.weight", values(6) + moved))
+        state = (values(5) + values(20 + seed, 2000) * (1e-3 if seed else 0)) ** 2 * of_squares
+        events.append(event("state", f"{name}.exp_avg_sq of Net.{layer}.weight", state))
+    events.append(event("state", f"{name}.exp_avg_sq of Net.a.bias", (values(30 + seed) * (noise or 1)) ** 2))
+    return Recording("2.13.0", tuple(events), (1.0,))
+
+
+def test_an_average_of_squares_shows_what_the_parameters_do_not() -> None:
+    original = averaging(0)
+    tolerance = measured(original, [averaging(seed) for seed in (1, 2, 3)])
+    assert not compare(original, averaging(4), tolerance).differences
+    assert not compare(original, averaging(4, noise=9), tolerance).differences, "of rounding alone"
+    other = compare(original, averaging(4, of_squares=1.1), tolerance)
+    assert other.first is not None and other.first.event.kind == "state"
+    found = explain(other)
+    assert found is not None and (found.cause, found.module) == (FaultKind.OPTIMIZER, "Net.a")
+    assert not compare(original, averaging(4, of_squares=1.1, name="NpuFusedAdam#0"), tolerance).differences
+
+
+def test_a_number_of_an_optimizer_has_no_rounding_unless_a_run_shows_some() -> None:
+    def given(value: float | None) -> Recording:
+        options = () if value is None else (RecordedEvent(0, "option", "SGD#0.0.weight_decay", value=value),)
+        return Recording("2.13.0", (RecordedEvent(0, "rate", "SGD#0.0", value=0.1), *options), (1.0,))
+
+    exact = measured(given(1e-4), [given(1e-4)])
+    found = explain(compare(given(1e-4), given(0.0), exact))
+    assert found is not None and found.cause is FaultKind.OPTIMIZER
+    assert not compare(given(1e-4), given(None), exact).differences
+    assert not compare(given(1e-4), given(1.01e-4), measured(given(1e-4), [given(1.005e-4)])).differences
+
+
 def test_an_optimizer_of_another_class_differs_by_what_it_does_alone() -> None:
     def rated(name: str, seed: int) -> Recording:
         rate, weight = RecordedEvent(0, "rate", f"{name}#0.0", value=0.1), event("parameter", "a.weight", values(seed))

@@ -28,6 +28,7 @@ from gpu2npu.verify.comparing.rank_causes import (
     is_repeated,
 )
 from gpu2npu.verify.comparing.tolerance import FACTOR
+from gpu2npu.verify.recording.format import STATE_OF
 from gpu2npu.verify.recording.records import RecordedEvent
 
 _AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
@@ -65,6 +66,8 @@ def _module(event: RecordedEvent) -> str | None:
         return event.name
     if event.kind in ("parameter", "parameter gradient", "buffer", "initial weight", "weight"):
         return event.name.rpartition(".")[0]
+    if event.kind == "state":
+        return event.name.rpartition(STATE_OF)[2].rpartition(".")[0]
     return None
 
 
@@ -313,6 +316,15 @@ def _rate(comparison: Comparison, first: Difference) -> Diagnosis:
     return Diagnosis(FaultKind.OPTIMIZER, other) if other else Diagnosis(FaultKind.RATE, _values(first))
 
 
+def _option(comparison: Comparison, first: Difference) -> Diagnosis:
+    return Diagnosis(FaultKind.OPTIMIZER, "the optimizer is given another number")
+
+
+def _stored(comparison: Comparison, first: Difference) -> Diagnosis:
+    sentence = "the gradients are the same, and what the optimizer keeps of them is not"
+    return Diagnosis(FaultKind.OPTIMIZER, sentence, _module(first.event))
+
+
 def _scale(comparison: Comparison, first: Difference) -> Diagnosis:
     return Diagnosis(FaultKind.SCALE, _values(first))
 
@@ -363,6 +375,8 @@ _BY_KIND: dict[str, Callable[[Comparison, Difference], Diagnosis]] = {
     "parameter": _parameter,
     "buffer": _buffer,
     "rate": _rate,
+    "option": _option,
+    "state": _stored,
     "kept gradients": _retained,
     "loss scale": _scale,
     "initial weight": _weights,

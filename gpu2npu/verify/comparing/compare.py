@@ -12,6 +12,8 @@ from gpu2npu.verify.comparing.tolerance import Tolerance, change_of_norm, relati
 from gpu2npu.verify.comparing.updates import lengthened, updates
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording
 
+_WITHIN = ("option", "state")  # of an optimizer, which one that does the same may lack
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -127,11 +129,13 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
     measured: list[Measured] = []
     differences: list[Difference] = []
     optimizers = _optimizers(original, migrated)
-    migrated = replace(migrated, events=tuple(_renamed(event, optimizers) for event in migrated.events))
+    events = (event for event in migrated.events if not (event.kind in _WITHIN and _optimizer(event) in optimizers))
+    migrated = replace(migrated, events=tuple(_renamed(event, optimizers) for event in events))
     updated = _updated_otherwise(original, migrated, tolerance)
     for one, other in _aligned(original, migrated):
         if one is None or other is None:
-            if not _is_zero_gradient(one or other):
+            alone = one or other
+            if not (_is_zero_gradient(alone) or (alone is not None and alone.kind in _WITHIN)):
                 differences.append(_unmatched(one, other))
             continue
         difference, found = _judged(one, other, tolerance)
@@ -151,10 +155,14 @@ def _optimizers(original: Recording, migrated: Recording) -> dict[str, str]:
     """The original's names of the optimizers that have another class in the migrated program, in the order of their
     first steps: `FusedAdam#0` for `NpuFusedAdamW#0`."""
     there, here = (
-        dict.fromkeys(event.name.partition(".")[0] for event in each.events if event.kind == "rate")
+        dict.fromkeys(_optimizer(event) for event in each.events if event.kind == "rate")
         for each in (original, migrated)
     )
     return {name: one for one, name in zip(there, here, strict=False) if one != name}
+
+
+def _optimizer(event: RecordedEvent) -> str:
+    return event.name.partition(".")[0]
 
 
 def _renamed(event: RecordedEvent, optimizers: Mapping[str, str]) -> RecordedEvent:

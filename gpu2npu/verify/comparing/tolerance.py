@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpu2npu.verify.comparing.updates import Update, lengthened, updates
+from gpu2npu.verify.recording.format import STATE_OF
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
 Pair = tuple[RecordedEvent, RecordedEvent]  # of one place, in two runs
@@ -137,7 +138,8 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     And a place never tolerates less than at an earlier step: an error that one step makes stays in the weights.
 
     A gradient that is nothing but rounding, as that of a bias before a batch norm, whose true value is 0, says nothing
-    of the others: neither it nor its parameter counts in what is usual for those.
+    of the others: neither it nor its parameter counts in what is usual for those, and what an optimizer keeps of it is
+    not compared. A number, such as a rate that follows losses, has its own distance.
     """
     rounded = list(rounded)
     runs = [list(_pairs(reference, recording)) for recording in rounded]
@@ -146,7 +148,19 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     for pairs in runs:
         for key, share in _shown_by(pairs, noise).items():
             relative[key] = max(share, relative.get(key, 0.0))
+    relative |= _numbers(reference, rounded)
     return Tolerance(relative, coarse, _norms(runs, noise), *_updates(reference, rounded))
+
+
+def _numbers(reference: Recording, rounded: Iterable[Recording]) -> dict[Key, float]:
+    """Return how far apart the runs bring each number that they bring apart: the most."""
+    there = {event.key: event for event in reference.events if event.value is not None}
+    found: dict[Key, float] = {}
+    for event in itertools.chain.from_iterable(recording.events for recording in rounded):
+        share = relative_distance(there[event.key], event) if event.key in there else 0.0
+        if share:
+            found[event.key] = max(share, found.get(event.key, 0.0))
+    return found
 
 
 def _updates(reference: Recording, rounded: Iterable[Recording]) -> tuple[dict[Key, float], dict[int, float]]:
@@ -218,6 +232,8 @@ def _shown_by(pairs: list[Pair], noise: Mapping[str, int]) -> dict[Key, float]:
             usual_distance /= event.tensor.norm or 1.0
         if math.isfinite(share):
             earlier[place] = share
+        if event.kind == "state" and _is_noise(event, noise):
+            share = math.inf
         relative[event.key] = max(share, usual_distance)
     return relative
 
@@ -239,12 +255,15 @@ def _group(event: RecordedEvent, noise: Mapping[str, int]) -> str:
     """
     if event.kind == "checkpoint" or (event.kind == "parameter" and _is_noise(event, noise)):
         return _ANY_PARAMETER
+    if event.kind == "state":
+        return event.name.partition(STATE_OF)[0]
     return "output" if event.kind in ("input", "loss", "buffer") else event.kind
 
 
 def _is_noise(event: RecordedEvent, noise: Mapping[str, int]) -> bool:
     """Return whether the gradient of an event's parameter is nothing but rounding, at its step or before."""
-    return event.name in noise and noise[event.name] <= event.step
+    name = event.name.rpartition(STATE_OF)[2]
+    return name in noise and noise[name] <= event.step
 
 
 def _on_the_way(pairs: list[Pair]) -> dict[Key, float]:
@@ -269,10 +288,10 @@ def _usual(pairs: list[Pair], noise: Mapping[str, int]) -> dict[tuple[int, str],
             share *= event.tensor.norm or 1.0
             found.setdefault((event.step, _ANY_PARAMETER), []).append(share)
         counts = event.kind == "output" or not _is_noise(event, noise)
-        if counts and event.kind in ("output", "parameter gradient", "parameter"):
-            found.setdefault((event.step, event.kind), []).append(share)
+        if counts and event.kind in ("output", "parameter gradient", "parameter", "state"):
+            found.setdefault((event.step, _group(event, noise)), []).append(share)
     return {
-        place: _usual_of(shares, _USUAL if place[1] in ("output", "parameter gradient") else 1.0)
+        place: _usual_of(shares, 1.0 if place[1] in ("parameter", _ANY_PARAMETER) else _USUAL)
         for place, shares in found.items()
     }
 

@@ -1,4 +1,5 @@
-"""DataParallel, recorded: a copy of a module on each card, which is what a rank of the migrated program has."""
+"""DataParallel, recorded: a copy of a module on each card, which is what a rank of the migrated program has, and which
+module is one of several."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import comm
 
@@ -27,6 +29,22 @@ def install(replicated: Replicated, is_dealt: bool) -> None:
     if is_dealt:
         module: Any = comm
         module.scatter, module.gather = _dealing(module.scatter), _collecting(module.gather)
+
+
+def is_one_of_several(module: nn.Module) -> bool:
+    """Return whether a module is one of several alike: on a rank of several, or a copy on one of several cards."""
+    if getattr(module, "_is_replica", False):
+        return True
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def card_of(module: nn.Module) -> int | None:
+    """The number of the card that holds a module's first parameter; None without one, or on the CPU."""
+    held = (*getattr(module, "_former_parameters", {}).values(), *module.parameters())
+    for inner in module.modules():
+        held = held or tuple(getattr(inner, "_former_parameters", {}).values())
+    first = next(iter(held), None)
+    return None if not isinstance(first, torch.Tensor) or first.device.type == "cpu" else first.get_device()
 
 
 def _watched(replicate: Callable[..., Any], replicated: Replicated) -> Callable[..., Any]:

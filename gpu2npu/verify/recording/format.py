@@ -17,5 +17,6 @@ ROW = np.dtype(
         ("first", "<f8", (FIRST,)),  # 0 beyond the last element
     ]
 )
+STATE_OF = " of "  # between what an optimizer keeps and the name of the parameter that it is kept for
 WHOLE = "whole"  # the folder of whole tensors
 TRACEBACK = "traceback.txt"  # of a process that failed

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch.nn.modules import module as module_hooks
 
-from gpu2npu.verify.recording import cards, checkpoints, ports, ranks, sampling
+from gpu2npu.verify.recording import cards, checkpoints, optimizers, ports, sampling
 from gpu2npu.verify.recording.clock import Clock
 from gpu2npu.verify.recording.dump import Dump, frames_of
 from gpu2npu.verify.recording.environment import RecordingSettings
+from gpu2npu.verify.recording.format import STATE_OF
 from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import RecordedNames
 from gpu2npu.verify.recording.operators import Operators
@@ -118,7 +119,7 @@ class Recorder:
         name = self._names.of(module)
         if name and not any(stack):
             self._number_event("mode", name, float(module.training))
-            if ranks.is_one_of_several(module):
+            if cards.is_one_of_several(module):
                 self._of_rank(module, name)
         if not stack and self._untrained.holds(module):
             self._changes(module, is_called=True)
@@ -135,7 +136,7 @@ class Recorder:
 
     def _of_rank(self, module: torch.nn.Module, name: str) -> None:
         """The card of an outermost module, and in training the buffers with which it begins, after a broadcast."""
-        card = ranks.card_of(module)
+        card = cards.card_of(module)
         if card is not None:
             self._number_event("device", name, float(card))
         if module.training:
@@ -198,6 +199,8 @@ class Recorder:
             rate = group.get("lr")
             if rate is not None:
                 self._number_event("rate", f"{label}.{group_number}", float(rate))
+            for option, value in optimizers.options(optimizer, group):
+                self._number_event("option", f"{label}.{group_number}.{option}", value)
             for number, parameter in enumerate(group["params"]):
                 if parameter.grad is not None and not parameter.grad.is_sparse:
                     name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
@@ -229,14 +232,19 @@ class Recorder:
             raise StepsDone(0)
 
     def _record_weights(self, optimizer: Any) -> None:
-        """Record the parameters of an optimizer that has made a step, and all buffers."""
+        """Record the parameters of an optimizer that has made a step, what it keeps of each, and all buffers."""
         self._known.clear()  # lists of tensors are updated without a new version of each
         label = self._label(optimizer)
         site = self._sites.of_caller()
+        states: list[tuple[str, torch.Tensor]] = []
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
                 name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
                 self._write("parameter", name, 0, 0, parameter, site)
+                state = optimizers.state(optimizer, parameter)
+                states += ((f"{label}.{what}{STATE_OF}{name}", each) for what, each in state)
+        for name, each in states:
+            self._write("state", name, 0, 0, each, site)
         for name, buffer in self._names.buffers():
             self._write("buffer", name, 0, 0, buffer, site)
 

@@ -42,8 +42,9 @@ class RecordedEvent:
     """One thing that happened: a tensor or a number at a place of the program, or, with neither, a draw.
 
     `kind` says which: "input" and "output" of a module, the "gradient" that reaches its output, "loss", "loss scale",
-    "kept gradients" of an optimizer before a backward pass (1 if there are any), "rate", "parameter gradient",
-    "parameter" and "buffer" at an optimizer step, "initial weight", "weight" of a module that no optimizer trains where
+    "kept gradients" of an optimizer before a backward pass (1 if there are any), "rate", "option" (another of an
+    optimizer's numbers), "parameter gradient", "parameter", "state" (what an optimizer keeps of a parameter's
+    gradients) and "buffer" at an optimizer step, "initial weight", "weight" of a module that no optimizer trains where
     it changed, "collective", "draw", "mode" of an outermost module (1 in training), and "checkpoint", what is saved
     after a step. `call` counts within the step.
     `stack` are the places of user code, innermost first: a path in the project, a line.

@@ -25,13 +25,16 @@ OPERATOR, DATA, ORDER = "operator computed otherwise", "other data", "other data
 
 FAULTS = (
     # Optimizers.
-    in_training("alpha of RMSprop", "segmentation", 1, ANY, OPTIMIZER, "alpha=0.99", "alpha=0.98"),
-    in_training("alpha of centered RMSprop", "dqn", 1, ANY, OPTIMIZER, "alpha=0.95", "alpha=0.9"),
-    in_training("second moment of Adam", "translation", 2, ANY, OPTIMIZER, "(0.9, 0.98)", "(0.9, 0.999)"),
-    in_training("eps of Adam", "vae", 1, ANY, OPTIMIZER, "eps=1e-8", "eps=1e-2"),
+    in_training("alpha of RMSprop", "segmentation", 1, None, OPTIMIZER, "alpha=0.99", "alpha=0.98"),
+    in_training("alpha of centered RMSprop", "dqn", 1, None, OPTIMIZER, "alpha=0.95", "alpha=0.9"),
+    in_training("second moment of Adam", "translation", 1, None, OPTIMIZER, "(0.9, 0.98)", "(0.9, 0.999)"),
+    in_training("eps of Adam", "vae", 1, None, OPTIMIZER, "eps=1e-8", "eps=1e-2"),
     in_training("weight decay in the gradient", "lora", 1, None, OPTIMIZER, "AdamW(", "Adam("),
     in_training("NAdam without Nesterov", "nerf", 1, None, OPTIMIZER, "NAdam(", "Adam("),
-    in_training("plain momentum", "ctc", 1, ANY, OPTIMIZER, ", nesterov=True", ""),
+    in_training("plain momentum", "ctc", 1, None, OPTIMIZER, ", nesterov=True", ""),
+    in_training("second moment under autocast", "experts", 1, None, OPTIMIZER, "lr=1e-3,", "lr=1e-3, betas=(0.9, 0.95),"),
+    in_training("small weight decay lost", "byol", 1, None, OPTIMIZER, ", weight_decay=1e-4", ""),
+    in_training("second moment of a generator", "wgan", 3, None, OPTIMIZER, "(generator.parameters(), lr=2e-4, betas=(0.5, 0.9))", "(generator.parameters(), lr=2e-4, betas=(0.5, 0.99))"),
     # Schedulers.
     in_training("half the period of a cosine", "vae", 2, None, RATE, "T_max=8", "T_max=4"),
     in_training("longer rise of one cycle", "contrast", 2, None, RATE, "pct_start=0.5", "pct_start=0.75"),
