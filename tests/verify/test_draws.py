@@ -1,9 +1,13 @@
 """Random draws depend on seed, number, kind and shape alone; in processes of their own, since kernels are replaced."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from gpu2npu.emulator.launch import emulating
 
 PROGRAM = """
 import torch
@@ -71,4 +75,34 @@ def test_draws_depend_on_seed_number_kind_and_shape_alone(training_python: list[
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
     done = subprocess.run([*training_python, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+ATTENTION = """
+import torch, torch_npu
+from torch.nn import functional as F
+from gpu2npu.verify.recording import draws
+
+seen = []
+draws.install(lambda *draw: seen.append(draw))
+given = torch.randn(3, 2, 4, 8, 16)
+
+
+def attended(device):
+    seen.clear()
+    torch.manual_seed(3)
+    return F.scaled_dot_product_attention(*given.to(device), dropout_p=0.5).cpu(), list(seen)
+
+
+(here, drawn), (there, also) = attended("cpu"), attended("npu")
+assert drawn == also and len(drawn) == 1
+torch.testing.assert_close(here, there)
+"""
+
+
+def test_attention_drops_out_the_same_on_an_npu(training_python: list[str | Path], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(ATTENTION)
+    environment = emulating(os.environ, python=sys.executable)
+    done = subprocess.run([*training_python, script], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from gpu2npu.support.conditions import CallFacts
 
 _ASCEND910B1 = SOCS["Ascend910B1"].number
 _LEFT_UP_CAUSAL = 2  # sparse_mode
+_composes_dropout = False
 
 
 def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
@@ -27,6 +28,12 @@ def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     found: Tensor = composed(key, self, target, reduction, log_target=log_target)
     return found
+
+
+def compose_dropout() -> None:
+    """Let attention that drops out be composed, so that it draws what it draws on other devices: `verify` compares."""
+    global _composes_dropout
+    _composes_dropout = True
 
 
 def attention(
@@ -45,7 +52,8 @@ def attention(
     torch_npu's releases for PyTorch before 2.5 have no third version of it, and call the first. Each causal call makes
     its mask, as op-plugin's `convert_boolean_attn_mask` does, and the gradient keeps it.
     """
-    if (attn_mask is None or not is_causal) and _is_flash(query, key, value, attn_mask):
+    is_composed = (attn_mask is not None and is_causal) or (dropout_p and _composes_dropout)
+    if not is_composed and _is_flash(query, key, value, attn_mask):
         causal = torch.ones(2048, 2048, dtype=torch.bool, device=query.device).triu(1) if is_causal else None
         mask = causal if attn_mask is None else ~_expanded(attn_mask, query, key)
         flash = npu.npu_fusion_attention_v3 if has_custom("npu_fusion_attention_v3") else npu.npu_fusion_attention

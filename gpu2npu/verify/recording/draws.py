@@ -85,6 +85,7 @@ def _load_emulated_kernels() -> None:
     dispatch = sys.modules.get("gpu2npu.emulator.device.dispatch.dispatch")
     if dispatch is not None:
         dispatch.load_kernels()
+        sys.modules["gpu2npu.emulator.npu_ops.refused"].compose_dropout()
 
 
 def _numbers(kind: str, shape: Sequence[int], generator: Any, device: torch.device) -> Numbers:
