@@ -11,7 +11,7 @@ import numpy as np
 from gpu2npu.emulator.kernels.nn.pool import scattered
 from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.kernels.sampling.separable import applied
+from gpu2npu.emulator.kernels.sampling.separable import Matrix, applied, matrix_of
 
 
 def _cells(size: int, out: int) -> list[tuple[int, int]]:
@@ -19,12 +19,13 @@ def _cells(size: int, out: int) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=64)
-def _averaging(size: int, out: int) -> Array:
+def _averaging(size: int, out: int) -> Matrix:
     """The matrix (out, size) that averages over the cells."""
-    matrix = np.zeros((out, size), np.float32)
-    for row, (start, end) in enumerate(_cells(size, out)):
-        matrix[row, start:end] = 1 / (end - start)
-    return matrix
+    starts, ends = np.array(_cells(size, out), I64).reshape(out, 2).T
+    widths = ends - starts
+    rows = np.repeat(np.arange(out), widths)
+    columns = np.arange(rows.size) - np.repeat(np.cumsum(widths) - widths, widths) + starts[rows]
+    return matrix_of(rows, columns, 1 / widths[rows], (out, size))
 
 
 def _whole(output_size: Sequence[int]) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import I64, Array, is_integral, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.kernels.sampling.separable import applied, selection, taken
+from gpu2npu.emulator.kernels.sampling.separable import Matrix, applied, matrix_of, selection, taken
 
 Sizes = Sequence[int]
 Scales = Sequence[float | None]
-Weights = Callable[[int, int, bool, float | None], Array]
+Weights = Callable[[int, int, bool, float | None], Matrix]
 
 
 def _scale(size: int, out: int, given: float | None) -> np.float32:
@@ -35,15 +35,12 @@ def _source(size: int, out: int, align_corners: bool, given: float | None) -> Ar
     return _scale(size, out, given) * (at + np.float32(0.5)) - np.float32(0.5)
 
 
-def _linear(size: int, out: int, align_corners: bool, given: float | None) -> Array:
+def _linear(size: int, out: int, align_corners: bool, given: float | None) -> Matrix:
     source = np.maximum(_source(size, out, align_corners, given), np.float32(0))
     low = np.minimum(source.astype(I64), size - 1)
     share = source - low.astype(np.float32)
-    matrix = np.zeros((out, size), np.float32)
-    rows = np.arange(out)
-    np.add.at(matrix, (rows, low), 1 - share)
-    np.add.at(matrix, (rows, np.minimum(low + 1, size - 1)), share)
-    return matrix
+    columns = np.concatenate([low, np.minimum(low + 1, size - 1)])
+    return matrix_of(np.tile(np.arange(out), 2), columns, np.concatenate([1 - share, share]), (out, size))
 
 
 def cubic_filter(x: Array, a: float) -> Array:
@@ -53,15 +50,14 @@ def cubic_filter(x: Array, a: float) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def _cubic(size: int, out: int, align_corners: bool, given: float | None) -> Array:
+def _cubic(size: int, out: int, align_corners: bool, given: float | None) -> Matrix:
     source = _source(size, out, align_corners, given)
     low = np.floor(source)
     share = source - low
-    matrix = np.zeros((out, size), np.float32)
-    for tap in range(-1, 3):
-        place = np.clip(low.astype(I64) + tap, 0, size - 1)
-        np.add.at(matrix, (np.arange(out), place), cubic_filter(tap - share, -0.75).astype(np.float32))
-    return matrix
+    taps = np.arange(-1, 3)[:, None]
+    columns = np.clip(low.astype(I64) + taps, 0, size - 1)
+    values = cubic_filter(taps - share, -0.75)
+    return matrix_of(np.tile(np.arange(out), taps.size), columns.ravel(), values.ravel(), (out, size))
 
 
 def _antialiased(kind: Callable[[Array], Array]) -> Weights:
@@ -78,7 +74,7 @@ def _antialiased(kind: Callable[[Array], Array]) -> Weights:
     return weights
 
 
-def _matrices(weights: Weights, sizes: Sizes, outs: Sizes, align_corners: bool, scales: Scales) -> list[Array]:
+def _matrices(weights: Weights, sizes: Sizes, outs: Sizes, align_corners: bool, scales: Scales) -> list[Matrix]:
     return [weights(size, out, align_corners, each) for size, out, each in zip(sizes, outs, scales, strict=True)]
 
 
