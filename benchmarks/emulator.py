@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gpu2npu.emulator.device import native
 from gpu2npu.emulator.launch import emulating
 
 ROUNDS = 9
@@ -35,6 +36,9 @@ NAMES = {
 
 def main() -> int:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    building = None if native.place().is_file() else native.build(native.place())
+    if building is not None:
+        building.wait()
     try:
         seconds = {**timed([], threads=2), **timed(torchrun, threads=1)}
     except subprocess.CalledProcessError as error:

@@ -15,7 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator import kernels, npu_ops, shapes
-from gpu2npu.emulator.device import lifecycle
+from gpu2npu.emulator.device import lifecycle, native
 from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy
@@ -50,7 +50,10 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
+    in_cpp = native.load()
     for name, function in _storage_operators().items():
+        if name in in_cpp and storage_ops.OWN.get(name) is function:
+            continue
         implement(
             _aten,
             name,
