@@ -74,7 +74,8 @@ def _places(sites: Sequence[ImportSite], edits: Sequence[Edit], file: PythonFile
     at_module = anchor([site for site in sites if site.scope.kind == "module"])
     if at_module is not None:
         return [at_module]
-    places = []
+    places: list[tuple[ImportSite, bool]] = []
+    others: list[tuple[ImportSite, bool]] = []
     starts = sorted(edit.place[0] for edit in edits)
     by_scope: dict[Scope, list[ImportSite]] = {}
     for site in sites:
@@ -82,9 +83,9 @@ def _places(sites: Sequence[ImportSite], edits: Sequence[Edit], file: PythonFile
     for scope, inside in by_scope.items():
         place = anchor(inside)
         start, end = file.bounds(scope.node)
-        if place is not None and bisect_left(starts, start) < bisect_left(starts, end):
-            places.append(place)
-    return places
+        if place is not None:
+            (places if bisect_left(starts, start) < bisect_left(starts, end) else others).append(place)
+    return places or others  # what one method imports, others may read of an attribute
 
 
 def _cover(places: Sequence[tuple[ast.stmt, bool]], edits: Sequence[Edit], file: PythonFile) -> bool:

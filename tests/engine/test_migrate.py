@@ -109,6 +109,12 @@ PLUGIN = {
         "def f():\n    import torch\n    torch.cuda.init()\ndef g():\n    import torch\n",
         "def f():\n    import torch\n    import torch_npu\n    torch.npu.init()\ndef g():\n    import torch\n",
     ),
+    "where the attribute that is read gets torch": (
+        "class A:\n    def f(self):\n        import torch\n        self.t = torch\n"
+        "    def g(self):\n        self.t.cuda.init()\n",
+        "class A:\n    def f(self):\n        import torch\n        import torch_npu\n        self.t = torch\n"
+        "    def g(self):\n        self.t.npu.init()\n",
+    ),
     "not in a file without torch": ("batch.cuda()\n", "batch.npu()\n"),
     "not in a file that does not change": ("import torch\nprint('cuda')\n", "import torch\nprint('cuda')\n"),
 }

@@ -11,7 +11,8 @@ from msgspec import Struct
 from gpu2npu.engine.elsewhere.foreign_calls import ForeignCalls, is_read, values_of
 from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.names import Definition, Names
+from gpu2npu.python.meaning.module_names import Definition
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Defined, Parameter, Scope

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.names import Definition, Names
+from gpu2npu.python.meaning.module_names import Definition
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,

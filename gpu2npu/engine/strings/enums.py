@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gpu2npu.engine.strings.places import UNSURE, YES, Siblings, StringPlace, beside, strings_of
 from gpu2npu.engine.strings.words import is_word
-from gpu2npu.python.meaning.names import Definition, Names
+from gpu2npu.python.meaning.module_names import Definition
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import Own, ValueTypes
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.syntax import last_name, string_value

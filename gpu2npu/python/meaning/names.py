@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpu2npu.python.facts.reading import facts_of, loaded_module
-from gpu2npu.python.facts.record import FileFacts, Origin, OriginKind
 from gpu2npu.python.meaning.mocks import replaced_by_mock
+from gpu2npu.python.meaning.module_names import Bound, Definition, ModuleNames
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import PythonFile, parsed_file
@@ -19,26 +18,11 @@ from gpu2npu.python.tree.syntax import (
     Function,
     dotted_name,
     is_classmethod,
+    is_none,
     is_static,
     member_of,
     string_value,
 )
-
-_LONGEST = 20  # longer than any chain of re-exports; ends circles of imports
-
-
-class Definition(NamedTuple):
-    """A class or function of the project, and the names of the file it stands in."""
-
-    names: Names
-    bound: Defined
-
-
-class Bound(NamedTuple):
-    """The definition or the only assignment of a name, and the names of the file it stands in."""
-
-    names: Names
-    bound: Defined | Assigned
 
 
 class Method(NamedTuple):
@@ -46,151 +30,6 @@ class Method(NamedTuple):
 
     function: Function
     is_bound: bool
-
-
-class ModuleNames:
-    """Resolves names as a module binds them at its top level, across the files of a project."""
-
-    def __init__(self, path: str, facts: FileFacts, project: Project) -> None:
-        self.path = path
-        self.facts = facts
-        self.project = project
-
-    def global_name(self, name: str) -> str | None:
-        """The qualified name of what a name of this module means to one that imports it."""
-        return self.project.settled(("meaning", self.path, name), partial(self._global_name, name))
-
-    def _global_name(self, name: str) -> str | None:
-        origins = self.facts.bound.get(name)
-        if not origins:
-            return self.through_stars(name)
-        meanings: list[str | None] = []
-        for origin in origins:
-            if origin.kind is OriginKind.DEFINITION:
-                return None
-            meanings.append(self._meaning_of(origin))
-        return next((meaning for meaning in meanings if meaning is not None), None)
-
-    def _meaning_of(self, origin: Origin) -> str | None:
-        if origin.kind is OriginKind.IMPORT:
-            return self.follow(origin.name)
-        if origin.kind is OriginKind.LOADED:
-            return origin.name
-        if origin.kind is not OriginKind.ALIAS:
-            return None
-        root, *members = origin.name.split(".")
-        owner = self.global_name(root)
-        return self.members(owner, members)
-
-    def members(self, owner: str | None, members: Iterable[str]) -> str | None:
-        """The qualified name of a member of a member of `owner`, followed at each step."""
-        for member in members:
-            owner = self.follow(f"{owner}.{member}") if owner is not None else None
-        return owner
-
-    def follow(self, qualified: str) -> str:
-        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead; a name of
-        the library -> its usual spelling."""
-        for _ in range(_LONGEST):
-            qualified = self.project.library.canonical(qualified)
-            step = self._one_step(qualified)
-            if step is None or step == qualified:
-                return qualified
-            qualified = step
-        return qualified
-
-    def _one_step(self, qualified: str) -> str | None:
-        if not self.project.files or self.project.library.has(qualified):
-            return None
-        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
-        parts = qualified.lstrip(".").split(".")
-        for split in range(len(parts) - 1, -1, -1):
-            module = leading + ".".join(parts[:split])
-            other = self._other(module) if module else None
-            if other is None:
-                continue
-            is_last = split == len(parts) - 1
-            if is_last and parts[split] not in other.facts.bound and self._is_module(qualified):
-                return None  # a submodule, whatever stars of its package bring in
-            meaning = other.global_name(parts[split])
-            if meaning is None or meaning.startswith("."):
-                return None
-            return ".".join((meaning, *parts[split + 1 :]))
-        return None
-
-    def _is_module(self, module: str) -> bool:
-        return self.project.module_path(module, self.path) is not None
-
-    def _other(self, module: str) -> ModuleNames | None:
-        """Another module of the project; None when it is not the project's or not Python."""
-        path = self.project.module_path(module, self.path)
-        if path is None or path == self.path:
-            return None
-        facts = self.project.facts(path, self.path)
-        return ModuleNames(path, facts, self.project) if facts is not None else None
-
-    def through_stars(self, name: str) -> str | None:
-        """The qualified name of a free name that a star import of a project module (or of the library) brings in."""
-        if not self.facts.stars:
-            return None
-        return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
-
-    def _through_stars(self, name: str) -> str | None:
-        library = self.project.library
-        for module in self.facts.stars:
-            if module in library.packages or library.has(module):
-                starred = library.starred(module, name)
-                if starred is not None:
-                    return starred
-            elif self._may_provide(module, name):
-                dotted = member_of(module, name)
-                followed = self.follow(dotted)
-                if followed != dotted:
-                    return followed
-        return None
-
-    def _may_provide(self, module: str, name: str) -> bool:
-        """Return whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
-        path = self.project.module_path(module, self.path)
-        return path is not None and self.project.may_star(path, name, self.path)
-
-    def exported(self, qualified: str) -> Bound | None:
-        """The definition or only assignment behind a dotted path into the project, through re-exports."""
-        return self.project.once(("exported", self.path, qualified), partial(self._exported, qualified))
-
-    def _exported(self, qualified: str) -> Bound | None:
-        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
-        head, _, last = qualified.lstrip(".").rpartition(".")
-        other = self._other(leading + head) if leading or head else None
-        return other.own_or_starred(last) if other is not None else None
-
-    def own_or_starred(self, name: str) -> Bound | None:
-        """The definition or only assignment of a name in this module, or in one that a star brings in."""
-        origins = self.facts.bound.get(name, ())
-        for origin in origins:
-            if origin.kind is OriginKind.IMPORT:
-                return self.exported(origin.name)
-            if origin.kind is OriginKind.DEFINITION or len(origins) == 1:
-                return self._bound(name)
-        for star in self.facts.stars:
-            found = self.exported(member_of(star, name)) if self._may_provide(star, name) else None
-            if found is not None:
-                return found
-        return None
-
-    def _bound(self, name: str) -> Bound | None:
-        """The first definition, or the only assignment, of a name of this module."""
-        names = self.project.names(self.path)
-        bindings = names.file.module.bindings.get(name, []) if names is not None else []
-        for binding in bindings:
-            if isinstance(binding, Defined) or (isinstance(binding, Assigned) and len(bindings) == 1):
-                return Bound(names, binding) if names is not None else None
-        return None
-
-    def module(self, module: str) -> Names | None:
-        """The names of another module of the project; None when it is not the project's or not Python."""
-        path = self.project.module_path(module, self.path)
-        return self.project.names(path, self.path) if path is not None else None
 
 
 class Names(ModuleNames):
@@ -206,6 +45,7 @@ class Names(ModuleNames):
         self.file = file
         self.wanted = wanted
         self.leading = frozenset(_leading(file)) | project.library.packages
+        self._attributes = frozenset(_attributes(file, self.leading))
         self._meanings: dict[tuple[Scope, str], str | None] = {}
         self._qualified: dict[tuple[ast.AST, Scope], str | None] = {}
 
@@ -242,10 +82,11 @@ class Names(ModuleNames):
     def may_lead_on(self, node: ast.AST) -> bool:
         """Return whether an expression has the form of one that has a qualified name, and begins with a name that may
         lead to one."""
+        first = ""
         while node.__class__ is ast.Attribute:
-            node = node.value
+            first, node = node.attr, node.value
         if isinstance(node, ast.Name):
-            return node.id in self.leading or bool(self.facts.stars)
+            return node.id in self.leading or bool(self.facts.stars) or first in self._attributes
         return isinstance(node, ast.Call)
 
     def _dotted(self, node: ast.AST, scope: Scope) -> str | None:
@@ -255,11 +96,22 @@ class Names(ModuleNames):
             node = node.value
         if isinstance(node, ast.Name):
             owner = self.name(node.id, scope)
+            if owner is None and node.id == "self" and members[-1:] and members[-1] in self._attributes:
+                owner = self._attribute(members.pop(), scope)
         elif isinstance(node, ast.Call):
             owner = self._gotten(node, scope)
         else:
             return None
         return self.members(owner, reversed(members)) if members else owner
+
+    def _attribute(self, name: str, scope: Scope) -> str | None:
+        """The library's package that the methods of a class keep as an attribute of `self`: `self.torch = torch`."""
+        cls = scope.enclosing_class()
+        assigned = cls.attributes.get(name, []) if cls is not None and name not in cls.bindings else []
+        values = [(one.whole, where) for one, where in assigned if not is_none(one.whole)]
+        meanings = {self.name(value.id, where) if isinstance(value, ast.Name) else None for value, where in values}
+        meaning = meanings.pop() if len(meanings) == 1 else None
+        return meaning if meaning in self.project.library.packages else None
 
     def _gotten(self, node: ast.Call, scope: Scope) -> str | None:
         """Return the qualified name of what `getattr(torch, "x")` gives."""
@@ -379,6 +231,14 @@ class Names(ModuleNames):
         if not isinstance(function, FUNCTIONS):
             return None
         return Method(function, not is_static(function) and (is_own or is_classmethod(function)))
+
+
+def _attributes(file: PythonFile, leading: frozenset[str]) -> Iterator[str]:
+    """The attributes that the methods of a class set to what some names mean."""
+    for scope in file.scopes.values():
+        for name, assigned in scope.attributes.items():
+            if any(isinstance(one.whole, ast.Name) and one.whole.id in leading for one, _ in assigned):
+                yield name
 
 
 def _leading(file: PythonFile) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from gpu2npu.python.facts.record import Exports, FileFacts
-from gpu2npu.python.meaning.names import ModuleNames
+from gpu2npu.python.meaning.module_names import ModuleNames
 from gpu2npu.python.project.program import Program
 from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.python.tree.syntax import member_of

@@ -12,7 +12,6 @@ DEVICES = [
     'torch.zeros(2, device="cuda")',
     "torch.load(f, 'cuda:0')",
     "torch.load(f, map_location=r'cuda')",
-    "torch.load(f, map_location={'cuda:0': 'cuda:1'})",
     "torch.autocast('cuda', enabled=True)",
     "torch.autocast(device_type='cuda')",
     "torch.Generator('cuda')",

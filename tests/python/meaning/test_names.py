@@ -42,6 +42,15 @@ IN_ONE_FILE = [
     ("x = x\nx(1)", None),
     ("import torchvision\ntorchvision.ops.nms(x)", "torchvision.ops.nms"),
 ]
+ATTRIBUTE = "import torch\nclass A:\n    def f(self{}):\n        self.t = {}\n    def g(self):\n        self.t.cat(x)"
+IN_ONE_FILE += [
+    (ATTRIBUTE.format("", "torch"), "torch.cat"),
+    (ATTRIBUTE.format("", "None\n        self.t = torch"), "torch.cat"),
+    (ATTRIBUTE.format(", torch", "torch"), None),
+    (ATTRIBUTE.format("", "mine\n        self.t = torch"), None),
+    (ATTRIBUTE.format("", "torch\n    t = 1"), None),
+    (ATTRIBUTE.format("", "torch.nn"), None),  # modules of torch alone are not followed so
+]
 
 
 MOCKS = [
