@@ -36,9 +36,11 @@ def needed_imports(
     for module, needing in needed.items():
         # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
         sites = everywhere if (module != _PLUGIN or module in spelled) and not beside_torch else beside_torch
-        places: list[tuple[ast.stmt, bool]] = [(site.statement, above) for site, above in _places(sites, needing, file)]
+        places: list[tuple[ast.stmt, bool]] = [
+            (site.statement, above) for site, above in _places(sites, needing, matches, file)
+        ]
         if module in spelled and not _cover(places, needing, file):  # an import in some other function is of no use
-            places = [(site.statement, above) for site, above in _places(everywhere, needing, file)]
+            places = [(site.statement, above) for site, above in _places(everywhere, needing, matches, file)]
             places = places if _cover(places, needing, file) else [(_first(file), True)]
         if not places and spelled_torch:  # no import of torch is left
             places = [(_first(file), True)]
@@ -70,7 +72,9 @@ def _needed(edits: Sequence[Edit], file: PythonFile, table: RuleTable) -> dict[s
     return needed
 
 
-def _places(sites: Sequence[ImportSite], edits: Sequence[Edit], file: PythonFile) -> list[tuple[ImportSite, bool]]:
+def _places(
+    sites: Sequence[ImportSite], edits: Sequence[Edit], matches: Matches, file: PythonFile
+) -> list[tuple[ImportSite, bool]]:
     at_module = anchor([site for site in sites if site.scope.kind == "module"])
     if at_module is not None:
         return [at_module]
@@ -85,7 +89,7 @@ def _places(sites: Sequence[ImportSite], edits: Sequence[Edit], file: PythonFile
         start, end = file.bounds(scope.node)
         if place is not None:
             (places if bisect_left(starts, start) < bisect_left(starts, end) else others).append(place)
-    return places or others  # what one method imports, others may read of an attribute
+    return places or (others if "self" in matches.anchors else [])  # one method imports what others read of `self`
 
 
 def _cover(places: Sequence[tuple[ast.stmt, bool]], edits: Sequence[Edit], file: PythonFile) -> bool:

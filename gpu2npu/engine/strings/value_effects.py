@@ -14,8 +14,11 @@ _NAMES = {
     "evaluated": "eval",
     "class": "type",
     "parts": "split rsplit partition rpartition",
-    "copy": "list tuple set frozenset sorted iter reversed dict copy deepcopy parse_args chain deque ChainMap merge "
-    "unsafe_merge to_container to_object Box EasyDict edict DotMap Munch munchify AttrDict ConfigDict CfgNode",
+    "copy": "list tuple set frozenset sorted iter reversed copy deepcopy parse_args chain deque ChainMap merge "
+    "MappingProxyType unsafe_merge to_container to_object Box EasyDict edict DotMap Munch munchify AttrDict "
+    "ConfigDict CfgNode",
+    "table": "dict",
+    "default": "ContextVar",
     "holding": "UserDict OrderedDict model_validate parse_obj",
     "defaults": "set_defaults",
     "keyed": "vars asdict _asdict model_dump",
@@ -47,6 +50,7 @@ _NAMES = {
     "written": "dump dumps safe_dump save save_checkpoint save_file",
 }
 EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in names.split()} | {
+    "defaultdict": CallEffect("default", ("0",)),
     "cast": CallEffect("same", ("1",)),
     "field": CallEffect("same", ("default",)),
     "Field": CallEffect("same", ("0", "default")),

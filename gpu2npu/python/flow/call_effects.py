@@ -73,6 +73,28 @@ def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
             file.add(value, STORE, result, f"['{key}']")
 
 
+def _table(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The same, and the second elements of pairs that are written out, by their first ones."""
+    _copy(file, call, effect)
+    pairs = file.stores.get(file.arguments(call).get("0", 0), {})
+    for fields in (file.stores.get(pair, {}) for listed in pairs.values() for pair in listed):
+        for key, value in zip(fields.get("[0]", ()), fields.get("[1]", ()), strict=False):
+            file.add(key, STORE, file.first + call.node, "[key]")
+            if key in file.values:
+                file.add(value, STORE, file.first + call.node, f"[{file.values[key]!r}]")
+
+
+def _default(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result holds a default, or what the factory in the first argument makes, under any key."""
+    given, made = file.arguments(call), file.first + call.node
+    if "default" in given:
+        file.add(given["default"], STORE, made, "[*]")
+    elif effect.keywords:
+        made = file.new(call.line)
+        file.add(given.get("0", made), LOAD, made, "()")
+        file.add(made, STORE, file.first + call.node, "[*]")
+
+
 def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds the attributes of the object or the first argument under their names; that of `vars` is not a
     copy of them."""
@@ -273,6 +295,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "begins": _compared,
     "class": _same,
     "copy": _copy,
+    "default": _default,
     "defaults": _fields,
     "element": _element,
     "evaluated": _evaluated,
@@ -299,6 +322,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "same": _same,
     "set attribute": _set_attribute,
     "substituted": _substituted,
+    "table": _table,
     "text": _text,
     "values": lambda file, call, _: _view(file, call, "[*]", "[*]"),
     "zipped": lambda file, call, _: _rows(file, call, 0),
@@ -306,7 +330,9 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
 
 
 # Effects whose result is a new object, which holds what is stored in it.
-_MAKING = frozenset({"copy", "fields", "items", "keyed", "keys", "mapped", "numbered", "parts", "values", "zipped"})
+_MAKING = frozenset(
+    {"copy", "default", "fields", "items", "keyed", "keys", "mapped", "numbered", "parts", "table", "values", "zipped"}
+)
 
 
 def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, CallEffect]) -> ValueFile:
