@@ -252,8 +252,11 @@ class Arguments(Callees):
                     reached.first,
                     *reached.further,
                 )
-                if rule.match.argument == name and is_of and self._accepts(rule, rule.match, value):
-                    self._report_unpacked(rule, name, self.file.bounds(key))
+                if rule.match.argument != name or not is_of or not self._accepts(rule, rule.match, value):
+                    continue
+                place = self.file.bounds(key)
+                if self.typed.accept(rule, rule.match.type, value, place, self.file.scope_of(value)):
+                    self._report_unpacked(rule, name, place)
 
     def _report_unpacked(self, rule: Rule, name: str, place: Bounds) -> None:
         then = rule.then

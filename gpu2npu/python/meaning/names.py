@@ -237,8 +237,9 @@ def _attributes(file: PythonFile, leading: frozenset[str]) -> Iterator[str]:
     """The attributes that the methods of a class set to what some names mean."""
     for scope in file.scopes.values():
         for name, assigned in scope.attributes.items():
-            if any(isinstance(one.whole, ast.Name) and one.whole.id in leading for one, _ in assigned):
-                yield name
+            for one, _ in assigned:
+                if one.value.__class__ is ast.Name and one.value.id in leading:
+                    yield name
 
 
 def _leading(file: PythonFile) -> Iterator[str]:

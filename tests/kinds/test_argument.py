@@ -1,0 +1,14 @@
+"""Rules for arguments of calls that come out of a dictionary."""
+
+import pytest
+
+from gpu2npu import migrate_source
+
+
+@pytest.mark.parametrize(
+    ("value", "is_reported"), [("'cuda'", False), ("rank", True), ("torch.cuda.current_device()", True), ("x", False)]
+)
+def test_a_number_as_a_device_that_a_dictionary_gives(value: str, is_reported: bool) -> None:
+    code = f"import torch\n\n\ndef f(x, rank):\n    return torch.zeros(2, **{{'device': {value}}})\n"
+    found = [each.message for each in migrate_source(code, version="2.1.0").findings]
+    assert any("a number is a device" in each for each in found) is is_reported
