@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, imported
 from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.cards import imports_torch, names_device
+from gpu2npu.engine.context import imports_torch, names_device
 from gpu2npu.python.facts.reading import read_facts
 from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.project.imports import files_naming

@@ -13,7 +13,7 @@ from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program.entries import started_files
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
-from gpu2npu.engine.cards import gets_plugin, imports_torch
+from gpu2npu.engine.context import gets_plugin, imports_torch
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.records import FileRewrite
 from gpu2npu.rulebook.in_code import PLUGIN

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpu2npu.doctor.line import CheckLine, error, ok, warning
-from gpu2npu.doctor.machine import Machine, fields
+from gpu2npu.doctor.machine import CheckLine, Machine, error, fields, ok, warning
 from gpu2npu.doctor.python_packages import numbers
 from gpu2npu.support.cann import cann_key, drivers_of, known_cann
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpu2npu.doctor.ascend import ascend_lines
-from gpu2npu.doctor.line import CheckLine, ok
-from gpu2npu.doctor.machine import Machine
+from gpu2npu.doctor.machine import CheckLine, Machine, ok
 from gpu2npu.doctor.python_packages import package_lines
 
 

@@ -1,4 +1,4 @@
-"""A machine as `gpu2npu doctor` reads it: its Python packages, CANN, driver, NPUs and environment."""
+"""A machine as `gpu2npu doctor` reads it: packages, CANN, driver, NPUs and environment; and a line of the report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -240,3 +241,30 @@ def _process_limit() -> int | None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+Level = Literal["ok", "warning", "error"]
+
+
+class CheckLine(Struct, frozen=True):
+    """The answer of one check: what it is about, how it is, a sentence, and the command that mends it, "" for none."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str = ""
+
+
+def ok(check: str, message: str) -> CheckLine:
+    """A line about what is as it should be, or does not matter."""
+    return CheckLine(check, "ok", message)
+
+
+def warning(check: str, message: str, remedy: str) -> CheckLine:
+    """A line about what can fail."""
+    return CheckLine(check, "warning", message, remedy)
+
+
+def error(check: str, message: str, remedy: str) -> CheckLine:
+    """A line about what fails."""
+    return CheckLine(check, "error", message, remedy)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu2npu.doctor.line import CheckLine, error, ok, warning
-from gpu2npu.doctor.machine import Machine, cxx11_abi
+from gpu2npu.doctor.machine import CheckLine, Machine, cxx11_abi, error, ok, warning
 from gpu2npu.support.cann import Pairing, cann_for, cann_key, known_cann, pairings, pairings_for, pythons_of
 from gpu2npu.support.releases import (
     VERSIONS,

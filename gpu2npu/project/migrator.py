@@ -26,7 +26,7 @@ from gpu2npu.kinds.import_ import rules_for_built
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.settings import RuleChoice
-from gpu2npu.project.tree.reader import ProjectReader
+from gpu2npu.project.tree.mirror import ProjectReader
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_FILE, NPU_LIMIT, PLUGIN, TORCH_API

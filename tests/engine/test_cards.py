@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.engine.cards import gets_plugin, imports_torch, may_use_card, names_device
+from gpu2npu.engine.context import gets_plugin, imports_torch, may_use_card, names_device
 from gpu2npu.python.facts.reading import read_facts
 
 

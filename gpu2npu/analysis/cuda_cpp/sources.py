@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpu2npu.analysis.cuda_cpp.callers import callers
 from gpu2npu.analysis.cuda_cpp.extensions import Extension, extensions
-from gpu2npu.analysis.cuda_cpp.kernels import code_lines, cuda_places, kernels_and_launches
 from gpu2npu.analysis.cuda_cpp.native_files import is_cmake, may_export
 from gpu2npu.analysis.cuda_cpp.operators import operator_lines
 from gpu2npu.engine.torch_library import torch_project
@@ -132,3 +132,185 @@ def _strings(path: str, project: Project) -> Iterator[tuple[str, int]]:
         for part in node.values if isinstance(node, ast.JoinedStr) else (node,):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 yield part.value, part.lineno
+
+
+_TRIGGERS = (b"__global__", b"<<<", b"cudaLaunch", b"cuLaunch", b"#include", b"# include")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# What may stand between __global__ and the kernel's name besides its type.
+_ATTRIBUTES = frozenset(
+    {"__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "alignas", "decltype"}
+)
+_LAUNCHERS = re.compile(
+    r"\b(?:cudaLaunchKernel|cudaLaunchKernelEx|cudaLaunchKernelExC|cudaLaunchCooperativeKernel|cuLaunchKernel"
+    r"|cuLaunchKernelEx|cuLaunchCooperativeKernel)\s*(?=\()"
+)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+
+# Headers, by how their path begins, and the library each belongs to; the longest beginning counts.
+_LIBRARIES = {
+    "cublas": "cuBLAS",
+    "cublaslt": "cuBLASLt",
+    "cublasxt": "cuBLAS",
+    "cudnn": "cuDNN",
+    "cusparse": "cuSPARSE",
+    "cusolver": "cuSOLVER",
+    "curand": "cuRAND",
+    "cufft": "cuFFT",
+    "cutensor": "cuTENSOR",
+    "cufile": "cuFile",
+    "nvrtc": "NVRTC",
+    "nccl": "NCCL",
+    "nvshmem": "NVSHMEM",
+    "nvtoolsext": "NVTX",
+    "nvtx3/": "NVTX",
+    "nvml": "NVML",
+    "npp": "NPP",
+    "nvjpeg": "nvJPEG",
+    "nvcuvid": "NVIDIA Video Codec",
+    "nvinfer": "TensorRT",
+    "optix": "OptiX",
+    "thrust/": "Thrust",
+    "cub/": "CUB",
+    "cuda/std/": "libcu++",
+    "cuda/atomic": "libcu++",
+    "cuda/barrier": "libcu++",
+    "cuda/pipeline": "libcu++",
+    "cutlass/": "CUTLASS",
+    "cute/": "CUTLASS",
+    "cooperative_groups": "cooperative groups",
+    "mma.h": "tensor cores (mma.h)",
+    "cuda.h": "CUDA driver API",
+    "cuda_runtime": "CUDA runtime",
+    "cuda_fp16": "CUDA half types",
+    "cuda_bf16": "CUDA half types",
+    "cuda_fp8": "CUDA half types",
+    "device_launch_parameters": "CUDA runtime",
+    "aten/cuda/": "ATen for CUDA",
+    "c10/cuda/": "ATen for CUDA",
+    "thc/": "ATen for CUDA",
+    "torch/csrc/cuda/": "ATen for CUDA",
+}
+_LONGEST_FIRST = sorted(_LIBRARIES, key=len, reverse=True)
+
+
+def cuda_places(path: str, source: bytes) -> Iterator[NativePlace]:
+    """The kernels, launches and libraries of one source, in no particular order."""
+    if not any(trigger in source for trigger in _TRIGGERS):
+        return
+    text = source.decode("utf-8", "replace")
+    yield from _includes(path, text)
+    if b"__global__" in source or b"<<<" in source or b"Launch" in source:
+        yield from kernels_and_launches(path, text)
+
+
+def kernels_and_launches(path: str, text: str, first_line: int = 1) -> Iterator[NativePlace]:
+    """The kernels and launches in a text of CUDA code that begins in line `first_line` of the file."""
+    code = without_strings(text)
+    starts = [match.end() for match in re.finditer(r"\n", code)]
+
+    def place(offset: int, kind: NativeKind, api: str) -> NativePlace:
+        return NativePlace(path, first_line + bisect_right(starts, offset), kind, api)
+
+    for match in re.finditer(r"\b__global__\b", code):
+        name = _kernel_name(code, match.end())
+        if name is not None:
+            yield place(match.start(), NativeKind.KERNEL, name)
+    for match in re.finditer(r"(?<!<)<<<(?!<)", code):
+        name = _launched(code, match.start())
+        if name is not None:
+            yield place(match.start(), NativeKind.LAUNCH, name)
+    for match in _LAUNCHERS.finditer(code):
+        yield place(match.start(), NativeKind.LAUNCH, match[0].strip())
+
+
+def _kernel_name(code: str, position: int) -> str | None:
+    """The name before the parameters of the function that begins here; None for a declaration, or a macro's text."""
+    for match in _WORD.finditer(code, position, position + 2000):
+        opening = _skip_blanks(code, match.end())
+        if code[opening : opening + 1] == "<":  # a specialisation is named with its template arguments
+            opening = _skip_blanks(code, _closing(code, opening, "<", ">") + 1)
+        if code[opening : opening + 1] == "(" and match[0] not in _ATTRIBUTES:
+            body = _skip_blanks(code, _closing(code, opening, "(", ")") + 1)
+            return None if code[body : body + 1] == ";" else match[0]
+    return None
+
+
+def _launched(code: str, position: int) -> str | None:
+    """The kernel whose launch configuration begins here: the name before `<<<`, template arguments left out."""
+    end = _rstrip(code, position)
+    if end and code[end - 1] == ">":
+        depth = 0
+        for index in range(end - 1, max(end - 2000, -1), -1):
+            depth += (code[index] == ">") - (code[index] == "<")
+            if depth == 0:
+                end = _rstrip(code, index)
+                break
+    start = end
+    while start and (code[start - 1].isalnum() or code[start - 1] == "_"):
+        start -= 1
+    name = code[start:end]
+    return name if _WORD.fullmatch(name) else None
+
+
+def _rstrip(code: str, end: int) -> int:
+    while end and code[end - 1].isspace():
+        end -= 1
+    return end
+
+
+def _skip_blanks(code: str, index: int) -> int:
+    while index < len(code) and (code[index].isspace() or code[index] == "\\"):
+        index += 1
+    return index
+
+
+def _closing(code: str, opening: int, left: str, right: str) -> int:
+    depth = 0
+    for index in range(opening, min(len(code), opening + 20_000)):
+        depth += (code[index] == left) - (code[index] == right)
+        if depth == 0:
+            return index
+    return len(code)
+
+
+def _includes(path: str, text: str) -> Iterator[NativePlace]:
+    """The first include of each library."""
+    seen: set[str] = set()
+    code = without_comments(text)
+    for match in _INCLUDE.finditer(code):
+        header = match[1].lower()
+        library = next((_LIBRARIES[begin] for begin in _LONGEST_FIRST if header.startswith(begin)), None)
+        if library is not None and library not in seen:
+            seen.add(library)
+            yield NativePlace(path, code.count("\n", 0, match.start()) + 1, NativeKind.LIBRARY, library)
+
+
+_NOT_CODE = re.compile(
+    r"""
+    (?P<comment> //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+  | (?P<raw> (?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)" )
+  | (?P<string> "(?:\\.|[^"\\\n])*" )
+  | (?P<character> (?<![\da-fA-F])'(?:\\.|[^'\\\n])+' )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_VISIBLE = re.compile(r"[^\n]")
+
+
+def without_comments(source: str) -> str:
+    """Comments become blanks; string literals stay."""
+    return _NOT_CODE.sub(lambda match: _blank(match[0]) if match["comment"] is not None else match[0], source)
+
+
+def without_strings(source: str) -> str:
+    """String and character literals become blanks between their quotes' places, and so do comments."""
+    return _NOT_CODE.sub(lambda match: _blank(match[0]), source)
+
+
+def code_lines(source: str) -> int:
+    """The number of lines that hold code: more than blanks and comments."""
+    return sum(1 for line in without_comments(source).split("\n") if line.strip())
+
+
+def _blank(text: str) -> str:
+    return _VISIBLE.sub(" ", text)

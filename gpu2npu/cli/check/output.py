@@ -98,7 +98,7 @@ def write(text: str, output: Path | None) -> None:
 def write_bytes(content: bytes, output: Path | None) -> None:
     """As `write`, for what is not text."""
     from gpu2npu.project.errors import OutputError
-    from gpu2npu.project.tree.atomic import write_atomically
+    from gpu2npu.project.tree.staging import write_atomically
 
     if output is None or str(output) == "-":
         sys.stdout.flush()

@@ -9,17 +9,17 @@ from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 _COMMANDS = {
     "list": LazyCommand("gpu2npu.cli.rules.list", "list_rules", "List the rules, in the order in which they apply."),
     "show": LazyCommand("gpu2npu.cli.rules.list", "show", "Show one rule with its examples."),
-    "new": LazyCommand("gpu2npu.cli.rules.new", "new", "Write a rule file to start from."),
+    "new": LazyCommand("gpu2npu.cli.rules.learn", "new", "Write a rule file to start from."),
     "learn": LazyCommand(
         "gpu2npu.cli.rules.learn", "learn", "Propose rules from a project before and after a migration by hand."
     ),
-    "schema": LazyCommand("gpu2npu.cli.rules.new", "schema", "Print the JSON Schema of rule files."),
+    "schema": LazyCommand("gpu2npu.cli.rules.learn", "schema", "Print the JSON Schema of rule files."),
     "validate": LazyCommand(
         "gpu2npu.cli.rules.check", "validate", "Check rule files, and list the rules that conflict."
     ),
     "test": LazyCommand("gpu2npu.cli.rules.check", "test", "Run the examples of rule files."),
     "explain": LazyCommand("gpu2npu.cli.rules.explain", "explain", "Show which rules are for a line of code, and why."),
-    "docs": LazyCommand("gpu2npu.cli.rules.docs", "docs", "Write the reference of the built-in rules."),
+    "docs": LazyCommand("gpu2npu.cli.rules.list", "docs", "Write the reference of the built-in rules."),
 }
 
 _EPILOG = """\

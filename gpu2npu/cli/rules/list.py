@@ -1,4 +1,4 @@
-"""`gpu2npu rules list` and `show`: the rules as a table, as JSON, and one of them in full."""
+"""`gpu2npu rules list`, `show` and `docs`: the rules as a table, as JSON, one of them in full, and as pages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
 from gpu2npu.rulebook.entries import encode_rule
 from gpu2npu.rulebook.load import select_rules
 from gpu2npu.rulebook.packs import PREFIX, Pack, installed_packs
+from gpu2npu.rulebook.reference import reference
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.support.releases import known_version, unknown_version
 
@@ -96,3 +97,29 @@ def _example_lines(example: Example) -> Iterator[str]:
         colour = {"+": "green", "-": "red"}.get(line[0])
         if line[0] != "?":
             yield click.style(f"    {line}", fg=colour) if colour else f"    {line}"
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("docs/rules"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder to write. Pages in it of rule files that no longer exist are removed.",
+)
+def docs(output: Path) -> None:
+    """Write the reference of the built-in rules: one page for each rule file, one for the roles, and an index."""
+    with usage_errors():
+        pages = reference(load_rulebook())
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in pages.items():
+            (output / name).write_text(text, encoding="utf-8", newline="\n")
+        for old in output.glob("*.md"):
+            if old.name not in pages and old.read_text(encoding="utf-8").startswith(f"# {old.stem}.json\n"):
+                old.unlink()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"'{output}' cannot be written: {error}.") from error
+    say(f"Wrote {len(pages)} pages to {output}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpu2npu.codemods.affinity.activations import GELU, MISH, QUICK_GELU, SILU, TANH_GELU
+from gpu2npu.codemods.affinity.activations import GEGLU, GELU, MISH, QUICK_GELU, SILU, SWIGLU, TANH_GELU
 from gpu2npu.codemods.affinity.attention import ATTENTION, MASKED_ATTENTION
 from gpu2npu.codemods.affinity.calls import (
     ATTENTION_CALL,
@@ -15,7 +15,6 @@ from gpu2npu.codemods.affinity.calls import (
 )
 from gpu2npu.codemods.affinity.constants import FLOAT64
 from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
-from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import AffinityKind
 from gpu2npu.codemods.affinity.layout import TRANSPOSED_RESHAPE
 from gpu2npu.codemods.affinity.masks import MASKED_LOSS, MASKED_STORE, MASKED_SUM, STORE

@@ -17,8 +17,7 @@ from gpu2npu.project.location import Output, locate
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
-from gpu2npu.project.tree.mirror import add_file, finish_folders, mirror
-from gpu2npu.project.tree.reader import ProjectReader
+from gpu2npu.project.tree.mirror import ProjectReader, add_file, finish_folders, mirror
 from gpu2npu.project.tree.staging import staged
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from gpu2npu.project.errors import OutputError, UsageError
-from gpu2npu.project.tree.atomic import write_atomically
+from gpu2npu.project.tree.staging import write_atomically
 from gpu2npu.python.text.source import SourceReadError, declared_encoding, read_settings, read_source
 from gpu2npu.records import Finding, MigratedFile
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Part

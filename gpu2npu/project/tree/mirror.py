@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from gpu2npu.formats.kinds import HEAD_BYTES
 from gpu2npu.language import message
 from gpu2npu.project.progress import Progress, no_progress
@@ -155,3 +157,12 @@ def _read(file: Path, path: str) -> bytes | PathNote:
 
 def _unreadable(path: str, error: OSError) -> PathNote:
     return PathNote(path, f"the file cannot be read: {error.strerror}", failed=True)
+
+
+class ProjectReader(Struct, frozen=True):
+    """Gives the bytes of a file by its path in the project. Picklable. Raises OSError."""
+
+    root: Path
+
+    def __call__(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()

@@ -129,3 +129,25 @@ def _exchange(one: Path, other: Path) -> bool:
     if rename is None:
         return False
     return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Makes the folder if it is missing. What is not an ordinary file, such as /dev/stdout, is written as it is.
+
+    Raises OSError, and leaves nothing then.
+    """
+    if file.exists() and not file.is_file():
+        file.write_bytes(content)
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    target = Path(os.path.realpath(file))
+    scratch = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        scratch.write_bytes(content)
+        if target.exists():
+            scratch.chmod(target.stat().st_mode & 0o777)
+        scratch.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise

@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from gpu2npu.analysis.torch_apis.calls import torch_api_findings
-from gpu2npu.analysis.torch_apis.guards import guarded
+from gpu2npu.analysis.torch_apis.calls import guarded, torch_api_findings
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import PythonFile, read_file
 
