@@ -95,6 +95,27 @@ def test_what_the_npu_lacks_falls_back_with_torch_npus_warning(torch_python, tmp
     assert kinds["aten::special_airy_ai"] == ("CPU", "torch", "2")
 
 
+MET = """
+import torch
+a, q = torch.ones(2, 2, dtype=torch.float64, device="npu"), torch.ones(1, 1, 4, 8, device="npu")
+try:
+    a @ a
+except RuntimeError:
+    pass
+torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=torch.zeros(4, 4, device="npu"))
+"""
+
+
+def test_the_report_names_what_raised_and_what_was_composed(torch_python, tmp_path):
+    script, report = tmp_path / "script.py", tmp_path / "report.csv"
+    script.write_text(MET)
+    python(script, command=torch_python, GPU2NPU_TORCH_NPU="2.13.0", GPU2NPU_OP_REPORT=str(report))
+    kinds = {row["operator"]: (row["npu"], row["here"], row["calls"]) for row in csv.DictReader(report.open())}
+    assert kinds["aten::mm"] == ("raises; raises [float64-cube]", "nothing", "1")
+    composed = kinds["aten::scaled_dot_product_attention"]
+    assert composed == ("kernel; slow [attention-float-mask]", "its parts", "1")
+
+
 PROCESSES = f"""
 import torch
 import torch.multiprocessing as mp

@@ -27,7 +27,7 @@ _DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BFLOAT16"}
 _ACLNN = {"bmm": "BatchMatMul", "bmmV2": "BatchMatMul", "linear": "Matmul", "vdot": "Dot", "addmm_activation": "Addmm"}
 # Whether calls are refused: tests of kernels compute what an NPU does not take, to compare more of their arithmetic.
 refuses = True
-# The rows with other outcomes than an error that this process has met, and how often; and those of each operator.
+# The rows with other outcomes than an error that this process has met, and how often; and all rows of each operator.
 met: dict[str, int] = {}
 met_by: dict[str, dict[str, Row]] = {}
 refusals: dict[str, int] = {}  # calls by operator that raised
@@ -66,6 +66,7 @@ def refuse(name: str, given: CallFacts) -> None:
 
 def _error(name: str, found: Row, given: CallFacts) -> LimitError:
     refusals[name] = refusals.get(name, 0) + 1
+    met_by.setdefault(name, {})[found.id] = found
     return LimitError(message(name, found, given))
 
 

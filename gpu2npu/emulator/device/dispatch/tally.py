@@ -25,6 +25,8 @@ class ComputedBy(str, Enum):
     NUMPY = "numpy"  # a kernel of ours
     BORROWED = "borrowed"  # the NPU has it; torch's CPU code computed it here
     FALLBACK = "fallback"  # the NPU lacks it too and would run it on the CPU
+    PARTS = "parts"  # the NPU has it as one; here it was composed of others
+    REFUSED = "refused"
 
 
 COLUMNS = ("operator", "calls", "seconds", "npu", "here")
@@ -33,6 +35,8 @@ _CELLS = {
     ComputedBy.NUMPY: ("kernel", "numpy"),
     ComputedBy.BORROWED: ("kernel", "torch"),
     ComputedBy.FALLBACK: ("CPU", "torch"),
+    ComputedBy.PARTS: ("kernel", "its parts"),
+    ComputedBy.REFUSED: ("raises", "nothing"),
 }
 _BY_CELLS = {cells: kind for kind, cells in _CELLS.items()}
 # Calls, seconds, and the rows of the table of behaviour that were met, as the report writes them.
@@ -53,13 +57,17 @@ def counts() -> dict[tuple[str, ComputedBy], tuple[int, float]]:
 
 def reset() -> None:
     """Start every count again from zero."""
+    from gpu2npu.emulator.device.dispatch.limits import met_by, refusals
+
+    met_by.clear()
+    refusals.clear()
     for entry in _tallies.values():
         entry[:] = (0, 0.0)
 
 
 def merge_into(path: Path) -> None:
     """Add this process's counts to the CSV file, which other processes may be doing at the same moment."""
-    own = counts()
+    own = {**counts(), **_uncounted()}
     if not own:
         return
     import fcntl
@@ -72,6 +80,18 @@ def merge_into(path: Path) -> None:
             before, earlier, rows = total.get(key, (0, 0.0, frozenset()))
             total[key] = (before + calls, earlier + seconds, rows | _rows(key[0]))
         _write(path, total)
+
+
+def _uncounted() -> dict[tuple[str, ComputedBy], tuple[int, float]]:
+    """The operators with rows that were met and that no kernel computed: those that raised, and composed ones."""
+    from gpu2npu.emulator.device.dispatch.limits import met, met_by, refusals
+
+    counted = {name.partition(".")[0] for name, _ in counts()}
+    found = {}
+    for name in met_by.keys() - counted:
+        kind = ComputedBy.REFUSED if name in refusals else ComputedBy.PARTS
+        found[name, kind] = (refusals.get(name) or sum(met.get(row, 0) for row in met_by[name]), 0.0)
+    return found
 
 
 def _rows(operator: str) -> frozenset[str]:
