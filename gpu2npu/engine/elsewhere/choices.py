@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import child_nodes, walk
@@ -54,6 +55,16 @@ def switched_off(node: ast.If) -> list[str]:
     if string_value(test.comparators[0]) != "cuda" or not is_off:
         return []
     return [last_name(target) or "" for each in body if isinstance(each, ast.Assign) for target in each.targets]
+
+
+def answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable) -> bool:
+    """Return whether a condition gives True in a function that is named for NVIDIA's GPU, and asks its programs too."""
+    above = next((each for each in names.file.above(node) if isinstance(each, FUNCTIONS)), None)
+    answer = node.body[0] if isinstance(node, ast.If) else None
+    if above is None or "nvidia" not in above.name.lower() or not isinstance(answer, ast.Return):
+        return False
+    is_true = isinstance(answer.value, ast.Constant) and answer.value.value is True
+    return is_true and any(table.is_cuda_alone("program", string_value(part)) for part in walk(above))
 
 
 def decides_device(test: ast.BoolOp, names: Names) -> bool:

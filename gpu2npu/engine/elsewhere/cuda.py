@@ -10,12 +10,19 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from gpu2npu.engine.elsewhere.capability import BUILD, finds_capability, reads_build, tests_build, tests_capability
-from gpu2npu.engine.elsewhere.choices import affirmed, chooses_cuda, decides_device, guarded, switched_off
+from gpu2npu.engine.elsewhere.choices import (
+    affirmed,
+    answers_for_nvidia,
+    chooses_cuda,
+    decides_device,
+    guarded,
+    switched_off,
+)
 from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
 from gpu2npu.engine.elsewhere.counterparts import tests_own_function
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
-from gpu2npu.engine.elsewhere.sources import is_capture, is_source, sets_architectures, sets_compiler
+from gpu2npu.engine.elsewhere.sources import is_beside, is_capture, is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -39,6 +46,7 @@ _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "version.cuda", "'cud
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
+_ENDS = (ast.Raise, ast.Return)
 _VENDOR = frozenset({BUILD, "torch.version.hip"})
 
 
@@ -77,7 +85,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             continue
         if flag is None:
             found.append(place)
-            bodies += _body(file, node) or own.body_behind(node)
+            bodies += own.body_behind(node) or _body(file, node)
             moves += [place] if isinstance(node, ast.If) and tests_build(node.test) and chooses_cuda(node.body) else ()
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
@@ -152,11 +160,13 @@ class _CudaCode:
         is_denied = test is not node.test
         if tests_build(node.test):
             return True
+        if isinstance(node, ast.If) and isinstance(node.body[0], _ENDS) and self._refuses(node):
+            return True
         if not self._needs_cuda(test):
             return False
-        if is_denied and isinstance(node, ast.If) and (self._refuses(node) or sets_architectures(node)):
+        if is_denied and isinstance(node, ast.If) and sets_architectures(node):
             return True
-        if _answers_for_nvidia(node, self.names, self.table):
+        if answers_for_nvidia(node, self.names, self.table):
             return True
         if isinstance(node, ast.IfExp):
             value = node.orelse if is_denied else node.body
@@ -175,10 +185,14 @@ class _CudaCode:
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
 
     def body_behind(self, node: ast.If | ast.IfExp) -> list[Bounds]:
-        """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`."""
-        is_denied = isinstance(node, ast.If) and _without_not(node.test) is not node.test
-        rest = self._rest(node) if is_denied and isinstance(node, ast.If) and not node.orelse else ()
-        if not rest or not finds_capability(rest, self.names, self.table):
+        """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`, and of all
+        behind a refusal."""
+        if not isinstance(node, ast.If) or node.orelse:
+            return []
+        is_refused = self._refuses(node)
+        is_denied = _without_not(node.test) is not node.test
+        rest = self._after(node) if is_refused else self._rest(node) if is_denied else ()
+        if not rest or not (is_refused or finds_capability(rest, self.names, self.table)):
             return []
         return [(self.names.file.bounds(rest[0])[0], self.names.file.bounds(rest[-1])[1])]
 
@@ -187,10 +201,21 @@ class _CudaCode:
         return is_source(value, self.names, self.table)
 
     def _refuses(self, node: ast.If) -> bool:
-        """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it"""
-        if not isinstance(node.body[0], ast.Raise):
+        """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it; or
+        `if x.device.type != "cuda": return error("The kernel needs CUDA")`"""
+        first = node.body[0]
+        is_error = isinstance(first, ast.Return) and isinstance(first.value, ast.Call)
+        if not (isinstance(first, ast.Raise) or is_error) or not self._is_denial(node.test):
             return False
-        return builds_kernels(node, self.names) or self._is_refusal(node, node.body[0])
+        return self._is_refusal(node, first) or (isinstance(first, ast.Raise) and builds_kernels(node, self.names))
+
+    def _is_denial(self, test: ast.expr) -> bool:
+        """`not torch.cuda.is_available()`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
+        if isinstance(test, ast.BoolOp):
+            return isinstance(test.op, ast.Or) and all(map(self._is_denial, test.values))
+        if isinstance(test, ast.Compare):
+            return isinstance(test.ops[0], ast.NotEq) and string_value(test.comparators[0]) == "cuda"
+        return _without_not(test) is not test and self._needs_cuda(_without_not(test))
 
     def tests_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
@@ -220,8 +245,9 @@ class _CudaCode:
     def _is_refused(self, test: ast.expr) -> bool:
         """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ValueError("8-bit needs a GPU")`"""
         above = self.names.file.parents.get(test)
-        is_raised = isinstance(above, ast.If) and above.test is test and isinstance(above.body[0], ast.Raise)
-        return isinstance(above, ast.If) and is_raised and self._is_refusal(above, above.body[0])
+        if not isinstance(above, ast.If) or above.test is not test:
+            return False
+        return isinstance(above.body[0], ast.Raise) and self._is_refusal(above, above.body[0])
 
     def _tests_capability(self, test: ast.BoolOp) -> bool:
         """Return whether a condition asks for CUDA first, and then for what only a GPU has."""
@@ -240,7 +266,8 @@ class _CudaCode:
 
     def _is_refusal(self, node: ast.stmt, raised: ast.stmt) -> bool:
         """`raise RuntimeError("A GPU is needed for quantization.")`, where no device is used after it."""
-        texts = [string_value(part) for part in walk(raised)]
+        parts = (part.values if isinstance(part, ast.JoinedStr) else (part,) for part in walk(raised))
+        texts = [string_value(each) for part in parts for each in part]
         return self.table.is_cuda_alone("refusal", *texts) and not chooses_cuda(self._after(node))
 
     def _captures(self, node: ast.If, body: Sequence[ast.stmt]) -> bool:
@@ -300,7 +327,7 @@ class _CudaCode:
         marked = [self._is_marked(statement) for statement in body]
         ends = [each.body[-1] for each in tried.handlers] if tried is not None and of_tensor else [ast.Raise()]
         marked = marked if any(isinstance(each, ast.Raise) for each in ends) else _with_uses(body, marked)
-        beside = [_is_beside(each) or imports_foreign(each, self.names, self.table) for each in body]
+        beside = [is_beside(each) or imports_foreign(each, self.names, self.table) for each in body]
         return any(marked) and all(one or other for one, other in zip(marked, beside, strict=True))
 
     def _is_of_source(self, body: Sequence[ast.stmt]) -> bool:
@@ -344,16 +371,6 @@ def _with_uses(body: Sequence[ast.stmt], marked: Sequence[bool]) -> list[bool]:
     return found
 
 
-def _answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable) -> bool:
-    """Return whether a condition gives True in a function that is named for NVIDIA's GPU, and asks its programs too."""
-    above = next((each for each in names.file.above(node) if isinstance(each, FUNCTIONS)), None)
-    answer = node.body[0] if isinstance(node, ast.If) else None
-    if above is None or "nvidia" not in above.name.lower() or not isinstance(answer, ast.Return):
-        return False
-    is_true = isinstance(answer.value, ast.Constant) and answer.value.value is True
-    return is_true and any(table.is_cuda_alone("program", string_value(part)) for part in walk(above))
-
-
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
     """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
     questions = [node for node in walk(test) if _tests_cuda(node, names)]
@@ -379,15 +396,3 @@ def _is_forced(test: ast.expr) -> bool:
     """`os.getenv("FORCE_CUDA") == "1"`"""
     reads = any(last_name(node) in _READS for node in walk(test))
     return reads and any("CUDA" in (string_value(node) or "") for node in walk(test))
-
-
-def _is_beside(statement: ast.stmt) -> bool:
-    """`with_cuda = True`, `home = CUDA_HOME`, `command = {"build_ext": BuildExtension}`, `print(...)`, `pass`"""
-    if isinstance(statement, ast.Assign):
-        value = statement.value
-        named = {last_name(part) for part in (value, *(value.values if isinstance(value, ast.Dict) else ()))}
-        return isinstance(value, ast.Constant) or not named.isdisjoint({"BuildExtension", _HOME})
-    if isinstance(statement, ast.Expr):
-        call = statement.value
-        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and last_name(call.func) == "print")
-    return isinstance(statement, ast.Pass)

@@ -98,3 +98,15 @@ def _function(call: ast.Call, scope: Scope, names: Names) -> tuple[Function, Nam
     found = names.definition(call.func, scope)
     function = found.bound.node if found is not None else None
     return (function, found.names) if found is not None and isinstance(function, FUNCTIONS) else None
+
+
+def is_beside(statement: ast.stmt) -> bool:
+    """`with_cuda = True`, `home = CUDA"CUDA_HOME"`, `command = {"build_ext": BuildExtension}`, `print(...)`, `pass`"""
+    if isinstance(statement, ast.Assign):
+        value = statement.value
+        named = {last_name(part) for part in (value, *(value.values if isinstance(value, ast.Dict) else ()))}
+        return isinstance(value, ast.Constant) or not named.isdisjoint({"BuildExtension", "CUDA_HOME"})
+    if isinstance(statement, ast.Expr):
+        call = statement.value
+        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and last_name(call.func) == "print")
+    return isinstance(statement, ast.Pass)

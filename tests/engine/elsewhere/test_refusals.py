@@ -1,0 +1,26 @@
+"""Code that refuses what its kernels for CUDA cannot take, and what is behind it."""
+
+import pytest
+
+REFUSED = "    major, minor = torch.cuda.get_device_capability()\n    return major in (9, 10)\n"
+
+
+@pytest.mark.parametrize("test", ["x.device.type != 'cuda'", "x.device.type != 'cuda' or y.device.type != 'cuda'"])
+@pytest.mark.parametrize(
+    ("refusal", "stays"),
+    [
+        ("raise ValueError('The CUDA kernel takes tensors of a GPU.')", True),
+        ("raise RuntimeError(f'{x} needs Triton, and a GPU.')", True),
+        ("return error('GEMM kernels require CUDA')", True),
+        ("raise ValueError('x must be on a CUDA device')", False),
+        ("return print('x must be on a CUDA device')", False),
+    ],
+)
+def test_code_that_refuses_what_its_kernels_cannot_take_stays(migrate, test, refusal, stays):
+    code = f"import torch\ndef f(x, y):\n    if {test}:\n        {refusal}\n"
+    assert (migrate(code + REFUSED) == code + REFUSED) == stays
+
+
+def test_a_refusal_for_kernels_goes_where_a_device_is_used_behind_it(migrate):
+    code = "import torch\ndef f(x):\n    if not torch.cuda.is_available():\n        raise OSError('no Triton')\n"
+    assert "torch.npu.is_available" in migrate(code + "    return x.cuda()\n")
