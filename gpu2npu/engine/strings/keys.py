@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from gpu2npu.engine.strings.places import StringPlace
@@ -10,9 +9,10 @@ from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values
-from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
+
+_TRUTHS = frozenset({"Not", "Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"})
 
 
 def keys_beside(place: StringPlace) -> frozenset[str]:
@@ -70,65 +70,38 @@ def is_key(place: StringPlace) -> bool:
 def is_flag(place: StringPlace, role: Role) -> bool:
     """Return whether a string is the key of what is true or false, among other options, and so means no device:
     `{"cuda": True, "seed": 1}`, `args["cuda"] = not args["cpu"]`, and where such a key is looked up."""
-    values, parent, text = values_of(place.names.project), place.parent(place.node), string_value(place.node)
-    if parent is not None and _is_enumerated(parent, place):
-        return False
-    if isinstance(parent, ast.Dict) and place.node in parent.keys:
-        keys = {string_value(each) for each in parent.keys if each is not None}
-        return bool(keys - role.siblings - {text}) and _is_truth(parent.values[parent.keys.index(place.node)], place)
-    if isinstance(parent, ast.Subscript):
-        table, nodes = ast.unparse(parent.value), list(place.names.file.parents)
-        assigned = [
-            node.value
-            for node in nodes
-            if isinstance(node, ast.Assign) and any(ast.unparse(each) == ast.unparse(parent) for each in node.targets)
-        ]
-        if assigned:
-            same = [each for each in nodes if isinstance(each, ast.Subscript) and ast.unparse(each.value) == table]
-            keys = {string_value(each.slice) for each in same} - role.siblings - {text, None}
-            return bool(keys) and all(_is_truth(each, place) for each in assigned)
-    elif not isinstance(parent, ast.Call):
-        return False
+    values, field = values_of(place.names.project), _field(string_value(place.node) or "")
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
-    tables = _looked_up(at, values) if at is not None else []
-    return any(_is_flag_of(each, _field(text or ""), role, values) for each in tables)
+    beside = {_field(each) for each in role.siblings} | {field}
+    tables = dict.fromkeys([*(table for table, _ in _lookups(place, values)), *(_looked_up(at, values) if at else ())])
+    return any(_is_flag_of(each, field, beside, values) for each in tables)
 
 
-def _is_enumerated(parent: ast.AST, place: StringPlace) -> bool:
-    """Return whether a file reads a table under keys that are not written out, or goes over it."""
-    holder = place.parent(parent) if isinstance(parent, ast.Dict) else parent
-    named = holder.targets[:1] if isinstance(holder, ast.Assign) else []
-    named += [parent.value] if isinstance(parent, ast.Subscript) else []
-    named += [parent.func.value] if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) else []
-    tables = {ast.unparse(each) for each in named}
-    for node in place.names.file.parents if tables else ():
-        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
-            if ast.unparse(node.value) in tables:
-                return True
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            is_written = all(isinstance(each, ast.Constant) for each in node.args[:1])
-            if not is_written and ast.unparse(node.func.value) in tables:
-                return True
-        elif isinstance(node, (ast.For, ast.comprehension)):
-            over = node.iter.func if isinstance(node.iter, ast.Call) else node.iter
-            base = over.value if isinstance(over, ast.Attribute) else over
-            if ast.unparse(base) in tables:
-                return True
-    return False
+def _is_flag_of(base: int, field: str, beside: set[str], values: Values) -> bool:
+    """Return whether all that is under a key of a table is true or false, where the table has further keys and is read
+    by what is written out alone."""
+    tables = [base, *(each.place for each in values.origins(base))]
+    holders = {each for table in tables for each in (table, *_holders(table, values))}
+    stores = [values.at(each).stores.get(each, {}) for each in holders]
+    loads = [values.at(each).loads.get(each, {}) for each in holders]
+    keys = {key for fields in (*stores, *loads) for key in fields if key.startswith("['")}
+    if keys <= beside or any("[*]" in fields or "[each]" in fields for fields in loads):
+        return False
+    read = [key for fields in loads for key in fields.get("[key]", ())]
+    if any(kind != COMPARE for key in read for _, kind, _ in values.at(key).out.get(key, ())):
+        return False
+    stored = [node for fields in stores for node in fields.get(field, ())]
+    return bool(stored) and all(_is_truth(each, values) for each in stored)
 
 
-def _is_truth(node: ast.expr, place: StringPlace) -> bool:
-    """Return whether a value is true or false by how it is written, or by all that a name is assigned."""
-    if isinstance(node, ast.Name):
-        found = place.names.file.scope_of(node).lookup(node.id)
-        assigned = [each.value if isinstance(each, Assigned) else None for each in found[1]] if found else []
-        return bool(assigned) and all(
-            value is not None and not isinstance(value, ast.Name) and _is_truth(value, place) for value in assigned
-        )
-    if isinstance(node, ast.BoolOp):
-        return all(_is_truth(each, place) for each in node.values)
-    is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    return is_not or isinstance(node, ast.Compare) or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
+def _is_truth(place: int, values: Values) -> bool:
+    """Return whether a value is true or false by all that it comes from: a comparison, `not x`, True."""
+    sources = list(values.origins(place))
+    operations = (values.at(each.place).operations.get(each.place) for each in sources)
+    return bool(sources) and all(
+        isinstance(values.kind(each.place)[1], bool) or (one is not None and one.operator in _TRUTHS)
+        for each, one in zip(sources, operations, strict=True)
+    )
 
 
 def _looked_up(key: int, values: Values) -> list[int]:
@@ -136,15 +109,6 @@ def _looked_up(key: int, values: Values) -> list[int]:
     edges = [edge for at in _holders(key, values) for edge in values.at(at).out.get(at, ())]
     compared = [target for target, kind, _ in edges if kind == COMPARE]
     return list(dict.fromkeys(base for at in compared for base, field in _read_from(at, values) if field == "[key]"))
-
-
-def _is_flag_of(base: int, field: str, role: Role, values: Values) -> bool:
-    for table in (base, *(each.place for each in values.origins(base))):
-        stored = values.at(table).stores.get(table, {})
-        options = {each for each in stored if each.startswith("['")} - {f"[{each!r}]" for each in role.siblings}
-        if any(isinstance(values.kind(each)[1], bool) for each in stored.get(field, ())) and options - {field}:
-            return True
-    return False
 
 
 def _field(key: str) -> str:

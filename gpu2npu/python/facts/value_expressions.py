@@ -90,7 +90,11 @@ class Expressions(Nodes):
         value = self.value(node.operand)
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and value in self.numbers:
             self.numbers[value] = -self.numbers[value]
-        return NOTHING if isinstance(node.op, ast.Not) else value
+        if not isinstance(node.op, ast.Not):
+            return value
+        result = self.new()
+        self.operations.append(Arithmetic(result, "Not", (value, NOTHING), False, _place(node)))
+        return result
 
     def comparison(self, node: ast.Compare) -> int:
         sides = (node.left, *node.comparators)
