@@ -13,7 +13,7 @@ from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.tensor import BFLOAT16, Array
 from gpu2npu.emulator.kernels.registry import Kernel
 from gpu2npu.emulator.soc import current_soc, saturates
-from gpu2npu.support.conditions import CallFacts
+from gpu2npu.support.conditions import CallFacts, TensorFacts
 
 _FLOAT16 = np.dtype(np.float16)
 _LARGEST = float(np.finfo(np.float16).max)
@@ -116,9 +116,10 @@ def _all_finite(args: Sequence[Any]) -> bool:
     return all(np.isfinite(value).all() for value in _arrays(args) if value.dtype.kind == "f")
 
 
-def check_cast(dtype: torch.dtype | None) -> None:
-    """Raise when a tensor is converted to bfloat16 or float8 on a chip that has none."""
-    if dtype is not None and dtype.itemsize == 1 and dtype.is_floating_point:
-        limits.refuse("aten::_to_copy", CallFacts({"dtype": limits.facts(dtype)}))
+def check_cast(source: torch.dtype, dtype: torch.dtype | None) -> None:
+    """Raise when a tensor is converted to bfloat16, or to or from float8, on a chip that has none."""
+    if dtype not in (None, source) and any(each.itemsize == 1 and each.is_floating_point for each in (source, dtype)):
+        given = {"self": TensorFacts(limits.facts(source)), "dtype": limits.facts(dtype)}
+        limits.refuse("aten::_to_copy", CallFacts(given))
     if dtype is torch.bfloat16 and not current_soc().bfloat16:
         raise no_bfloat16("aten::cast")

@@ -57,10 +57,9 @@ def counts() -> dict[tuple[str, ComputedBy], tuple[int, float]]:
 
 def reset() -> None:
     """Start every count again from zero."""
-    from gpu2npu.emulator.device.dispatch.limits import met_by, refusals
+    from gpu2npu.emulator.device.dispatch.limits import met_by
 
     met_by.clear()
-    refusals.clear()
     for entry in _tallies.values():
         entry[:] = (0, 0.0)
 

@@ -140,7 +140,7 @@ def cast_dtype(
     """The dtype that a cast to `dtype` gives: of an NPU's tensor by a dtype alone, float32 for float64."""
     if tensor.get_device() < 0:
         return dtype
-    chip_family.check_cast(dtype)
+    chip_family.check_cast(tensor.dtype, dtype)
     if dtype is torch.float64 and tensor.dtype is not dtype and layout is None and device is None:
         return _narrowed(tensor)
     return dtype
