@@ -18,11 +18,12 @@ from tools.mutants.judgement import Judge
 from tools.mutants.warm_tests import EndedError
 
 ROOT = Path(__file__).resolve().parents[2]
+_OF_RULES = ("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods", "tests/analysis")
 TESTS = {
+    "gpu2npu/codemods": ("tests/codemods",),
     "gpu2npu/emulator/kernels": ("tests/emulator/kernels",),
-    "gpu2npu/engine": (
-        *("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods", "tests/analysis"),
-    ),
+    "gpu2npu/engine": _OF_RULES,
+    "gpu2npu/kinds": _OF_RULES,
     "gpu2npu/support": ("tests/support", "tests/analysis"),
 }
 
