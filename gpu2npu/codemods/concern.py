@@ -14,7 +14,7 @@ from gpu2npu.python.project.imports import files_naming
 from gpu2npu.support.releases import autoloads
 
 
-def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context: ProjectContext) -> frozenset[str]:
+def candidate_files(choice: CodemodChoice, sources: Mapping[str, bytes], context: ProjectContext) -> frozenset[str]:
     """The files that a codemod may have to change; `choice.main` whatever is skipped."""
     found = {path for path in sources if path == choice.main}
     names: list[frozenset[str]] = []
@@ -41,10 +41,10 @@ def _may_name(names: frozenset[str], sources: Mapping[str, bytes]) -> bool:
 
 def without_plugin(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> set[str]:
     """The files that may work on a device and get torch_npu from no other edit."""
-    silent = {path for path, source in sources.items() if is_silent(read_facts(source, path), context.version)}
+    silent = {path for path, source in sources.items() if lacks_plugin(read_facts(source, path), context.version)}
     return silent | (sources.keys() & choice.readers)
 
 
-def is_silent(facts: FileFacts | None, version: str) -> bool:
+def lacks_plugin(facts: FileFacts | None, version: str) -> bool:
     """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
     return not autoloads(version) and names_device(facts) and not imports_torch(facts)

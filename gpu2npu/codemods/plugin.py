@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.concern import is_silent
+from gpu2npu.codemods.concern import lacks_plugin
 from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program.entries import started_files
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -24,7 +24,7 @@ def plugin(program: TrainingProgram, choice: CodemodChoice) -> Mapping[str, File
     facts = {path: program.project.facts(path, path) for path in program.sources}
     readers = program.sources.keys() & choice.readers
     graph = ImportGraph.of(program)
-    started = started_files(program, {path for path in facts if is_silent(facts[path], program.version)} | readers)
+    started = started_files(program, {path for path in facts if lacks_plugin(facts[path], program.version)} | readers)
     loaded = {path: graph.loaded_by(path) for path in started}
     # Files that no script of the project loads, as those of a package whose command is made when it is installed.
     alone = readers.difference(*loaded.values())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, CodemodError
-from gpu2npu.codemods.concern import concerned_files
+from gpu2npu.codemods.concern import candidate_files
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
 from gpu2npu.codemods.program.files import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
@@ -73,7 +73,7 @@ def _planned(parts: Sequence[ProjectPart], spread: Spread) -> list[PlannedPart]:
 
 def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[ProjectPart]:
     """The parts of a project that some codemod could be for."""
-    concerned = concerned_files(choice, sources, context)
+    concerned = candidate_files(choice, sources, context)
     if not concerned:
         return
     trains = has_backward(sources)

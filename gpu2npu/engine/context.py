@@ -28,7 +28,7 @@ class ProjectContext:
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
     and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
-    `own_members` has, for members that rules match, such as `cuda`, the only files in which some class may define them.
+    `project_members` has, for members that rules match, such as `cuda`, the only files where some class may define it.
     `other_names` are names that files of the project give to functions and classes of rules, `from lib import norm as
     our_norm`: each with the last names that it stands for.
     `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
@@ -44,7 +44,7 @@ class ProjectContext:
     files: frozenset[str] = frozenset()
     read: Callable[[str], bytes] = no_file
     root: Path | None = None
-    own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    project_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     other_names: Mapping[bytes, frozenset[str]] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     uses_device: bool = True
@@ -98,7 +98,7 @@ def scan_project(
         files=frozenset(files),
         read=read,
         root=root,
-        own_members=_own_members(methods, attributes, files, spelled),
+        project_members=_project_members(methods, attributes, files, spelled),
         other_names=_other_names(callees, files, spelled),
         folders=search_folders(files),
         uses_device=may_use_device(files, root),
@@ -195,7 +195,7 @@ def project_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset
 _METHOD = rb"def(?<!\wdef)(?:[ \t\f]|\\\r?\n?)+%b\b"
 
 
-def _own_members(
+def _project_members(
     methods: Words, attributes: Words, files: Mapping[str, bytes], spelled: Mapping[str, Words]
 ) -> dict[str, frozenset[str]]:
     """The files in which alone a class may define a member: those with a function of a method's name, and those that

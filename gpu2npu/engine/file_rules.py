@@ -140,6 +140,6 @@ class FileRules:
         if member not in self._own:
             self._own[member] = self.kinds.has_own_class(member, read) or any(
                 self.context.has_own_class(path, member, read, self.names.path)
-                for path in sorted(self.context.own_members.get(member, ()))
+                for path in sorted(self.context.project_members.get(member, ()))
             )
         return self._own[member]

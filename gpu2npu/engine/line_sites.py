@@ -49,7 +49,7 @@ class Site(Struct, frozen=True):
         meaning = names.qualified(owner, self.scope)
         if meaning is not None:
             return f"`{shown}` is `{meaning}`, which was imported, and is not a tensor or module"
-        candidates = sorted(self.context.own_members.get(member, ()))
+        candidates = sorted(self.context.project_members.get(member, ()))
         is_read = self.call is None
         files = ", ".join(each for each in candidates if self.context.has_own_class(each, member, is_read, names.path))
         known = f"classes of this project define `{member}` themselves ({files}), and `{shown}` may be one of theirs"

@@ -19,12 +19,12 @@ _LOOKS_AT = frozenset(
 )
 
 
-def handed_on(names: Names, pattern: CodePattern, part: ast.expr, scope: Scope) -> Matched | None:
+def function_as_value(names: Names, pattern: CodePattern, part: ast.expr, scope: Scope) -> Matched | None:
     """A function that a pattern calls, where code hands it to something else: `functools.partial(lib.norm, eps=1)`,
     `map(lib.norm, xs)`, `{"norm": lib.norm}`, `def f(norm=lib.norm)`, `self.norm = lib.norm`."""
     called = pattern.tree.func if isinstance(pattern.tree, ast.Call) else None
     qualified = qualified_name(called) if called is not None else None
-    if qualified is None or "." not in qualified or not _is_handed_on(names, part):
+    if qualified is None or "." not in qualified or not _is_forwarded(names, part):
         return None
     if names.qualified(part, scope) != qualified:
         return None
@@ -33,7 +33,7 @@ def handed_on(names: Names, pattern: CodePattern, part: ast.expr, scope: Scope) 
     )
 
 
-def _is_handed_on(names: Names, node: ast.expr) -> bool:
+def _is_forwarded(names: Names, node: ast.expr) -> bool:
     parents = names.file.parents
     above = parents[node]
     if isinstance(above, ast.keyword):

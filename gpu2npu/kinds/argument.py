@@ -221,7 +221,7 @@ class Arguments(Callees):
                 continue
             is_of = self.is_call_of(node, rule.match.of, scope) or rule.match.of == reached.first
             if not is_of:
-                self._report_handed_on(rule, node, index, reached)
+                self._report_forwarded(rule, node, index, reached)
                 continue
             place = self._bounds(node, index)
             if not self.typed.accept(rule, rule.match.type, argument_value(given[index]), place, scope):
@@ -296,7 +296,7 @@ class Arguments(Callees):
             return unless.search(self.file.code(argument)) is None
         return True
 
-    def _report_handed_on(self, rule: Rule, node: ast.Call, index: int, reached: Constructed) -> None:
+    def _report_forwarded(self, rule: Rule, node: ast.Call, index: int, reached: Constructed) -> None:
         """Report an argument that may come to the class that a rule is for by way of another."""
         assert isinstance(rule.match, ArgumentMatch)
         if rule.match.of in reached.further and not rule.then.keep:

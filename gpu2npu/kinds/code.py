@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from gpu2npu.engine.code_matching import CodeMatcher, Matched, rules_by_word, type_problem, with_article
 from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.possible_code import handed_on, possible_message
+from gpu2npu.engine.possible_code import function_as_value, possible_message
 from gpu2npu.engine.rewriting.added import added, beside
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
@@ -234,7 +234,7 @@ class CodeRules:
     def _match(self, rule: Rule, part: ast.expr, scope: Scope) -> Matched | None:
         assert isinstance(rule.match, CodeMatch)
         pattern, types = rule.match.pattern, dict(rule.match.types)
-        possible = handed_on(self.names, pattern, part, scope)
+        possible = function_as_value(self.names, pattern, part, scope)
         if pattern.names[0] is pattern.tree and any(isinstance(each, Assigned) for each in scope.bound(part)):
             return None  # its value is replaced where it is assigned
         for root in self._roots(pattern, part):

@@ -99,7 +99,7 @@ class Methods:
         while isinstance(part, ast.Attribute):
             rule = self.rules.get(part.attr)
             if rule is not None and self.work.is_read(part):
-                self.handed_on(part, rule, scope)
+                self.uncalled(part, rule, scope)
             part = part.value
 
     def call(self, node: ast.Call, scope: Scope) -> None:
@@ -108,7 +108,7 @@ class Methods:
         if rule is not None and isinstance(node.func, ast.Attribute):
             self.method(node.func, rule, scope)
 
-    def handed_on(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
+    def uncalled(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
         """Apply the rule for a method that is not called here, `move = model.cuda`: on anything else the name may be a
         flag's."""
         if rule.then.rename is None or rule.then.keep or self.names.qualified(node, scope) is not None:

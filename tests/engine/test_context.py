@@ -92,7 +92,7 @@ def test_the_files_that_may_define_a_member_are_those_with_the_method_or_the_wor
         "method.py": b"class A:\n    def \\\n    cuda(self): ...\n",
         "other.py": b"class A:\n    def cudas(self): ...\n    def is_cudas(self): ...\n",
     }
-    members = scan_project(files, rulebook, "2.1.0").own_members
+    members = scan_project(files, rulebook, "2.1.0").project_members
     assert members["cuda"] == {"method.py"}
     assert members["is_cuda"] == {"call.py"}
 

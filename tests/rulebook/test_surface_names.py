@@ -33,10 +33,10 @@ def installed_names() -> Iterator[str]:
         submodules = (f"{package}.{each.name}" for each in pkgutil.iter_modules(module.__path__))
         for name in (package, *(each for each in submodules if "._" not in each)):
             yield name
-            yield from (f"{name}.{member}" for member in own_members(importlib.import_module(name), package))
+            yield from (f"{name}.{member}" for member in project_members(importlib.import_module(name), package))
 
 
-def own_members(module: types.ModuleType, package: str) -> Iterator[str]:
+def project_members(module: types.ModuleType, package: str) -> Iterator[str]:
     # torch.backends.cudnn is an instance of a class in place of the module, which it keeps as `m`.
     switches = vars(type(module)) if isinstance(getattr(module, "m", None), types.ModuleType) else {}
     for member in {*dir(getattr(module, "m", module)), *switches}:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, hands_on, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, escapes, target_of
 from gpu2npu.codemods.program.entries import Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import always_has_group, group_place
@@ -111,7 +111,7 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
         return Obstacle(_DEAD.format(place=group), kind=FindingKind.REVIEW)
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
-    if programs and not any(trains(entry) or (entry.is_elsewhere and hands_on(wrap)) for entry in programs):
+    if programs and not any(trains(entry) or (entry.is_elsewhere and escapes(wrap)) for entry in programs):
         return Obstacle(_NO_TRAINING, one_npu=True)
     return None
 

@@ -37,8 +37,8 @@ from gpu2npu.codemods.data_parallel.spelling import api_of
 from gpu2npu.codemods.data_parallel.wrapping import (
     Wrap,
     distributed,
+    escapes,
     find_wraps,
-    hands_on,
     is_stored,
     retained_name,
     target_of,
@@ -108,7 +108,7 @@ def _elsewhere(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
     above = [node for node in wrap.file.above(wrap.call) if isinstance(node, DEFINITIONS)]
     if not above or is_test_file(wrap.file.path) or is_stored(wrap):
         return ()
-    called = above[-1] if hands_on(wrap) else above[0]
+    called = above[-1] if escapes(wrap) else above[0]
     entry = program.once((entry_elsewhere, called), lambda: entry_elsewhere(program, wrap.file, called))
     return () if entry is None else (entry,)
 

@@ -75,7 +75,7 @@ def target_of(wrap: Wrap) -> ast.expr | None:
     return None
 
 
-def hands_on(wrap: Wrap) -> bool:
+def escapes(wrap: Wrap) -> bool:
     """Return whether other code than the function of the wrap has the model: it is not, or does not stay, a local
     variable."""
     target, function = target_of(wrap), function_above(wrap.file, wrap.call)

@@ -88,7 +88,7 @@ class ModelUses:
                 while values:
                     other, value = values.pop()
                     yield other, value
-                    pending += self._handed_on(other, value)
+                    pending += self._new_aliases(other, value)
                     values += self._same(other, value)
 
     def _uses(self, alias: _Alias) -> Iterator[tuple[ParsedFile, ast.expr]]:
@@ -143,7 +143,7 @@ class ModelUses:
         self.seen.add((function, "None"))
         return False
 
-    def _handed_on(self, file: ParsedFile, use: ast.expr) -> Iterator[_Alias]:
+    def _new_aliases(self, file: ParsedFile, use: ast.expr) -> Iterator[_Alias]:
         parent = file.parents[use]
         if isinstance(parent, ast.NamedExpr):
             parent = file.parents[parent]

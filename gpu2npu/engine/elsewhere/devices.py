@@ -288,10 +288,10 @@ def _reached(names: Names) -> Iterator[str]:
                 continue
             seen.add(path)
             yield path
-            hands_on = path.endswith("__init__.py")
-            facts = project.facts(path, names.path) if hands_on or length < _CHAIN else None
+            forwards = path.endswith("__init__.py")
+            facts = project.facts(path, names.path) if forwards or length < _CHAIN else None
             if facts is not None:
-                (near if hands_on else far).extend(project.imported_paths(facts, path))
+                (near if forwards else far).extend(project.imported_paths(facts, path))
         near = far
 
 

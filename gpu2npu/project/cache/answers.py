@@ -122,7 +122,7 @@ def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: obje
         sorted(context.files),
         context.folders,
         context.project.has_library,
-        sorted((member, sorted(paths)) for member, paths in context.own_members.items()),
+        sorted((member, sorted(paths)) for member, paths in context.project_members.items()),
         context.uses_device,
         context.has_plugin,
         sorted((name.decode("latin-1"), sorted(each)) for name, each in context.other_names.items()),

@@ -171,7 +171,7 @@ class Dataflow:
             seen.add(state)
             if isinstance(place.node, ast.Call):
                 call = place.beside(place.node)
-                if not self._handed_on(call):
+                if not self._is_forwarding(call):
                     if not value.steps:
                         known = via if via is not None and self._calls_function_of(via, call) else None
                         found[call.node, known.node if known is not None else None] = Made(call, known)
@@ -187,7 +187,7 @@ class Dataflow:
         function = enclosing_function(place)
         return function is not None and any(target.node is function.node for target in self.targets(call))
 
-    def _handed_on(self, call: CallPlace) -> bool:
+    def _is_forwarding(self, call: CallPlace) -> bool:
         """Return whether a call only hands on what another expression makes."""
         name = last_name(call.node.func)
         if name in PASSED_ON or name in {"zip", "items", "values", "dict"}:

@@ -127,7 +127,7 @@ def constructed(names: Names, call: ast.Call, scope: Scope) -> Constructed:
     own = [each for each in cls.bindings.get("__init__", ()) if isinstance(each, Defined)]
     if not own and {"__init__", "__new__"}.isdisjoint(cls.bindings):
         return _ordered(_inherited(found.names, cls))
-    if len(own) == 1 and _hands_on(own[0].node):
+    if len(own) == 1 and _forwards(own[0].node):
         return Constructed(None, tuple(_inherited(found.names, cls)))
     return Constructed()
 
@@ -153,7 +153,7 @@ def _inherited(names: Names, cls: Scope, depth: int = _MAX_BASES) -> list[str]:
     return reached
 
 
-def _hands_on(function: ast.AST) -> bool:
+def _forwards(function: ast.AST) -> bool:
     """Return whether an `__init__` gives any other keyword to the one it overrides."""
     rest = function.args.kwarg if isinstance(function, ast.FunctionDef) else None
     return rest is not None and any(

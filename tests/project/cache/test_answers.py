@@ -246,7 +246,7 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(project: Path) -> None:
 
 def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
     """A new field of the context has to be looked at: does an answer depend on it?"""
-    in_key = {"version", "files", "own_members", "other_names", "folders", "uses_device", "has_plugin", "imported"}
+    in_key = {"version", "files", "project_members", "other_names", "folders", "uses_device", "has_plugin", "imported"}
     in_key |= {"data", "writes"}  # of which the second is what `diffs` asks for
     found_again = {"read", "root", "project", "facts"}
     assert {field.name for field in dataclasses.fields(ProjectContext)} == in_key | found_again

@@ -45,7 +45,7 @@ def test_what_was_collected_is_the_same_the_next_time(tmp_path: Path, planned: l
     first, second = load(tmp_path), load(tmp_path)
     assert len(planned) == 1
     assert first.plan.rewrites
-    assert first.context.own_members["cuda"] == {"net.py"}
+    assert first.context.project_members["cuda"] == {"net.py"}
     assert (second.plan, second.context) == (first.plan, first.context)
 
 

@@ -85,8 +85,8 @@ def _is_turned_on(program: TrainingProgram, file: ParsedFile, function: Function
 
 
 def _turns_on(file: ParsedFile, value: ast.expr, name: str) -> bool:
-    handed_on = isinstance(value, ast.Name) and value.id == name and is_switch(file, value)
-    return not is_false(value) and not handed_on
+    forwarded = isinstance(value, ast.Name) and value.id == name and is_switch(file, value)
+    return not is_false(value) and not forwarded
 
 
 def _is_on(value: ast.expr, name: str) -> bool:

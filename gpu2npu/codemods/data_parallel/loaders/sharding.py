@@ -99,7 +99,7 @@ def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
         )
 
 
-def _hands_on(loop: BatchLoop) -> bool:
+def _only_yields(loop: BatchLoop) -> bool:
     """Return whether a loop only yields the batches to another."""
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(loop.place.node))
 
@@ -121,7 +121,7 @@ def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader],
             )
         elif (
             not loop.trains
-            and not _hands_on(loop)
+            and not _only_yields(loop)
             and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by)
         ):
             is_inner = isinstance(loop.place.node, ast.comprehension)  # which has no place of its own in the text
