@@ -9,6 +9,9 @@ import click
 from msgspec.structs import asdict
 
 from gpu2npu.cli.language import cells, padded, say
+from gpu2npu.doctor.ascend import ascend_lines
+from gpu2npu.doctor.machine import CheckLine, Machine, ok
+from gpu2npu.doctor.python_packages import package_lines
 from gpu2npu.language import message, shown
 
 EXIT_ERROR = 1
@@ -43,7 +46,7 @@ Exit codes:
 @click.pass_context
 def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> None:
     """Look at this machine: are Python, torch, torch_npu, CANN, driver and NPUs ready, and do they go together?"""
-    from gpu2npu.doctor.examination import examine
+    from gpu2npu.cli.doctor import examine
     from gpu2npu.doctor.machine import MachineError, read_machine
     from gpu2npu.report.text import counted
 
@@ -65,3 +68,10 @@ def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> 
                 click.echo(f"{'':<7}  {'':<{width}}  -> {shown(line.remedy)}")
         say(f"{counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}, {counts['ok']} ok")
     ctx.exit(EXIT_ERROR if counts["error"] or (strict and counts["warning"]) else 0)
+
+
+def examine(machine: Machine) -> list[CheckLine]:
+    """Return the lines of every check, from the NPUs up to the packages of Python."""
+    name = machine.architecture
+    kind = f"{name}, emulated by `gpu2npu run`" if machine.is_emulated else f"{name}, a real machine"
+    return [ok("machine", kind), *ascend_lines(machine), *package_lines(machine)]

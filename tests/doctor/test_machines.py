@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gpu2npu.cli.doctor import examine
 from gpu2npu.doctor import ascend
-from gpu2npu.doctor.examination import examine
 from gpu2npu.doctor.machine import MachineError, cxx11_abi, read_machine
 from gpu2npu.emulator.machine.chips import chips
 from gpu2npu.emulator.machine.info_table import info_table

@@ -1,4 +1,4 @@
-from gpu2npu.python.flow.questions import Questions
+from gpu2npu.python.flow.value_project import Questions
 
 
 def test_an_answer_that_does_not_settle_is_not_complete():
