@@ -148,6 +148,7 @@ def refusing(signature: Signature, run: Operator, has_values: bool = True) -> Op
                         return
                     raise _error(name, each, given)
                 _count(name, each)
+                key = None  # the next call of its kind counts too
         if key is not None and len(seen) < _MOST:
             seen.add(key)
 
