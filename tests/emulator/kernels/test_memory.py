@@ -13,6 +13,7 @@ CALLS = {
     "reflection": (SIGNAL, lambda x: F.pad(x, (5, 5), mode="reflect")),
     "replication": (SIGNAL, lambda x: F.pad(x, (5, 5), mode="replicate")),
     "nearest": (SIGNAL, lambda x: F.interpolate(x, scale_factor=2.0)),
+    "polynomial": (SIGNAL, lambda x: torch.special.shifted_chebyshev_polynomial_t(x.detach(), 5) * x),
     "linear": (SIGNAL, lambda x: F.interpolate(x, scale_factor=0.5, mode="linear")),
 }
 

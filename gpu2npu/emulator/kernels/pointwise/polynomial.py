@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gpu2npu.emulator.kernels.parallel import blocks
 from gpu2npu.emulator.kernels.promotion import F64, Array, Operand, cast, float_dtype, result_type
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -39,15 +40,20 @@ def _polynomial(name: str, first: Callable[[Array], Array], step: Step, shifted:
     @kernel(*(f"aten::special_{name}{overload}" for overload in ("", ".x_scalar", ".n_scalar")))
     def evaluate(x: Operand, n: Operand) -> Array:
         dtype = float_dtype(result_type(x, n))
-        given, degrees = np.broadcast_arrays(cast(x, F64), cast(n, F64))
-        degrees = np.trunc(degrees)
+        given, degrees = np.broadcast_arrays(x, n)
+        found, flat, order = np.empty(given.size, dtype), given.reshape(-1), degrees.reshape(-1)
+        for part in blocks(given.size, given.size):
+            found[part] = values(cast(flat[part], F64), np.trunc(cast(order[part], F64)))
+        return found.reshape(given.shape)
+
+    def values(given: Array, degrees: Array) -> Array:
         t = 2 * given - 1 if shifted else given
         before, now = np.ones_like(t), first(t)
         result = np.where(degrees == 0, before, np.where(degrees == 1, now, 0.0))
         for k in range(1, int(np.max(degrees, initial=0))):
             before, now = now, step(k, t, now, before)
             result = np.where(degrees == k + 1, now, result)
-        return np.where(np.isnan(given) & (degrees > 0), np.nan, result).astype(dtype)
+        return np.where(np.isnan(given) & (degrees > 0), np.nan, result)
 
 
 for _prefix, _shifted in (("", False), ("shifted_", True)):
