@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 ELEMENTS = 1_000_000
 LIMIT = 8.0  # times the CPU's memory
 _SAMPLES, _LARGE = 8, 2  # samples of an operator that are tried, and large ones that are measured
-_CPU_SECONDS, _NPU_SECONDS = 20, 40  # at most; a process that takes longer ends
+_CPU_SECONDS, _NPU_SECONDS = 60, 90  # at most; a process that takes longer ends
 _ROOM = 2 << 30  # bytes beside what a process has when it begins
 
 
@@ -125,6 +125,8 @@ def _measured(op: Any) -> Iterator[Measured]:
                     _call(op, copied(given), backward)
                     _call(op, to_npu(given), backward)
                 grown = tree_map(functools.partial(_grown, scale=scale), given)
+                if max(each.numel() for each in tensors(grown)) < ELEMENTS // 4:
+                    continue  # it has no dimension to enlarge
                 signal.alarm(_CPU_SECONDS)  # which ends the process: C++ hears no handler of Python's
                 cpu = _most(op, copied(grown), backward)
             except Exception:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from gpu2npu.emulator.kernels.parallel import blocks
 from gpu2npu.emulator.kernels.promotion import Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -92,12 +95,14 @@ def _label_sets(x: Array, target: Array) -> tuple[Array, Array]:
     return valid, is_target
 
 
-def _label_margins(x: Array, target: Array, valid: Array, is_target: Array) -> Array:
-    """(N, labels, classes): 1 - x[label] + x[class] where positive, for classes that are not labels."""
-    labels = np.where(valid, np.atleast_2d(target), 0)
-    chosen = np.take_along_axis(x, labels, 1)
-    distances = np.maximum(1 - chosen[:, :, None] + x[:, None, :], 0)
-    return distances * valid[:, :, None] * ~is_target[:, None, :]
+def _label_margins(x: Array, target: Array, valid: Array, is_target: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Some labels at a time, each with its row: 1 - x[label] + x[class] where positive, for classes that are none."""
+    rows, places = np.nonzero(valid)
+    labels = np.atleast_2d(target)[rows, places]
+    for part in blocks(rows.size, rows.size * x.shape[1]):
+        row, label = rows[part], labels[part]
+        distances = np.maximum(1 - x[row, label][:, None] + x[row], 0)
+        yield row, label, distances * ~is_target[row]
 
 
 @kernel("aten::multilabel_margin_loss_forward")
@@ -105,7 +110,10 @@ def multilabel_margin_loss(self: Array, target: Array, reduction: int) -> tuple[
     """The mean over classes of the margins between labels and other classes, and which classes are labels."""
     x = np.atleast_2d(wide(self))
     valid, is_target = _label_sets(x, target)
-    losses = np.sum(_label_margins(x, target, valid, is_target), axis=(1, 2)) / x.dtype.type(max(x.shape[1], 1))
+    losses = np.zeros(len(x))
+    for rows, _, distances in _label_margins(x, target, valid, is_target):
+        np.add.at(losses, rows, np.sum(distances, axis=1))
+    losses /= max(x.shape[1], 1)
     loss = _reduced(losses.astype(x.dtype), reduction, target.ndim < 2, self.dtype)
     return loss, is_target.reshape(target.shape).astype(self.dtype)
 
@@ -117,9 +125,11 @@ def multilabel_margin_loss_backward(
     """The gradient for self."""
     x = np.atleast_2d(wide(self))
     valid, targets = _label_sets(x, target)
-    active = (_label_margins(x, target, valid, targets) > 0).astype(x.dtype)
-    slope = np.sum(active, axis=1)
-    rows, places = np.nonzero(valid)
-    np.subtract.at(slope, (rows, np.atleast_2d(target)[rows, places]), np.sum(active, axis=2)[rows, places])
+    slope = np.zeros_like(x)
+    for rows, labels, distances in _label_margins(x, target, valid, targets):
+        active = distances > 0
+        first = np.flatnonzero(np.diff(rows, prepend=-1))  # of each row: they are in order
+        slope[rows[first]] += np.add.reduceat(active, first, axis=0, dtype=x.dtype)
+        np.subtract.at(slope, (rows, labels), np.sum(active, axis=1))
     slope /= x.dtype.type(max(x.shape[1], 1))
     return rounded(np.asarray(slope * _each_gradient(grad_output, len(x), reduction)), self.dtype).reshape(self.shape)
