@@ -8,6 +8,7 @@ from gpu2npu.engine.code_matching import Matched, Unknown
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import UNKNOWN
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.rulebook.code_pattern import CodePattern, qualified_name
@@ -52,8 +53,12 @@ def _is_forwarded(names: Names, node: ast.expr) -> bool:
 
 def possible_message(work: FileRules, rule: Rule, matched: Matched) -> str | None:
     """The sentence for a possible match of a rule; None where none is worth one: where another rule is for the name, a
-    rule is for objects that are not known, or the file has nothing to do with the class that it may be of."""
+    rule is for objects that are not known or for a dict that is written out, or the file has nothing to do with the
+    class that it may be of."""
     if rule.then.keep or UNKNOWN in dict(getattr(rule.match, "types", ())).values():
+        return None
+    pattern = getattr(rule.match, "pattern", None)
+    if isinstance(pattern, CodePattern) and any(isinstance(each, ast.Dict) for each in walk(pattern.tree)):
         return None
     node = matched.node
     qualified = work.names.qualified(node, matched.scope)
