@@ -22,7 +22,7 @@ def bound_to(function: Parameters, key: str, skip: int) -> Iterator[tuple[int, s
     elif key == "**":
         yield from ((node, f"['{name}']", ()) for name, node in function.positional + function.named)
         if function.stars:
-            yield function.stars, "[*]", ("[*]",)
+            yield function.stars, "", ()  # under their names
     elif key.isdigit():
         index = int(key)
         if index < len(positional):
