@@ -19,7 +19,6 @@ from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     IMPORTS,
     Import,
-    arguments,
     dotted_name,
     import_module,
     last_name,
@@ -58,12 +57,11 @@ class OwnCode(Struct, frozen=True):
         return any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body)
 
     def _builds(self, function: ast.expr) -> bool:
-        """Return whether a function of the project gives a call the names of CUDA sources."""
+        """Return whether a function of the project has the names of CUDA sources: in a call, or in a list for one."""
         made = self.names.definition(function, self.names.file.scope_of(function))
         if made is None or not isinstance(made.bound.node, FUNCTIONS):
             return False
-        calls = (node for node in walk(*made.bound.node.body) if isinstance(node, ast.Call))
-        texts = (string_value(part) for call in calls for part in walk(*arguments(call)))
+        texts = map(string_value, walk(*made.bound.node.body))
         return any(self.table.is_cuda_alone("source", text) for text in texts if text is not None)
 
     def imports_own(self, statement: Import) -> bool:

@@ -102,7 +102,7 @@ CHANGED = [  # the first: names of variables decide nothing
 ]
 
 
-BUILDER = "def start():\n    global ops\n    ops = make(sources=[join(here, {!r}), 'bind.cpp'])\n    return True\n"
+BUILDER = "def start():\n    files = [join(here, name) for name in ({!r}, 'bind.cpp')]\n    return make(files)\n"
 STARTED = "if torch.cuda.is_available() and start():\n    y = run(x)\n"
 UNCHANGED += [BUILDER.format("mine.cu") + STARTED]
 CHANGED += [BUILDER.format("mine.cpp") + STARTED]
