@@ -130,6 +130,7 @@ def test_import_torch_npu_once_where_it_is_needed(before: str, after: str) -> No
 FAILURES = {
     "syntax error": (b"x.cuda()\nx = = 1\n", "syntax error at line 2: invalid syntax"),
     "async": (b"y = 1\nx.cuda(async=True)\n", "line 2 has async=, which Python 3.7 made a keyword"),
+    "async in a string": (b"y = 'f(async=1)'\nx.cuda(2\n", "syntax error at line 2"),
     "Python 2": (b"try:\n    x.cuda()\nexcept Exception, e:\n    pass\n", "line 3 is Python 2"),
     "null bytes": (b"x.cuda()\n\0\n", "syntax error at line 2: a null byte"),
     "no encoding of text": (b"# coding: rot13\nx.cuda()\n", "its encoding rot13 cannot be read"),

@@ -62,8 +62,8 @@ def _syntax_error(text: str, error: SyntaxError) -> str:
     if (old := _PYTHON_2.search(text)) is not None:
         line = text.count("\n", 0, old.start("is")) + 1
         return f"line {line} is Python 2, which PyTorch has not run on since 1.5: translate the file with 2to3 first"
-    if (old := _ASYNC.search(text)) is not None:
-        line = text.count("\n", 0, old.start("is")) + 1
+    line = error.lineno or 1
+    if any(text.count("\n", 0, old.start("is")) + 1 == line for old in _ASYNC.finditer(text)):  # not one in a string
         return (
             f"line {line} has async=, which Python 3.7 made a keyword: write non_blocking=, as PyTorch does since 0.4"
         )
@@ -72,9 +72,9 @@ def _syntax_error(text: str, error: SyntaxError) -> str:
             raise error
         cst.parse_module(text)
     except Exception:  # LibCST raises several kinds for what it cannot parse
-        return f"syntax error at line {error.lineno or 1}: {error.msg}"
+        return f"syntax error at line {line}: {error.msg}"
     here = ".".join(map(str, sys.version_info[:2]))
-    return f"the syntax in line {error.lineno or 1} is newer than Python {here}: run gpu2npu with a later Python"
+    return f"the syntax in line {line} is newer than Python {here}: run gpu2npu with a later Python"
 
 
 _TOO_DEEP = "its expressions are nested too deeply to be parsed"
