@@ -75,8 +75,13 @@ class ProgramCode:
         """The names by which other files import a definition, and the definitions that name it."""
         yield from ((path, other) for other, names in self.outlines[path].definitions.items() if name in names)
         yield from ((other, local) for other, local in self._local_names.get(name, ()) if other != path)
-        # As a member of the module, or by a star.
-        yield from ((other, name) for other in self._importing.get(path, ()) if other != path)
+        for other, imports in self._importing.get(path, {}).items():  # as a member of the module, or by a star
+            if other != path and (self._has(other, name) or any("*" in each.names for each in imports)):
+                yield other, name
+
+    def _has(self, path: str, name: str) -> bool:
+        outline = self.outlines[path]
+        return name in outline.run or any(name in names for names in outline.definitions.values())
 
     @cached_property
     def _importing(self) -> Mapping[str, Mapping[str, list[ImportOutline]]]:

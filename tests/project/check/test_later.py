@@ -56,6 +56,16 @@ def test_the_importers_decide(path: str, importer: str, later: bool) -> None:
     assert is_later(path, pkg__model=importer) is later
 
 
+@pytest.mark.parametrize(
+    ("between", "later"),
+    [("import pkg.model\n", True), ("from pkg.model import *\n", False), ("from pkg.model import f\n", False)],
+)
+def test_a_function_of_the_same_name_elsewhere_calls_nothing(between: str, later: bool) -> None:
+    deferred = "def f():\n    from pkg.kernels import run\n"
+    own = "import pkg.top\ndef f(): pass\nf()\n"
+    assert is_later(KERNELS, pkg__model=deferred, pkg__top=between, main=own) is later
+
+
 def test_every_importer_counts() -> None:
     deferred = "def f():\n    from pkg.kernels import run\n"
     assert is_later(KERNELS, pkg__a=deferred, pkg__b=deferred)
