@@ -237,8 +237,8 @@ def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext,
     try:
         return migrate_notebook(text, path, rulebook, context, knowledge)
     except FormatError as error:
-        marks = _unread(text, knowledge, str(error)) or _unread(text, knowledge, str(error), r"\.(?P<value>{0})\b")
-        return _file(SourceFile(path, text, "utf-8", b""), marks, rulebook)
+        mentions = (_unread(text, knowledge, str(error), form) for form in (_VALUE, r"\.(?P<value>{0})\b"))
+        return Migration(MigratedFile(path, failure=str(error) if any(mentions) else None))
 
 
 def _file(file: SourceFile, marks: list[Mark], rulebook: Rulebook) -> Migration:
