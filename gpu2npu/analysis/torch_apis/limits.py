@@ -80,6 +80,7 @@ _WORDS = {
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
     **{name: name for name in ("uint16", "uint32", "uint64")},
     "bool": r"\bbool\b",
+    "float8s": "float8",
 }
 
 
@@ -111,7 +112,7 @@ def _words(api: str) -> re.Pattern[str]:
         dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
         if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
             words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
-        elif re.fullmatch(r"\w+\.dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
+        elif re.match(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+(?: and device|$)", each) and dtypes <= _WORDS.keys():
             words.update(_WORDS[dtype] for dtype in dtypes)
         else:
             return _OF_DTYPES

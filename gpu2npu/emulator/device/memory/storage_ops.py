@@ -22,7 +22,7 @@ from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, array, host, on_npu, set_storage_of, strides_of
 from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.soc import saturates
-from gpu2npu.support.conditions import CallFacts
+from gpu2npu.support.conditions import DTYPES, CallFacts
 
 aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
@@ -47,8 +47,16 @@ _item = torch.Tensor.item
 _view_dtype = torch.Tensor.view
 _numpy = torch.Tensor.numpy
 
+_FLOAT8 = frozenset(getattr(torch, name) for name in DTYPES["float8s"] if hasattr(torch, name))
+
 OWN: dict[str, Function] = {}
 _own = registering(OWN)
+
+
+def _check(name: str, tensor: torch.Tensor) -> None:
+    """Raise LimitError where the chip has no float8 to make or to copy."""
+    if tensor.dtype in _FLOAT8 and limits.refuses:
+        limits.refuse(name, CallFacts({"self": limits.facts(tensor)}))
 
 
 def _target(device: torch.device | None) -> int:
@@ -114,6 +122,7 @@ def empty_strided(
 @_own("clone")
 def clone(tensor: torch.Tensor, memory_format: torch.memory_format | None = None) -> torch.Tensor:
     """A copy; of a tensor that fills its memory it is one of the array, else PyTorch composes it of others here."""
+    _check("aten::clone", tensor)
     if memory_format in _AS_IT_IS and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
         index = tensor.get_device()
         if tensor.dtype in NUMPY_DTYPES:
@@ -350,6 +359,7 @@ def local_scalar_dense(tensor: torch.Tensor) -> Any:
 
 @_own("fill_.Scalar")
 def fill(tensor: torch.Tensor, value: Any) -> torch.Tensor:
+    _check("aten::fill_", tensor)
     if tensor.dtype is torch.bool:  # which PyTorch fills one by one on the CPU
         _fill(_view_dtype(host(tensor), torch.uint8), bool(value))
     else:
@@ -359,12 +369,14 @@ def fill(tensor: torch.Tensor, value: Any) -> torch.Tensor:
 
 @_own("fill_.Tensor")
 def fill_from_tensor(tensor: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    _check("aten::fill_", tensor)
     _fill(host(tensor), _resolved(value))
     return tensor
 
 
 @_own("zero_")
 def zero(tensor: torch.Tensor) -> torch.Tensor:
+    _check("aten::zero_", tensor)
     _zero(host(tensor))
     return tensor
 

@@ -26,3 +26,18 @@ def test_nested_tensors_are_made_and_nothing_else():
     """A limit of tools/behaviour/drawn.csv without a row: a verdict says so."""
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch.nested.as_nested_tensor([X.npu(), X.npu()[:2]]).mul(2)
+
+
+def test_float8_is_moved_and_neither_made_nor_copied():
+    there = torch.ones(4).to(torch.float8_e4m3fn).npu()
+    assert there.view(2, 2)[1:].cpu().float().tolist() == [[1, 1]]
+    for call in (
+        lambda: torch.full((2,), 1.0, dtype=torch.float8_e5m2, device="npu"),
+        lambda: torch.zeros_like(there),
+        lambda: there.new_ones(2),
+        lambda: there.view(2, 2).t().contiguous(),
+        lambda: there.fill_(there[0]),
+        lambda: torch.stack([there, there]),
+    ):
+        with pytest.raises(RuntimeError, match=r"call aclnn.*DT_FLOAT8_E"):
+            call()
