@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.rewriting.filling import has_effects
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.python.meaning.inheritance import Wanted
 from gpu2npu.python.meaning.instances import INTEGER, Instances, may_be_none
@@ -38,7 +39,7 @@ _DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
 _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
 
 # What a type may be besides the qualified name of a class, and the classes that one of them is written for.
-TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "integer", "name")
+TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "integer", "name", "pure")
 _SAME = {**{cls: kind for kind, cls in CLASSES.items()}, "torch.device": "device", "torch.dtype": "dtype"}
 
 
@@ -136,6 +137,8 @@ class CodeMatcher:
             return isinstance(node, ast.Name)
         if kind == "literal":
             return is_literal(node)
+        if kind == "pure":
+            return not has_effects(node)
         if kind == "integer":
             return self.instances.is_one(node, scope, Wanted(INTEGER, ""))
         if kind == "dtype":

@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
-_PLAIN = ("name", "literal")  # what may be written twice
+_PLAIN = ("name", "literal", "pure")  # what may be written twice
 
 
 class CodeMatch(Match, frozen=True):
     """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
 
     `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
-    integer, name, or the qualified name of a class. `signature` are the parameters of the function that is called, in
-    their order, so that an argument counts by position and by keyword; with `chooses`, only what decides for or against
-    code with that word.
+    integer, name, pure (code that may run twice), or the qualified name of a class. `signature` are the parameters of
+    the function that is called, in their order, so that an argument counts by position and by keyword; with `chooses`,
+    only what decides for or against code with that word.
     """
 
     code: str
@@ -67,7 +67,7 @@ class CodeMatch(Match, frozen=True):
         },
         "types": {
             "description": "What metavariables must be: tensor, module, unknown, device, dtype, literal, integer, "
-            "name, or the qualified name of a class.",
+            "name, pure (code that may run twice), or the qualified name of a class.",
             "type": "object",
             "minProperties": 1,
             "propertyNames": {"pattern": "^[A-Z_][A-Z0-9_]*$"},
