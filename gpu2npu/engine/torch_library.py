@@ -85,7 +85,7 @@ TORCH = Library(
     ),
     foreign=frozenset(
         {"numpy", "pandas", "os", "re", "json", "math", "random", "collections", "itertools", "pathlib", "time", "cv2",
-         "PIL", "scipy", "sklearn", "logging", "argparse"}
+         "PIL", "scipy", "sklearn", "logging", "argparse", "torchcodec"}
     ),
     result=_result,
     layer_result=_layer_result,
