@@ -311,6 +311,12 @@ def test_members_of_dtypes_are_no_apis(member: str) -> None:
         ("class N:\n    def f(self):\n        return torch.nn.LSTM(3, 4, proj_size=self.p)", False),
         ("def f():\n    p = 2\n    return torch.nn.LSTM(3, 4, proj_size=p)", True),
         ("def f(x, d=(1, 1)):\n    return torch.nn.functional.max_pool2d(x, 2, 1, (0, 0), d)", False),
+        ("loss = torch.nn.CTCLoss()\nloss(p, t, (4, 4), (0, 2))", True),
+        (
+            "class N:\n    loss = torch.nn.CTCLoss()\n    def f(self, p, t):\n        self.loss(p, t, (4,), [0])",
+            True,
+        ),
+        ("torch.nn.CTCLoss()(p, t, (4, 4), target_lengths=(1, 2))", False),
         ("x = torch.fft.fft(torch.ones(4, device='cuda'))\ny = x[torch.arange(2)]", True),
         ("x = torch.fft.fft(torch.ones(4, device='cuda'))\ny = x[0]\nfor i in range(2):\n    z = x[i]", False),
     ],

@@ -192,6 +192,10 @@ def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterato
             ):
                 yield api, given
                 return
+    elif layers := [each for each in _called_layers() if each[0].rpartition(".")[2] in code.text]:
+        kinds = code.types.of(function, scope)  # of what was made before: loss = nn.CTCLoss()
+        called = (api for layer, api in layers if kinds == {layer})
+        yield from ((api, _given(api, call, scope, code, tensors)) for api in called)
 
 
 def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code, given: CallFacts) -> bool:
@@ -214,6 +218,12 @@ def _limited_methods() -> frozenset[str]:
     """The last names of limited methods of tensors and modules."""
     named = (api.rpartition(".") for api in names())
     return frozenset(name for owner, _, name in named if owner in (_TENSOR, _MODULE))
+
+
+@cache
+def _called_layers() -> tuple[tuple[str, str], ...]:
+    """The layers that have rows about what they are called with, each with the name that these rows have."""
+    return tuple((api.removesuffix(".forward"), api) for api in sorted(names()) if api.endswith(".forward"))
 
 
 def _is_on_cpu(call: ast.Call) -> bool:
