@@ -183,6 +183,17 @@ _PACKAGES = frozenset(
     {"asd", "contrib", "csrc", "distributed", "dynamo", "jit", "multiprocessing", "npu", "onnx", "optim", "profiler"}
     | {"testing", "utils", "version", "meta", "op_plugin", "tools", "acl", "npu_config", "synchronize"}
 )
+# What these have besides, of the wheel of 2.7.1 and of op-plugin's pages of all releases.
+_PLAIN = frozenset(
+    {"ErrCode", "Format", "HiFloat8Tensor", "acc", "add_perf_dump_patch", "afd", "atb", "erase_stream", "hifloat8",
+     "int4", "float4_e1m2", "float4_e1m2fn_x2", "float4_e2m1", "float4_e2m1fn_x2", "float8_e4m3fn", "float8_e5m2",
+     "float8_e8m0fnu", "matmul_checksum", "print_npugraph_tensor", "get_device_limit", "set_device_limit",
+     "get_stream_limit", "set_stream_limit", "reset_stream_limit", "unsupported_dtype", "uninstall_static_kernel"}
+)  # fmt: skip
+_OF_CONTRIB = frozenset({"function", "module", "transfer_to_npu", "fuse_add_softmax_dropout"})
+_OF_PROFILER = frozenset(
+    {"analysis", "dynamic_profile", "experimental_config", "profiler", "profiler_interface", "scheduler"}
+)
 _SWITCH = "torch_npu.contrib.transfer_to_npu."  # importing it is all that it is for
 
 
@@ -195,16 +206,20 @@ def _never_had(name: str) -> bool:
     if name.startswith("torch_npu.profiler."):
         functions = frozenset(each.partition(" ")[0] for each in _every("parameters"))
         is_module = any(each.startswith(f"torch_npu.profiler.{parts[2]}.") for each in functions)
-        return not is_module and not _can_read(name, functions | _every("torch_npu"), frozenset({"torch_npu.profiler"}))
+        if is_module or parts[2] in _OF_PROFILER or parts[2].startswith("_"):
+            return False
+        return not _can_read(name, functions | _every("torch_npu"), frozenset({"torch_npu.profiler"}))
     if name.startswith(_SWITCH):
         return True
+    if name.startswith("torch_npu.contrib.") and len(parts) == 3:
+        return parts[2] not in _OF_CONTRIB and not parts[2].startswith("_") and name not in _every("torch_npu")
     is_known = (
-        parts[1] in _PACKAGES
+        parts[1] in _PACKAGES | _PLAIN
         or parts[1].startswith("_")
         or any(each.split(".")[1] == parts[1] for each in _every("torch_npu"))
     )
     is_operator = any(each.rpartition("::")[2].partition(".")[0] == parts[1] for each in _every("custom"))
-    return not is_known and not is_operator and (len(parts) > 2 or parts[1].startswith("npu_"))
+    return not is_known and not is_operator
 
 
 def advice_for_none(name: str) -> str:
@@ -215,7 +230,9 @@ def advice_for_none(name: str) -> str:
     name = in_torch(name)
     last = name.rpartition(".")[2].lower()
     operators = (f"torch_npu.{each.rpartition('::')[2].partition('.')[0]}" for each in _every("custom"))
-    known = {*_every("names"), *(each.partition(" ")[0] for each in _every("parameters")), *operators}
+    parts = (f"torch_npu.{each}" for each in (*_PACKAGES, *_PLAIN, *(f"contrib.{each}" for each in _OF_CONTRIB)))
+    functions = (each.partition(" ")[0] for each in _every("parameters"))
+    known = {*_every("names"), *_every("torch_npu"), *functions, *operators, *parts}
     alike = [each for each in known if each.rpartition(".")[2].lower() == last]
     near = min(alike, key=lambda each: (len(each), each), default="")
     near = near or next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.85)), "another name")

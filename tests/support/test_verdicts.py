@@ -199,10 +199,27 @@ def test_names_of_torch_npu_itself(api: str, kind: VerdictKind) -> None:
         "torch_npu.contrib.module.QuantConv2d",
         "torch_npu.testing.testcase.TestCase",
         "torch_npu.distributed.rpc.options.NPUTensorPipeRpcBackendOptions",
+        "torch_npu.profiler.profiler_interface",
+        "torch_npu.profiler._ExperimentalSettings",
+        "torch_npu.contrib.function",
+        "torch_npu.hifloat8",
     ],
 )
 def test_a_package_of_torch_npu_has_more_than_tables_list(api: str) -> None:
     assert verdict(api, "2.7.1").kind is VerdictKind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("api", "near"),
+    [
+        ("torch_npu.quick_attention", "another name"),
+        ("torch_npu.contrib.functions", "torch_npu.contrib.function"),
+        ("torch_npu.contrib.BiLTSM", "torch_npu.contrib.BiLSTM"),
+    ],
+)
+def test_a_name_that_torch_npu_never_had(api: str, near: str) -> None:
+    found = verdict(api, "2.7.1")
+    assert (found.kind, found.advice) == (VerdictKind.UNSUPPORTED, f"no release has it: look whether {near} is meant")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +297,7 @@ def test_one_verdict_for_all_spellings_and_spaces():
     assert verdict("torch.OutOfMemoryError", "2.7.1.post4").kind is VerdictKind.NATIVE
     older = verdict("torch.npu.MemPool", "2.1.0.post3")
     assert older.kind is VerdictKind.UNSUPPORTED and older.later and "has it" in older.advice
-    assert verdict("torch_npu.nonsense", "2.1.0").kind is VerdictKind.UNKNOWN
+    assert verdict("torch_npu.nonsense", "2.1.0").kind is VerdictKind.UNSUPPORTED
     # A class of that release lists no members, and a later one lists this.
     assert verdict("torch.npu.mstx.mark", "2.1.0.post6").kind is VerdictKind.UNSUPPORTED
 

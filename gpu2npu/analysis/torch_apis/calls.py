@@ -124,13 +124,15 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _never_had(code: Code) -> Iterator[tuple[ast.alias, str]]:
-    """Each public name that is imported from torch_npu where nothing catches the error, used or not."""
+    """Each public name or module that is imported of torch_npu where nothing catches the error, used or not."""
     for node, _ in code.file.imports:
-        if not isinstance(node, ast.ImportFrom) or node.level or not is_in(node.module or "", _OF_TORCH_NPU):
+        above = f"{node.module}." if isinstance(node, ast.ImportFrom) and not node.level else ""
+        if isinstance(node, ast.ImportFrom) and not is_in(above.rstrip("."), _OF_TORCH_NPU):
             continue
-        if not any(isinstance(above, ast.Try) for above in code.file.above(node)):
-            names = [(alias, f"{node.module}.{alias.name}") for alias in node.names]
-            yield from ((alias, api) for alias, api in names if "._" not in api and alias.name != "*")
+        names = [(alias, f"{above}{alias.name}") for alias in node.names if "._" not in above + alias.name]
+        names = [(alias, api) for alias, api in names if api not in _OF_TORCH_NPU and is_in(api, _OF_TORCH_NPU)]
+        if names and not any(isinstance(each, ast.Try) for each in code.file.above(node)):
+            yield from ((alias, api) for alias, api in names if alias.name != "*")
 
 
 _SHARED = f"{_TENSOR_CLASS}.share_memory_"

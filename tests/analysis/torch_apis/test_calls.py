@@ -73,6 +73,8 @@ def found(code) -> list[tuple[int, str, str]]:
         ("from torch_npu.profiler import Watch, other", [(1, "unsupported", "torch_npu.profiler.Watch")]),
         ("from torch_npu.profiler import Watch\nWatch()", [(2, "unsupported", "torch_npu.profiler.Watch")]),
         ("try:\n    from torch_npu.profiler import Watch\nexcept ImportError: ...", []),
+        ("import torch_npu.profiler.Watch, torch.strange", [(1, "unsupported", "torch_npu.profiler.Watch")]),
+        ("import torch_npu\nimport torch_npu.profiler._Watch", []),
         ("from .torch_npu.profiler import Watch\nfrom torch_npu.profiler import *", []),
         (
             "import torch\ntorch.compile(m)\n@torch.compile\ndef f(): ...",
