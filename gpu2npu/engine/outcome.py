@@ -3,27 +3,26 @@ changes and its findings."""
 
 from __future__ import annotations
 
+import ast
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, FindingKind, Found, MigratedFile, Operation
 
 if TYPE_CHECKING:
     from gpu2npu.python.text.writing import Written
-import ast
-from bisect import bisect_left
-
-from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
-from gpu2npu.python.text.tokens import statement_end
-from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import string_value
 
 
 class Migration(NamedTuple):

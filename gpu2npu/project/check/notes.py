@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gpu2npu.distributions import normalised
+from gpu2npu.formats.kinds import FileKind, kind_of
+from gpu2npu.formats.shell_lexer import Command, lex
 from gpu2npu.project.cache.store import Store, file_digests, name_of
+from gpu2npu.project.config import project_name
 from gpu2npu.project.errors import UsageError
+from gpu2npu.records import PathNote
 from gpu2npu.report.check.result import RuleNote
 
 if TYPE_CHECKING:
     from gpu2npu.rulebook.rule import Rule
-import re
-from collections.abc import Iterator, Mapping
-
-from gpu2npu.formats.kinds import FileKind, kind_of
-from gpu2npu.formats.shell_lexer import Command, lex
-from gpu2npu.project.config import project_name
-from gpu2npu.records import PathNote
 
 
 class RuleNotes(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -9,7 +10,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,16 +23,12 @@ from gpu2npu.project.pool import Pool
 from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.html import page
-from gpu2npu.report.check.result import CheckedRepository
+from gpu2npu.report.check.json import FORMAT
+from gpu2npu.report.check.result import CheckedRepository, Verdict
+from gpu2npu.report.check.rollup import LastRun
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-import json
-from typing import Any
-
-from gpu2npu.report.check.json import FORMAT
-from gpu2npu.report.check.result import Verdict
-from gpu2npu.report.check.rollup import LastRun
 
 # An address of git: https://..., git@host:...
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|\w[\w.-]*@[\w.-]+:")

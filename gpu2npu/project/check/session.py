@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu import __version__
+from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.project.cache.store import Store
 from gpu2npu.project.check.baseline import (
@@ -28,7 +31,7 @@ from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree
 from gpu2npu.project.check.notes import own_plugin, rule_notes, unsourced_scripts
 from gpu2npu.project.check.readiness import readiness
 from gpu2npu.project.check.stored_tree import StoredTree
-from gpu2npu.project.errors import UsageError
+from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
@@ -41,12 +44,6 @@ from gpu2npu.support.releases import pytorch_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-import os
-import tempfile
-from pathlib import PurePath
-
-from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
-from gpu2npu.project.errors import OutputError
 
 
 class _Checked(Struct, frozen=True):
