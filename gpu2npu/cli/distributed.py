@@ -49,7 +49,6 @@ def distributed(ctx: click.Context, main: Path, target_model: str, command: tupl
     The copy is written to OUT/<name>_msft_multi, with a launcher that is ready to run: it starts `python FILE`, or
     COMMAND, once for each NPU.
     """
-    from gpu2npu.cli.distributed import choose_entry
     from gpu2npu.cli.migrate import carry_out
 
     assert ctx.parent is not None

@@ -46,7 +46,6 @@ Exit codes:
 @click.pass_context
 def doctor(ctx: click.Context, python: Path | None, form: str, strict: bool) -> None:
     """Look at this machine: are Python, torch, torch_npu, CANN, driver and NPUs ready, and do they go together?"""
-    from gpu2npu.cli.doctor import examine
     from gpu2npu.doctor.machine import MachineError, read_machine
     from gpu2npu.report.text import counted
 

@@ -103,8 +103,6 @@ def _wait(launch: Launch, quiet: bool) -> int:
 def write(plan: Document, path: Path) -> None:
     """Write the plan beside its final name and move it there: a page if it ends in .html, else JSON."""
     if path.suffix.lower() in (".html", ".htm"):
-        from gpu2npu.forecast.runs import page
-
         text = page(plan)
     else:
         text = json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
