@@ -45,6 +45,7 @@ EMULATOR = Path(gpu2npu.__file__).with_name("emulator") / "site"
 # All else the emulator asks the environment when a program uses an NPU.
 READ_AT_IMPORT = (
     "GPU2NPU_CONV_HF32",
+    "GPU2NPU_NATIVE",
     "GPU2NPU_SHAPES_ONLY",
     "GPU2NPU_SOC",
     "GPU2NPU_TORCH_NPU",
