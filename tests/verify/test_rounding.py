@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from gpu2npu.verify.reference import rounding
-from gpu2npu.verify.reference.device_choice import Rounding
+from gpu2npu.verify.reference.rounding_mode import Rounding
 
 
 @pytest.fixture
