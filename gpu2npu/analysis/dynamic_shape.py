@@ -49,7 +49,7 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
             notes.append(PathNote(path, f"has no import at its top to add to; add: {_HOOK}", failed=True))
         else:
             changed[path] = _with_import(read_source(files[path], path), end)
-    notebooks = [path for path in sorted(files) if path.endswith(".ipynb") and project.has_word(files[path])]
+    notebooks = [path for path in sorted(files) if path.endswith(".ipynb") and project.mentions_library(files[path])]
     reason = f"is a notebook; to watch it, add to its first cell: {_HOOK}"
     notes.extend(PathNote(path, reason, failed=False) for path in notebooks)
     if not changed:

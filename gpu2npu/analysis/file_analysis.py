@@ -63,10 +63,11 @@ class FileAnalyser(Struct, frozen=True):
             return self._analysed(Names.of(read_source(source, path), self.project), source)
         except (UnreadableError, SourceReadError, TreeError, FormatError) as error:
             # Of a file that cannot be read and does not name the library, nothing says that it has to do with it.
-            return MigratedFile(path, failure=str(error) if self.project.has_word(source) else None)
+            return MigratedFile(path, failure=str(error) if self.project.mentions_library(source) else None)
 
     def _names_library(self, source: bytes, path: str) -> bool:
-        return self.project.spells_library(path) if path in self.project.files else self.project.has_word(source)
+        project = self.project
+        return project.spells_library(path) if path in project.files else project.mentions_library(source)
 
     def _analysed(self, names: Names, source: bytes) -> MigratedFile:
         if not self._names_library(source, names.path) and not self.project.leads_to_library(names):

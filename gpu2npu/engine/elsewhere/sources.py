@@ -101,7 +101,7 @@ def _function(call: ast.Call, scope: Scope, names: Names) -> tuple[Function, Nam
 
 
 def is_beside(statement: ast.stmt) -> bool:
-    """`with_cuda = True`, `home = CUDA"CUDA_HOME"`, `command = {"build_ext": BuildExtension}`, `print(...)`, `pass`"""
+    """`with_cuda = True`, `home = CUDA_HOME`, `command = {"build_ext": BuildExtension}`, `print(...)`, `pass`"""
     if isinstance(statement, ast.Assign):
         value = statement.value
         named = {last_name(part) for part in (value, *(value.values if isinstance(value, ast.Dict) else ()))}

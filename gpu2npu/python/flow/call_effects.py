@@ -89,10 +89,10 @@ def _default(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given, made = file.arguments(call), file.first + call.node
     if "default" in given:
         file.add(given["default"], STORE, made, "[*]")
-    elif effect.keywords:
-        made = file.new(call.line)
-        file.add(given.get("0", made), LOAD, made, "()")
-        file.add(made, STORE, file.first + call.node, "[*]")
+    elif "0" in given and effect.keywords:
+        element = file.new(call.line)
+        file.add(given["0"], LOAD, element, "()")
+        file.add(element, STORE, made, "[*]")
 
 
 def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:

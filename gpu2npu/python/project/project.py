@@ -300,11 +300,11 @@ class Project:
             facts = self.facts(path, path) if path in self.files else None
             packages = self.library.packages
             self._spelling[path] = (
-                any(map(facts.spells, packages)) if facts is not None else self.has_word(self._bytes(path))
+                any(map(facts.spells, packages)) if facts is not None else self.mentions_library(self._bytes(path))
             )
         return self._spelling[path]
 
-    def has_word(self, source: bytes) -> bool:
+    def mentions_library(self, source: bytes) -> bool:
         """Return whether a text has the name of a package of the library in it."""
         return any(package.encode() in source for package in self.library.packages)
 
