@@ -71,7 +71,7 @@ class Row:
 
     def applies_to(self, given: CallFacts) -> bool:
         """Return whether a call is certainly one of those that it is about."""
-        return self.holds.holds(given) is True
+        return self.holds.is_met(given)
 
     @property
     def depends_on_device(self) -> bool:

@@ -105,11 +105,20 @@ class ConditionError(ValueError):
 
 
 class Condition(Struct, frozen=True):
-    """A condition, and what it depends on: `uses` are (argument, attribute), with "" for the value of the argument."""
+    """A condition, and what it depends on: `uses` are (argument, attribute), with "" for the value of the argument.
+
+    `parts` are what `and` connects, those about values of arguments before those about tensors, which take longer to
+    find.
+    """
 
     text: str
     holds: Callable[[CallFacts], Any]
     uses: frozenset[tuple[str, str]]
+    parts: tuple[Callable[[CallFacts], Any], ...] = ()
+
+    def is_met(self, given: CallFacts) -> bool:
+        """Return whether it certainly holds; nothing is asked after the first part that does not."""
+        return all(_truth(part(given)) is True for part in self.parts)
 
 
 @cache
@@ -122,8 +131,14 @@ def condition(text: str) -> Condition:
     except SyntaxError as error:
         raise ConditionError(f"{text!r}: {error.msg}") from None
     uses: set[tuple[str, str]] = set()
-    value = _value(tree, uses, text)
-    return Condition(text, lambda given: _truth(value(given)), frozenset(uses))
+    parts = []
+    for each in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
+        used: set[tuple[str, str]] = set()
+        value = _value(each, used, text)
+        parts.append((any(attribute for _, attribute in used), value))
+        uses |= used
+    ordered = [value for _, value in sorted(parts, key=lambda part: part[0])]
+    return Condition(text, _connected(ordered, is_and=True), frozenset(uses), tuple(ordered))
 
 
 _Value = Callable[[CallFacts], Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -119,22 +119,35 @@ def _words(api: str) -> re.Pattern[str]:
     return re.compile("|".join(sorted(words))) if words else _OF_DTYPES
 
 
-@lru_cache(maxsize=64)
-def _has_words(words: re.Pattern[str], text: str) -> bool:
-    return words.search(text) is not None
+class _File:
+    """A file, its tensors, and what its text has been searched for."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.tensors = Tensors(code.names)
+        self.layers = [each for each in _called_layers() if each[0].rpartition(".")[2] in code.text]
+        self._found: dict[re.Pattern[str], bool] = {}
+
+    def may_meet(self, api: str) -> bool:
+        """Return whether the text has one of the words without which no call of an API has such a tensor."""
+        words = _words(api)
+        if words not in self._found:
+            self._found[words] = words.search(self.code.text) is not None
+        return self._found[words]
 
 
 def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
-    tensors = Tensors(code.names)
+    file = _File(code)
+    tensors = file.tensors
     for call, scope in code.calls:
-        yield from ((call, api, given) for api, given in _apis(call, scope, code, tensors))
+        yield from ((call, api, given) for api, given in _apis(call, scope, file))
     for product, _ in code.products:
-        if isinstance(product.op, ast.MatMult) and _has_words(_words(_PRODUCT), code.text):
+        if isinstance(product.op, ast.MatMult) and file.may_meet(_PRODUCT):
             facts = tuple(map(tensors.facts, tensors.operands(product)))
             if not any(each.device == "cpu" for each in facts):
                 yield product, _PRODUCT, CallFacts(others=facts)
-    if _has_words(_words(_ELEMENTS), code.text):
+    if file.may_meet(_ELEMENTS):
         yield from _picked(code, tensors)
 
 
@@ -172,30 +185,30 @@ def _text(api: str, met: Row, chips: Sequence[str]) -> str:
     return f"{on}{sentences} [{met.id}]"
 
 
-def _apis(call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> Iterator[tuple[str, CallFacts]]:
+def _apis(call: ast.Call, scope: Scope, file: _File) -> Iterator[tuple[str, CallFacts]]:
     """The limited API that a call is of, if one, with its facts: a function or class, or a method of a tensor or a
     module, of which the receiver is looked at last, since that takes longest."""
-    function = call.func
+    function, code, tensors = call.func, file.code, file.tensors
     qualified = code.qualified(function, scope)
     if qualified is not None:
         if qualified in names() and not _is_on_cpu(call):
-            yield qualified, _given(qualified, call, scope, code, tensors)
+            yield qualified, _given(qualified, call, scope, file)
     elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not _is_on_cpu(call):
         method, owner = function.attr, function.value
         for api in (f"{_MODULE}.{method}", f"{_TENSOR}.{method}"):
             if api not in names():
                 continue
-            given = _given(api, call, scope, code, tensors)
+            given = _given(api, call, scope, file)
             if any(each.applies_to(given) for each in rows_of(api)) and (
                 _is_of(api, owner, scope, code, given)
                 or (api in _CASTS and tensors.is_computed_with(tensors.call(call)))
             ):
                 yield api, given
                 return
-    elif layers := [each for each in _called_layers() if each[0].rpartition(".")[2] in code.text]:
+    elif file.layers:
         kinds = code.types.of(function, scope)  # of what was made before: loss = nn.CTCLoss()
-        called = (api for layer, api in layers if kinds == {layer})
-        yield from ((api, _given(api, call, scope, code, tensors)) for api in called)
+        called = (api for layer, api in file.layers if kinds == {layer})
+        yield from ((api, _given(api, call, scope, file)) for api in called)
 
 
 def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code, given: CallFacts) -> bool:
@@ -233,12 +246,12 @@ def _is_on_cpu(call: ast.Call) -> bool:
     return isinstance(device, ast.Constant) and device.value == "cpu"
 
 
-def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors) -> CallFacts:
+def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
-    needed = _needed(api)
+    needed, code, tensors = _needed(api), file.code, file.tensors
     is_layer = api.startswith("torch.nn.") and api.rpartition(".")[2][0].isupper()  # which takes no tensors
     every = _EVERY in needed and not is_layer
-    place = tensors.call(call) if needed and _has_words(_words(api), code.text) else 0
+    place = tensors.call(call) if needed and file.may_meet(api) else 0
     places = tensors.arguments(place) if place else {}
     named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
     positional = [(each, places.get(str(index), 0)) for index, each in enumerate(call.args)]
@@ -268,8 +281,10 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
     )
     if not any(each.arg is None for each in call.keywords) and len(positional) == len(call.args) + is_method:
         given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
-    if api.endswith(".to") and (dtype := tensors.stated(places)) is not None:
-        given.known["dtype"] = dtype
+    if api.endswith(".to"):
+        otherwise = given.known.pop("dtype", None)
+        shown = given.pending.get("dtype", lambda: otherwise)
+        given.pending["dtype"] = lambda: tensors.stated(places) or shown()
     if api in _CASTS and "self" in given.pending:
         given.pending["self"] = partial(_cast, given.pending["self"], call, tensors)
     if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
@@ -278,7 +293,7 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code, tensors: Tensors)
     if every and any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
         others_known += on  # a device that the text does not say is taken for the NPU
-    if (made := given.get("dtype")) is not None and api.startswith("torch.nn."):
+    if _EVERY in needed and api.startswith("torch.nn.") and (made := given.get("dtype")) is not None:
         others_known.append(TensorFacts(made))  # the parameters of a layer
     return CallFacts(given, tuple(others_known))
 
