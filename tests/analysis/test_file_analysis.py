@@ -323,3 +323,22 @@ def test_members_of_dtypes_are_no_apis(member: str) -> None:
 )
 def test_a_limit_of_arguments_holds_where_the_text_says_the_value(text: str, is_limited: bool) -> None:
     assert [rule for rule, *_ in rules(f"import torch\n{text}\n".encode())] == ["npu-limit"] * is_limited
+
+
+@pytest.mark.parametrize(
+    ("imports", "array", "is_wide"),
+    [
+        ("import numpy as np", "np.zeros(2)", True),
+        ("import numpy", "numpy.random.rand(2)", True),
+        ("import numpy as n", "n.linspace(0, 1)", True),
+        ("from numpy import ones", "ones(2)", True),
+        ("import numpy as np", "np.load(f).astype(float)", True),
+        ("import numpy as np", "np.load(f).astype('float')", True),
+        ("import numpy as np", "np.load(f, dtype=float)", True),
+        ("import numpy as np", "np.array([1.5])", False),
+    ],
+)
+def test_every_spelling_of_a_wide_array_is_seen(imports: str, array: str, is_wide: bool) -> None:
+    made = f"x = torch.from_numpy({array}).cuda()"
+    found = rules(f"{imports}\nimport torch\n{made}\ntorch.nn.functional.gelu(x)\n".encode())
+    assert any(rule == "npu-limit" for rule, _, _ in found) is is_wide

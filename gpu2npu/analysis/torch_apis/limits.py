@@ -17,7 +17,7 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.calls import message
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
-from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES
+from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, FLOAT64_WORDS
 from gpu2npu.python.meaning.types import OTHER
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
@@ -74,7 +74,7 @@ _USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
 _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
 _WORDS = {
-    "float64": r"float64|[dD]ouble|numpy",
+    "float64": FLOAT64_WORDS.pattern,
     **dict.fromkeys(("complexes", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
     "complex32": "complex32|chalf|ComplexHalf",
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),

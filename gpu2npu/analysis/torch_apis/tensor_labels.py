@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -76,6 +77,12 @@ FACTORIES = _names("tensor zeros ones empty full eye arange linspace from_numpy 
 NUMPY_FLOAT64 = dict.fromkeys(("eye", "identity", "linspace", "random.rand", "random.randn", "random.normal"), "") | {
     "zeros": "1", "ones": "1", "empty": "1"
 }  # fmt: skip
+# Without one of these a file makes no float64, and converts nothing to it; where NumPy is imported under another name
+# than np, any of its functions may be called.
+FLOAT64_WORDS = re.compile(
+    r"float64|[dD]ouble|float_\b|(?:astype\(|dtype=)['\"]?float\b|from numpy|import numpy as (?!np\b)|"
+    r"\b(?:np|numpy)\.(?:" + "|".join(sorted(each.replace(".", r"\.") for each in NUMPY_FLOAT64)) + r")\b"
+)
 # Functions that take the sizes of what they make.
 SHAPED = _names("zeros ones empty rand randn full", "torch.")
 
