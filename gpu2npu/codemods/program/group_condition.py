@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from collections.abc import Iterator
 
 from gpu2npu.codemods.program.entries import Entry, all_calls, find_entries
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -90,13 +91,23 @@ def _group_place(entry: Entry) -> str | None:
 def always_has_group(entry: Entry) -> bool:
     """Return whether a program makes its process group, or starts its processes, under no condition at all: not
     `if args.local_rank != -1: init_process_group("nccl")`."""
-    return entry.program.once(
-        (always_has_group, entry),
-        lambda: any(
-            _group_call(file, node) and _always_runs(entry, file, node, frozenset())
-            for file, node in entry.running(_groups)
-        ),
-    )
+    return entry.program.once((always_has_group, entry), lambda: _always_has_group(entry))
+
+
+def _always_has_group(entry: Entry) -> bool:
+    pending: list[tuple[ParsedFile, ast.AST]] = [
+        (file, node) for file, node in entry.running(_groups) if _group_call(file, node)
+    ]
+    seen = set[ast.AST]()
+    while pending:
+        file, node = pending.pop()
+        inside = next((each for each in file.above(node) if _may_leave_out(each)), None)
+        if inside is None:
+            return True
+        if isinstance(inside, FUNCTIONS) and inside not in seen:
+            seen.add(inside)
+            pending += _calls(entry, inside.name)
+    return False
 
 
 def _group_call(file: ParsedFile, node: ast.AST) -> bool:
@@ -104,18 +115,24 @@ def _group_call(file: ParsedFile, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and (last_name(node.func) in _GROUPS or file.qualified(node.func) in _SPAWN)
 
 
-def _always_runs(entry: Entry, file: ParsedFile, node: ast.AST, seen: frozenset[ast.AST]) -> bool:
-    """Return whether a program comes to a node under no condition, also in functions that it calls so."""
-    for above in file.above(node):
-        if isinstance(above, _CHOICES) and not is_main_guard(above):
-            return False
-        if isinstance(above, FUNCTIONS):
-            calls = () if above in seen else entry.running(all_calls)
-            return any(
-                last_name(call.func) == above.name and _always_runs(entry, other, call, seen | {above})
-                for other, call in calls
-            )
-    return True
+def _calls(entry: Entry, name: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
+    """The calls of what has a name, as its last part, that a program may make."""
+    for file in entry.files.values():
+        for call in entry.program.of_file(_calls_by_name, file).get(name, ()):
+            if entry.runs(file, call):
+                yield file, call
+
+
+def _calls_by_name(file: ParsedFile) -> dict[str | None, list[ast.Call]]:
+    calls: dict[str | None, list[ast.Call]] = {}
+    for call in all_calls(file):
+        calls.setdefault(last_name(call.func), []).append(call)
+    return calls
+
+
+def _may_leave_out(node: ast.AST) -> bool:
+    """Return whether code in a node does not always run where the node is come to: a condition, a function."""
+    return isinstance(node, FUNCTIONS) or (isinstance(node, _CHOICES) and not is_main_guard(node))
 
 
 def _groups(file: ParsedFile) -> list[ast.AST]:

@@ -3,6 +3,10 @@
 import pytest
 
 from gpu2npu.codemods.choice import CodemodChoice, Installation
+from gpu2npu.codemods.program.entries import Entry, entry_of
+from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.group_condition import always_has_group
+from gpu2npu.engine.torch_library import TORCH
 
 TRAINER = """import torch
 from torch import nn
@@ -198,3 +202,21 @@ def test_a_model_that_takes_two_arguments_and_gives_its_module_stays(after, find
     ((_, line, message),) = findings({"trainer.py": trainer})
     assert line == 7 and LOSES in message and "trainer.py:15" in message
     assert "nn.DataParallel(model)" in after({"trainer.py": trainer}).get("trainer.py", trainer)
+
+
+@pytest.mark.parametrize(("start", "has_one"), [("step_0(net)", True), ("if gpus:\n    step_0(net)", False)])
+def test_functions_that_all_call_each_other_are_looked_at_once(start, has_one, monkeypatch):
+    names = [f"step_{number}" for number in range(8)]
+    calls = "".join(f"    {name}(net)\n" for name in names)
+    steps = "".join(f"def {name}(net):\n{calls}" for name in names)
+    group = "def begin(net):\n    torch.distributed.init_process_group('nccl')\n"
+    source = f"import torch\n{group}{steps}{start}\n".replace(
+        "def step_7(net):\n", "def step_7(net):\n    begin(net)\n"
+    )
+    program = TrainingProgram({"train.py": source.encode()}, TORCH, "2.7.1", False)
+    entry = entry_of(program, "train.py")
+    looked_at = []
+    runs = Entry.runs
+    monkeypatch.setattr(Entry, "runs", lambda *arguments: looked_at.append(1) or runs(*arguments))
+    assert always_has_group(entry) is has_one
+    assert len(looked_at) < 2 * source.count("(")
