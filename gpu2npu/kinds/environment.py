@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
 from gpu2npu.engine.knowledge import Knowledge, NamedVariable, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, edit, reported
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.tokens import keyword_name
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
@@ -31,10 +35,14 @@ _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[
 class EnvironmentMatch(Match, frozen=True):
     """An environment variable, in Python and elsewhere; a final `*` stands for any rest of the name, and so does a
     final metavariable, `$X`, which the new name may have too. `set_before` are packages that read it as they are
-    imported or first used: Python that sets it behind an import of one is reported."""
+    imported or first used: Python that sets it behind an import of one is reported. `known` are those of a family that
+    exist though no rule is for them: of one that has some, others that are set are reported, with the name that is most
+    like theirs, or only those whose likeness to one is `likeness` per cent."""
 
     variable: str
     set_before: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    likeness: int = 0
 
     key = "environment"
     shape: ClassVar[Json] = {
@@ -49,6 +57,18 @@ class EnvironmentMatch(Match, frozen=True):
             "description": "Packages that read the variable as they are imported, or when they are first used: Python "
             "that sets it behind an import of one gets a note.",
             "$ref": "#/$defs/words",
+        },
+        "known": {
+            "description": "Names of the family that exist though no rule is for them: of a family that has some, "
+            "others that are set are reported, with the name that is most like theirs.",
+            "$ref": "#/$defs/words",
+        },
+        "likeness": {
+            "description": "Report of a family with `known` only names that are as like one that exists: per cent of "
+            "difflib's ratio.",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 99,
         },
     }
     actions = ("rename", "values")
@@ -123,13 +143,15 @@ class _Variables:
     def in_text(self, ruled: RuledString) -> None:
         """`"CUDA_VISIBLE_DEVICES"`, and `"CUDA_VISIBLE_DEVICES=0 python train.py"`."""
         string, text = ruled.string, ruled.text
-        found = [(name, start, self.table.variable_rule(name)) for name, start in _named(string, text)]
+        found = [(name, start, _rule(self.table, name)) for name, start in _named(string, text)]
         if string.is_formatted and text.isidentifier():
             found = [(text, 0, self._rule_of_beginning(string))]
         if text.isidentifier() and found[0][2] is not None:
             self._set_late(found[0][2], string, text)
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
         if not known or is_spoken(self.file, string.node) or is_own_name(self.file, string.node):
+            return
+        if _is_family_with_names(known[0][2]) and not self._is_given(string.node, *known[0][:1]):
             return
         ruled.rules += [rule for _, _, rule in known]
         if not text.isidentifier() and is_searched(self.file, string.node):
@@ -166,6 +188,12 @@ class _Variables:
         return (
             isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store) and last_name(parent.value) in _OWN
         )
+
+    def _is_given(self, node: ast.expr, name: str) -> bool:
+        """Return whether a variable of this name is set for what is not this file: of a process, or in a command."""
+        is_set = isinstance(self.file.parents[node], ast.Dict) or self._is_set(node) or self._given(node) is not None
+        in_command = isinstance(node, ast.Constant) and node.value != name and f"{name}=" in str(node.value)
+        return (is_set or in_command) and not _is_read(name, self.file.text)
 
     def _rule_of_beginning(self, string: StringText) -> Rule | None:
         """Return the rule that gives names another beginning, with which an f-string begins: `f"FASTLIB_GPU_{key}"`."""
@@ -218,8 +246,8 @@ class _Variables:
         """Apply the rule for a variable that is a keyword: `dict(os.environ, CUDA_VISIBLE_DEVICES="0")`."""
         if keyword.arg is None or not keyword.arg.isupper():
             return
-        rule = self.table.variable_rule(keyword.arg)
-        if rule is None or rule.then.keep:
+        rule = _rule(self.table, keyword.arg)
+        if rule is None or rule.then.keep or (_is_family_with_names(rule) and _is_read(keyword.arg, self.file.text)):
             return
         place = keyword_name(self.file, keyword)
         if self._variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
@@ -231,6 +259,37 @@ def _packages(statement: ast.Import | ast.ImportFrom) -> frozenset[str]:
     if isinstance(statement, ast.ImportFrom):
         return frozenset({(statement.module or "").partition(".")[0]} if not statement.level else ())
     return frozenset(alias.name.partition(".")[0] for alias in statement.names)
+
+
+def _is_family_with_names(rule: Rule) -> bool:
+    return isinstance(rule.match, EnvironmentMatch) and bool(rule.match.known)
+
+
+def _is_read(name: str, text: str) -> bool:
+    """Return whether a file reads a variable as well, which is then its own."""
+    return re.search(rf"\bget(?:env)?\(\s*[\"']{name}\b|\$\{{?{name}\b", text) is not None
+
+
+def _rule(table: RuleTable, name: str) -> Rule | None:
+    """The rule for a variable; of a family whose names are known it says which is most like this one."""
+    rule = table.variable_rule(name)
+    if rule is None or rule.then.report is None or not _is_family_with_names(rule):
+        return rule
+    return _rule_for_none(table, rule, name)
+
+
+def _rule_for_none(table: RuleTable, rule: Rule, name: str) -> Rule | None:
+    match, report = rule.match, rule.then.report
+    if not isinstance(match, EnvironmentMatch) or report is None or name in match.known:
+        return None
+    families = [each.match for each in table.families.values() if _is_family_with_names(each)]
+    ruled = (each for each in table.variables if each.startswith(tuple(one.index[:-1] for one in families)))
+    listed = (each for one in families if isinstance(one, EnvironmentMatch) for each in one.known)
+    near = get_close_matches(name, sorted({*ruled, *listed}), n=1, cutoff=(match.likeness or 70) / 100)
+    if not near:
+        return None if match.likeness else rule
+    message = f"{report.message} Look whether {near[0]} is meant."
+    return replace(rule, then=replace(rule.then, report=replace(report, message=message)))
 
 
 def _named(string: StringText, text: str) -> list[tuple[str, int]]:
@@ -246,8 +305,10 @@ def _named(string: StringText, text: str) -> list[tuple[str, int]]:
 def _marks(rules: Knowledge, place: NamedVariable) -> list[Mark] | None:
     """Return the marks for an environment variable, and for what it is set to; None if no rule is for it."""
     name, start, given = place.name, place.start, place.given
-    rule = rules.table.variable_rule(name)
+    rule = _rule(rules.table, name)
     if rule is None or rule.then.keep or (name in rules.own and name not in rules.table.variables):
+        return None
+    if _is_family_with_names(rule) and (given is None or _is_read(name, rules.text)):
         return None
     end = start + len(name)
     new_name = rule.then.rename

@@ -190,7 +190,16 @@ _PLAIN = frozenset(
      "float8_e8m0fnu", "matmul_checksum", "print_npugraph_tensor", "get_device_limit", "set_device_limit",
      "get_stream_limit", "set_stream_limit", "reset_stream_limit", "unsupported_dtype", "uninstall_static_kernel"}
 )  # fmt: skip
-_OF_CONTRIB = frozenset({"function", "module", "transfer_to_npu", "fuse_add_softmax_dropout"})
+# Modules of contrib, by the package that they are in, and what these have that contrib itself has not.
+_MODULES_OF_CONTRIB = {
+    "function": "anchor_generator bbox_coder fused_attention fusion_attention fuse_add_softmax_dropout index_op iou "
+    "nms matmul_transpose npu_functional roll dropout_with_byte_mask",
+    "module": "activations batchnorm_with_int32_count bidirectional_lstm channel_shuffle crossentropy deform_conv "
+    "drop_path ensemble_dropout focus fusedcolorjitter linear_a8w8_quant linear_quant linear_weight_quant "
+    "multihead_attention npu_modules prefetcher ps_roi_pooling quant_conv2d roi_align DropoutWithByteMask "
+    "NpuPreGenDropout",
+}
+_OF_CONTRIB = frozenset({*_MODULES_OF_CONTRIB, "transfer_to_npu", "fuse_add_softmax_dropout"})
 _OF_PROFILER = frozenset(
     {"analysis", "dynamic_profile", "experimental_config", "profiler", "profiler_interface", "scheduler"}
 )
@@ -211,8 +220,11 @@ def _never_had(name: str) -> bool:
         return not _can_read(name, functions | _every("torch_npu"), frozenset({"torch_npu.profiler"}))
     if name.startswith(_SWITCH):
         return True
-    if name.startswith("torch_npu.contrib.") and len(parts) == 3:
-        return parts[2] not in _OF_CONTRIB and not parts[2].startswith("_") and name not in _every("torch_npu")
+    if name.startswith("torch_npu.contrib.") and len(parts) > 2:
+        inside = parts[3:4] if parts[2] in _MODULES_OF_CONTRIB else parts[2:3]
+        known = _OF_CONTRIB.union(_MODULES_OF_CONTRIB.get(parts[2], "").split())
+        listed = _every("torch_npu")
+        return not all(each in known or each[0] == "_" or f"torch_npu.contrib.{each}" in listed for each in inside)
     is_known = (
         parts[1] in _PACKAGES | _PLAIN
         or parts[1].startswith("_")
@@ -228,14 +240,21 @@ def advice_for_none(name: str) -> str:
     if not (of_torch_npu(name) and _never_had(name)):
         return ""
     name = in_torch(name)
+    if name.startswith("torch_npu.contrib.") and not name.startswith(_SWITCH):
+        parts = name.split(".")
+        name = ".".join(parts[: 4 if parts[2] in _MODULES_OF_CONTRIB else 3])
     last = name.rpartition(".")[2].lower()
     operators = (f"torch_npu.{each.rpartition('::')[2].partition('.')[0]}" for each in _every("custom"))
-    parts = (f"torch_npu.{each}" for each in (*_PACKAGES, *_PLAIN, *(f"contrib.{each}" for each in _OF_CONTRIB)))
+    inside = (f"contrib.{owner}.{each}" for owner, some in _MODULES_OF_CONTRIB.items() for each in some.split())
+    of_contrib = (f"contrib.{each}" for each in _OF_CONTRIB)
+    others = (f"torch_npu.{each}" for each in (*_PACKAGES, *_PLAIN, *of_contrib, *inside))
     functions = (each.partition(" ")[0] for each in _every("parameters"))
-    known = {*_every("names"), *_every("torch_npu"), *functions, *operators, *parts}
-    alike = [each for each in known if each.rpartition(".")[2].lower() == last]
-    near = min(alike, key=lambda each: (len(each), each), default="")
-    near = near or next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.85)), "another name")
+    known = {*_every("names"), *_every("torch_npu"), *functions, *operators, *others}
+    by_last: dict[str, list[str]] = {}
+    for each in sorted((each for each in known if "._" not in each), key=lambda each: (len(each), each)):
+        by_last.setdefault(each.rpartition(".")[2].lower(), []).append(each)
+    spelled = get_close_matches(last, by_last, n=1, cutoff=0.8)
+    near = by_last[spelled[0]][0] if spelled else "another name"
     return f"no release has it: look whether {near} is meant"
 
 

@@ -197,6 +197,8 @@ def test_names_of_torch_npu_itself(api: str, kind: VerdictKind) -> None:
     [
         "torch_npu.contrib.module.DropoutWithByteMask",
         "torch_npu.contrib.module.QuantConv2d",
+        "torch_npu.contrib.module.linear_quant.LinearQuant",
+        "torch_npu.contrib.function._matmul_transpose",
         "torch_npu.testing.testcase.TestCase",
         "torch_npu.distributed.rpc.options.NPUTensorPipeRpcBackendOptions",
         "torch_npu.profiler.profiler_interface",
@@ -215,6 +217,8 @@ def test_a_package_of_torch_npu_has_more_than_tables_list(api: str) -> None:
         ("torch_npu.quick_attention", "another name"),
         ("torch_npu.contrib.functions", "torch_npu.contrib.function"),
         ("torch_npu.contrib.BiLTSM", "torch_npu.contrib.BiLSTM"),
+        ("torch_npu.contrib.module.roi_aling.ROIAlign", "torch_npu.contrib.module.roi_align"),
+        ("torch_npu.contrib.module.attention", "another name"),
     ],
 )
 def test_a_name_that_torch_npu_never_had(api: str, near: str) -> None:
