@@ -10,7 +10,9 @@ REFUSED = "    major, minor = torch.cuda.get_device_capability()\n    return maj
     ("refusal", "stays"),
     [
         ("raise ValueError('The CUDA kernel takes tensors of a GPU.')", True),
-        ("raise RuntimeError(f'{x} needs Triton, and a GPU.')", True),
+        ("raise RuntimeError(f'{x} needs Hopper, and a GPU.')", True),
+        ("raise RuntimeError(f'{x} needs Triton, and a GPU.')", False),  # which is there for NPUs too
+        ("raise RuntimeError(f'CPUs and GPUs of NVIDIA are supported, not {x}.')", False),
         ("return error('GEMM kernels require CUDA')", True),
         ("raise ValueError('x must be on a CUDA device')", False),
         ("return print('x must be on a CUDA device')", False),
@@ -22,5 +24,12 @@ def test_code_that_refuses_what_its_kernels_cannot_take_stays(migrate, test, ref
 
 
 def test_a_refusal_for_kernels_goes_where_a_device_is_used_behind_it(migrate):
-    code = "import torch\ndef f(x):\n    if not torch.cuda.is_available():\n        raise OSError('no Triton')\n"
+    code = "import torch\ndef f(x):\n    if not torch.cuda.is_available():\n        raise OSError('no CUDA kernels')\n"
     assert "torch.npu.is_available" in migrate(code + "    return x.cuda()\n")
+
+
+def test_a_program_that_names_the_vendor_of_its_gpu_runs_on_an_npu(migrate):
+    code = "import torch\ndef check():\n    if not torch.cuda.is_available():\n        raise OSError('{}')\ncheck()\n"
+    assert "not torch.npu.is_available()" in migrate(code.format("No NVIDIA GPU was found. Training needs one."))
+    kernels = code.format("The CUDA kernels need a GPU.")
+    assert migrate(kernels) == kernels
