@@ -191,8 +191,11 @@ class _Strings:
             return
         flow = judge_by_texts(place, candidate.role, self.is_foreign)
         if flow is None:
-            is_open = verdict == UNSURE
-            flow = judge_by_flow(place, candidate.role, self.is_foreign) if is_open else Flow(verdict)
+            # Names of devices in a list are for whoever reads the list, and decide for themselves.
+            is_listed = isinstance(self.file.parents[text.node], (ast.List, ast.Tuple, ast.Set))
+            is_decided = verdict == LEFT or (verdict == YES and is_listed)
+            is_named = verdict == YES
+            flow = Flow(verdict) if is_decided else judge_by_flow(place, candidate.role, self.is_foreign, is_named)
         if flow.verdict == NO or (flow.verdict != YES and rule.then.rename is None):
             return
         if self.targets.is_missing(rule, new + suffix):

@@ -81,14 +81,18 @@ def _place(step: Way) -> str:
     return f"{step.path}:{step.line}"
 
 
-def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bool]) -> Flow:
-    """Judge a string by all that its value comes to in the project."""
-    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or stays(place):
+def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bool], is_named: bool = False) -> Flow:
+    """Judge a string by all that its value comes to in the project: one that is named as a device is one unless a use
+    contradicts; what foreign packages are given of these is decided by `elsewhere.devices`."""
+    if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or (not is_named and stays(place)):
         return Flow(UNSURE)
     values = values_of(place.names.project)
-    judge = _Judge(values, role, place.names.path, string_value(place.node) or "", place.replaced_by, is_foreign)
+    foreign = (lambda _: False) if is_named else is_foreign
+    judge = _Judge(values, role, place.names.path, string_value(place.node) or "", place.replaced_by, foreign)
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
-    return Flow(UNSURE) if at is None else judge.of(at)
+    if at is None:
+        return Flow(YES if is_named else UNSURE)
+    return judge.of(at, is_named)
 
 
 def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Callable[[str], bool]) -> Flow:

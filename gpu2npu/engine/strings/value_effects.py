@@ -14,7 +14,7 @@ _NAMES = {
     "evaluated": "eval",
     "class": "type",
     "parts": "split rsplit partition rpartition",
-    "copy": "list tuple set frozenset sorted iter reversed copy deepcopy parse_args chain deque ChainMap merge "
+    "copy": "list tuple set frozenset sorted iter reversed cycle copy deepcopy parse_args chain deque ChainMap merge "
     "MappingProxyType unsafe_merge to_container to_object Box EasyDict edict DotMap Munch munchify AttrDict "
     "ConfigDict CfgNode",
     "table": "dict",
@@ -42,6 +42,7 @@ _NAMES = {
     "set attribute": "setattr",
     "option": "add_argument",
     "partial": "partial partialmethod",
+    "submitted": "submit",
     "record": "namedtuple",
     "fields": "SimpleNamespace Namespace",
     "fixture": "fixture",
@@ -52,6 +53,7 @@ _NAMES = {
 EFFECTS = {name: CallEffect(kind) for kind, names in _NAMES.items() for name in names.split()} | {
     "defaultdict": CallEffect("default", ("0",)),
     "cast": CallEffect("same", ("1",)),
+    "filter": CallEffect("same", ("1",)),
     "field": CallEffect("same", ("default",)),
     "Field": CallEffect("same", ("0", "default")),
     "Option": CallEffect("same", ("0", "default")),

@@ -27,6 +27,8 @@ from gpu2npu.python.tree.syntax import last_name
 _MOST = 2**53  # a larger number is not followed
 # Annotations that are no class of a project.
 _PLAIN = frozenset({"Any", "Tensor", "bool", "bytes", "dict", "float", "int", "list", "object", "set", "str", "tuple"})
+# Classes whose pattern with one part takes the whole value: PEP 634.
+WHOLE = frozenset({"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"})
 _RESULTS = {ast.Add: TEXT, ast.Mod: TEXT, ast.BitOr: INHERIT}  # of operators that keep what their operands hold
 
 
@@ -185,6 +187,15 @@ class Expressions(Nodes):
                 self.edge(one, INHERIT, result)
             self.edge(self.scope.parent.instance, STORE, result, ".__self__")
         return result
+
+    def decorate(self, decorator: int, name: str, function: int) -> None:
+        """Call a decorator with a function; what it gives in its place is called as the function is."""
+        if not decorator:
+            return
+        result = self.new()
+        self.calls.append(Called(result, decorator, NOTHING, name, self.line, 0, 0))
+        self.edge(decorator, LOAD, result, "()")
+        self.edge(function, ARGUMENT, result, "0")
 
     # Functions
 

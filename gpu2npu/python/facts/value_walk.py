@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpu2npu.python.facts.value_expressions import Expressions
+from gpu2npu.python.facts.value_expressions import WHOLE, Expressions
 from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
 from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
 from gpu2npu.python.tree.file import PythonFile
@@ -181,6 +181,9 @@ class _Walk(Expressions):
                 self.pattern(each, self.load(subject, field_of(key)))
         elif isinstance(node, ast.MatchClass):
             self.value(node.cls)
+            for index, each in enumerate(node.patterns):
+                is_whole = last_name(node.cls) in WHOLE  # of str and its like, what is matched itself
+                self.pattern(each, subject if is_whole else self.load(subject, f"[{index}]"))
             for name, each in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
                 self.pattern(each, self.load(subject, f".{name}"))
 
@@ -265,6 +268,8 @@ class _Walk(Expressions):
         made = tuple(self.value(one) for one in node.decorator_list)
         is_static = "staticmethod" in decorators
         function = self.function(node.args, node.body, is_static, "classmethod" in decorators, made)
+        for decorator, one in zip(made, node.decorator_list, strict=True):
+            self.decorate(decorator, last_name(one) or "", function)
         if decorators & _PROPERTIES:
             self.bind(node.name, self.load(function, "()"))
         elif not decorators & _ACCESSORS:

@@ -20,7 +20,7 @@ from gpu2npu.python.facts.values import (
     ValueFacts,
 )
 from gpu2npu.python.flow.holders import join_holders, table_of
-from gpu2npu.python.flow.indirect_calls import DECORATIONS, mapped, partial, started
+from gpu2npu.python.flow.indirect_calls import DECORATIONS, mapped, partial, started, submitted
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
@@ -321,6 +321,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "replaced": _replaced,
     "same": _same,
     "set attribute": _set_attribute,
+    "submitted": submitted,
     "substituted": _substituted,
     "table": _table,
     "text": _text,

@@ -11,10 +11,15 @@ from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 def partial(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the first argument, and the other arguments are given to it: once here, whoever calls the rest."""
-    given, result = file.arguments(call), file.first + call.node
+    submitted(file, call, effect)
+    file.add(file.arguments(call).get("0", 0), ASSIGN, file.first + call.node)
+
+
+def submitted(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is called with the others."""
+    given = file.arguments(call)
     if "0" not in given:
         return
-    file.add(given["0"], ASSIGN, result)
     inner = file.new(call.line)
     file.add(given["0"], LOAD, inner, "()")
     for key, value in given.items():

@@ -33,6 +33,8 @@ from gpu2npu.python.meaning.names import Names
 BUDGET = 300  # states that one question may visit
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
 NEAR_BUDGET = 80  # the same for questions about what is near
+# Methods from whose results `for` and `with` take what they take from an object; 1: the whole result.
+_GIVING: dict[Path, int] = {(".__iter__", "()"): 0, (".__enter__", "()"): 1}
 _MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
 
 
@@ -184,6 +186,8 @@ class Values(CallValues):
             yield from ((each, path) for each in self._annotated(file.first + one.node))
             if path[:2] == (".__call__", "()"):
                 yield place, path[1:]
+            elif path[:2] in _GIVING:
+                yield place, ("[*]", *path[3 - _GIVING[path[:2]] :])
             if path[0][1:] in one.fields:  # of a named tuple, which is unpacked
                 yield place, (f"[{one.fields.index(path[0][1:])}]", *path[1:])
         elif what == "module" and path:
@@ -326,6 +330,9 @@ class Values(CallValues):
                 if holder == place and name:
                     yield source, (name, *path[1:])
             if what == "instance":
+                if path[0] == "[each]":
+                    made = (given for given in _GIVING if given[0] in file.stored)
+                    yield from ((place, (*given, *path[_GIVING[given] :])) for given in made)
                 yield file.first + one.node, ("()", *path)
                 if self.holds_argument(file, one):
                     yield from self._given(place, file.first + one.node, path)
