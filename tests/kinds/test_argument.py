@@ -12,3 +12,21 @@ def test_a_number_as_a_device_that_a_dictionary_gives(value: str, is_reported: b
     code = f"import torch\n\n\ndef f(x, rank):\n    return torch.zeros(2, **{{'device': {value}}})\n"
     found = [finding.rule for _, finding, _ in migrate_source(code, version="2.1.0").findings]
     assert (found == ["device-integer-argument"]) is is_reported
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_reported"),
+    [
+        ("net, n=0", True),
+        ("net, *, n=1", True),
+        ("net, n", False),
+        ("net, n=None", False),
+        ("net, m=0, n='cpu'", False),
+    ],
+)
+@pytest.mark.parametrize("use", ["net.to(n)", "torch.zeros(2, device=n)", "torch.device(n)"])
+def test_what_is_a_number_by_default_may_be_that_of_a_device(parameters: str, use: str, is_reported: bool) -> None:
+    code = f"import torch\n\n\ndef f({parameters}):\n    return {use}\n"
+    for version, expected in (("2.1.0", is_reported), ("2.7.1", False)):
+        found = migrate_source(code, version=version).findings
+        assert any(finding.rule.startswith("device-integer") for _, finding, _ in found) is expected

@@ -14,8 +14,8 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
-from gpu2npu.python.tree.scopes import Assigned, Scope
-from gpu2npu.python.tree.syntax import chain, last_name, string_value
+from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, chain, defaults, last_name, string_value
 from gpu2npu.records import Bounds, Code, FindingKind, Found
 from gpu2npu.rulebook.rule import Rule
 
@@ -95,15 +95,24 @@ class TypedArguments:
         self.matcher = CodeMatcher(work.names)
 
     def accept(self, rule: Rule, wanted: str | None, value: ast.expr, place: Bounds, scope: Scope) -> bool:
-        """Return whether an argument is of the type that a rule wants; one that is not known, and by its name is the
-        number of a card, is reported."""
+        """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
+        default is the number of a card, is reported."""
         is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
         named = isinstance(value, (ast.Name, ast.Attribute)) and _CARD.search(last_name(value) or "")
-        if is_one is None and named:
+        if is_one is None and (named or _is_number_by_default(value, scope)):
             shown = self.file.code(value)
             message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
         return is_one is True
+
+
+def _is_number_by_default(value: ast.expr, scope: Scope) -> bool:
+    """`device` in `def move(net, device=0):`"""
+    owner, bindings = (scope.lookup(value.id) if isinstance(value, ast.Name) else None) or (scope, [])
+    if not isinstance(owner.node, (*FUNCTIONS, ast.Lambda)):
+        return False
+    given = {parameter for parameter, default in defaults(owner.node) if is_integer(default)}
+    return any(isinstance(each, Parameter) and each.node in given for each in bindings)
 
 
 def with_number(template: str, value: ast.expr) -> str:
