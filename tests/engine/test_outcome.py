@@ -119,3 +119,12 @@ def test_comments_and_strings_of_a_block(migrate_with, before: str, after: str |
         assert FindingKind.REVIEW in {found.kind for found in result.findings}
     else:
         assert result.content.decode() == "import teamlib\nteamlib.a()\n" + after
+
+
+def test_what_the_function_itself_imports_is_not_imported_again(migrate_with) -> None:
+    cores = {"replace": "not teamlib.has_cores()", "imports": "teamlib"}
+    rule = {"id": "cores", "match": {"code": "$C.count() < 8", "types": {"C": "unknown"}}, "then": cores}
+    bound = "def f(card):\n    import teamlib\n\n    return card.count() < 8\n"
+    assert migrate_with([rule], bound).content.decode().count("import teamlib") == 1
+    other = "def g():\n    import teamlib\n\n\ndef f(card):\n    return card.count() < 8\n"
+    assert migrate_with([rule], other).content.decode().count("import teamlib") == 2

@@ -175,9 +175,11 @@ class CodeImports:
         if alias is not None:
             return alias
         root = name.partition(".")[0]
-        if scope.lookup(root) is not None and self.names.name(root, scope) != root:
+        is_bound = scope.lookup(root) is not None
+        if is_bound and self.names.name(root, scope) != root:
             return None
-        needs.append(import_of(root, rule.then.imports) if rule.then.imports is not None else parent(name))
+        needed = import_of(root, rule.then.imports) if rule.then.imports is not None else parent(name)
+        needs += [needed] if needed != root or not is_bound else []
         return name
 
     def _alias(self, name: str, scope: Scope) -> str | None:
