@@ -203,7 +203,8 @@ class CodeRules:
         possible: dict[ast.AST, tuple[Rule, Matched]] = {}
         for node, scope in self.file.uses if self.spelled else ():
             for rule, matched in self._at(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else ():
-                (possible if matched.unknown else met).setdefault(matched.node, (rule, matched))
+                if not (matched.unknown and rule.then.keep):  # what may stay may be for another rule too
+                    (possible if matched.unknown else met).setdefault(matched.node, (rule, matched))
         met.update((each[1].node, each) for each in through_names(self.names, self.spelled, met.keys()))
         found = self._where_npu_runs(met)
         for rule, matched in self._where_npu_runs({at: each for at, each in possible.items() if at not in met}):

@@ -133,3 +133,15 @@ def test_the_finding_of_a_member_begins_with_the_reason_of_its_rule(migrate_with
     rule = {"id": "to", "why": "It moves.", "match": {"member": "lib.Base.to_gpu"}, "then": {"rename": "to_npu"}}
     result = migrate_with([rule], "import lib\ndef f(x): x.to_gpu()\n")
     assert [each.startswith("It moves. This may be lib.Base.to_gpu") for each in findings(result)] == [True]
+
+
+def test_a_form_that_stays_hides_no_other_where_the_arguments_are_not_known(migrate_with) -> None:
+    none = {"id": "none", "match": {"code": "$W.options(cards=0, ...)"}, "then": {"keep": True}}
+    some = {
+        "id": "some",
+        "match": {"code": "$W.options(cards=$N, ...)"},
+        "then": {"replace": "$W.options(..., npus=$N)"},
+    }
+    source = "given = {{'cards': 1}}\nworker.options({})\n"
+    for given, expected in (("**given", ["some"]), ("cards=0", []), ("name='a'", [])):
+        assert [found.rule for found in migrate_with([none, some], source.format(given)).findings] == expected
