@@ -317,6 +317,16 @@ def test_members_of_dtypes_are_no_apis(member: str) -> None:
             True,
         ),
         ("torch.nn.CTCLoss()(p, t, (4, 4), target_lengths=(1, 2))", False),
+        ("torch.nn.functional.ctc_loss(p, t, n, torch.tensor([0, 2]))", True),
+        ("n = torch.LongTensor([2, 0])\nloss = torch.nn.CTCLoss()\nloss(p, t, n, n)", True),
+        ("n = torch.tensor([2, 1])\ntorch.nn.functional.ctc_loss(p, t, n, n)", False),
+        ("def f(n):\n    torch.nn.functional.ctc_loss(p, t, n, torch.tensor([n, 2]))", False),
+        (
+            "x = torch.outer(torch.arange(4, device='cuda'), torch.ones(4, dtype=torch.float64, device='cuda'))\n"
+            "x.repeat_interleave(2)",
+            True,
+        ),
+        ("torch.matmul(torch.ones(1, 1, 1, 1, 1, 2, 2), x)", True),
         ("x = torch.fft.fft(torch.ones(4, device='cuda'))\ny = x[torch.arange(2)]", True),
         ("x = torch.fft.fft(torch.ones(4, device='cuda'))\ny = x[0]\nfor i in range(2):\n    z = x[i]", False),
     ],

@@ -178,8 +178,8 @@ def test_what_the_documentation_says():
 
 
 def test_each_drawn_limit_has_a_row_or_a_reason():
-    """The 80 limits that were drawn from torch_npu's pages, of which 62 have rows of the table."""
+    """The 80 limits that were drawn from torch_npu's pages, of which 64 have rows of the table."""
     drawn, answers = (list(csv.DictReader((TOOLS / name).open())) for name in ("drawn.csv", "drawn_rows.csv"))
     assert [(each["api"], each["number"]) for each in drawn] == [(each["api"], each["number"]) for each in answers]
     found = [row(each["row"]) if each["row"] else each["reason"] for each in answers]
-    assert all(found) and sum(bool(each["row"]) for each in answers) == 62
+    assert all(found) and sum(bool(each["row"]) for each in answers) == 64

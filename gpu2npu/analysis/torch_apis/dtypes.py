@@ -24,6 +24,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     NUMPY_DTYPES,
     NUMPY_FLOAT64,
     OF_NUMBERS,
+    OF_NUMBERS_ALONE,
     OPERATORS,
     REAL,
     SAME_SHAPE,
@@ -112,6 +113,22 @@ class Tensors:
         sources = self._values.origins(place) if place else []
         found = {self._values.kind(each.place)[1] if each.kind == "number" else None for each in sources}
         return found.pop() if len(found) == 1 else None
+
+    def numbers(self, place: int) -> tuple[int | float | bool | None, ...]:
+        """The numbers of which torch makes a tensor that a value certainly is, where they are written out."""
+        with self._values.near(self._asker):
+            for _ in range(_DEEPEST):
+                if not place or place in self._values.at(place).calls:
+                    break
+                before = list(self._values.before(place, ()))
+                place = before[0][0] if len(before) == 1 and not before[0][1] else 0
+            if not place or {each.text for each, _ in self._values.callees(place)} - OF_NUMBERS_ALONE:
+                return ()
+            made = list(self._values.origins(self.arguments(place).get("0", 0)))
+            if [each.kind for each in made] != ["container"]:
+                return ()
+            stores = self._values.at(made[0].place).stores.get(made[0].place, {})
+            return tuple(self._number(each[0]) for each in stores.values())
 
     def is_computed_with(self, place: int) -> bool:
         """Return whether a value is an argument of one of torch's functions, which take tensors."""
@@ -295,7 +312,8 @@ class Tensors:
         elif name in DEFAULT_FLOATS:
             yield made._replace(dtype="float32")  # a program that changes the default has a finding of its own
         elif name in INTEGERS or name == "torch.arange":
-            is_whole = name in INTEGERS or all(type(self._number(each)) is int for each in given.values() if each)
+            ends = (each for key, each in given.items() if each and (key.isdigit() or key in ("start", "end", "step")))
+            is_whole = name in INTEGERS or all(type(self._number(each)) is int for each in ends)
             yield made._replace(dtype="int64" if is_whole else None)
         elif name == "torch.device":
             yield from self._of(first)

@@ -71,6 +71,7 @@ _OF_DTYPES = re.compile(
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
 )
 _USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
+_MANY_DIMENSIONS = re.compile(r"tensors\.rank > (\d+)")
 _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
 _WORDS = {
@@ -104,19 +105,28 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
 @cache
 def _words(api: str) -> re.Pattern[str]:
     """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
-    conditions = [each.when for each in rows_of(api) if each.when]
-    if any(re.search(r"\.(?:shape|rank|numel)", each) for each in conditions):  # no word is needed for these
-        return _ANY
+    conditions = [_first(each.when) for each in rows_of(api) if each.when]
     words: set[str] = set()
     for each in conditions:
+        if many := _MANY_DIMENSIONS.fullmatch(each):
+            words.add(rf"(?:\d+, *){{{many[1]}}}\d")
+            continue
+        if re.search(r"\.(?:shape|rank|numel)", each):  # no word is needed for these
+            return _ANY
         dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
         if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
             words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
-        elif re.match(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+(?: and device|$)", each) and dtypes <= _WORDS.keys():
+        elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
             words.update(_WORDS[dtype] for dtype in dtypes)
         else:
-            return _OF_DTYPES
+            words.add(_OF_DTYPES.pattern)
     return re.compile("|".join(sorted(words))) if words else _OF_DTYPES
+
+
+def _first(when: str) -> str:
+    """The part of a condition that has to hold in any case, or the whole where that is in none."""
+    tree = ast.parse(when, mode="eval").body
+    return ast.unparse(tree.values[0] if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else tree)
 
 
 class _File:
@@ -274,7 +284,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
             others.append(value)
     given = _Arguments(
         {
-            name: partial(_value, name, name in needed and "" in needed[name], *value, scope, code, tensors)
+            name: partial(_value, name, needed.get(name) == frozenset({""}), *value, scope, code, tensors)
             for name, value in named.items()
             if every or name in needed or name == "dtype"
         }
@@ -382,6 +392,8 @@ def _value(
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
+    if needs_value and place and (numbers := tensors.numbers(place)):
+        return numbers
     facts = tensors.facts(place)
     if facts != TensorFacts():
         return facts

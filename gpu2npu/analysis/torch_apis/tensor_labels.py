@@ -57,7 +57,7 @@ COMPUTING = _names(
     "sum mean prod cumsum exp log sqrt rsqrt sin cos tanh sigmoid relu softmax neg square reciprocal dropout expm1 "
     "log1p clamp linear conv1d conv2d conv3d"
 )
-OPERATORS = _names("add sub mul div matmul mm bmm mv true_divide multiply einsum tensordot where addcmul")
+OPERATORS = _names("add sub mul div matmul mm bmm mv outer true_divide multiply einsum tensordot where addcmul")
 REAL = _names("abs angle real imag view_as_real")
 _FIELDS = _names(".T .mT .H .mH .data .grad .dtype .device")
 # What makes complex numbers of real ones, and the reverse.
@@ -71,6 +71,7 @@ COMPUTED_BY = _names("torch torch.distributed torch.linalg torch.fft torch.nn.fu
 INTEGERS = _names("randint randperm", "torch.")
 DEFAULT_FLOATS = _names("rand randn ones zeros empty eye linspace", "torch.")
 FROM_VALUES = _names("from_numpy tensor as_tensor nn.Parameter nn.parameter.Parameter autograd.Variable", "torch.")
+OF_NUMBERS_ALONE = _names("tensor as_tensor IntTensor LongTensor", "torch.")
 # What makes a tensor on the CPU unless it is given a device.
 FACTORIES = _names("tensor zeros ones empty full eye arange linspace from_numpy rand randn", "torch.")
 # Functions of NumPy whose result is float64 unless they are given a dtype, with the position of it.
@@ -151,6 +152,9 @@ def promoted(labels: list[Label]) -> Label:
         return max(complexes, key=lambda each: each.dtype or "")._replace(shape=None)
     if tensors and len(tensors) < len(labels) and (tensors[0].dtype or "").startswith(("int", "bool", "uint")):
         return tensors[0]._replace(dtype=None, shape=None)  # a number may make floats of them
+    floats = [each for each in tensors if (each.dtype or "").startswith(("float", "bfloat"))]
+    if floats and all(each.dtype for each in tensors):
+        tensors = floats  # whole numbers beside them change nothing
     return agreed(tensors)._replace(shape=None) if tensors else UNKNOWN
 
 

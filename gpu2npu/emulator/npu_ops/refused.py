@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -113,7 +114,27 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) ->
     )
 
 
+def _matmul(self: Tensor, other: Tensor) -> Tensor:
+    """`torch.matmul`; what is usual pays for a comparison alone."""
+    if self.dim() > 6 or other.dim() > 6:
+        return _refusing_matmul(self, other)  # type: ignore[no-any-return]
+    return _compose_matmul(self, other)  # type: ignore[no-any-return]
+
+
+def _composed(op: torch._ops.OpOverload) -> Callable[..., Any]:
+    return partial(op._op_dk, torch._C.DispatchKey.CompositeImplicitAutograd)
+
+
+def _checked(op: torch._ops.OpOverload) -> Callable[..., Any]:
+    return refusing(read(op), _composed(op))
+
+
+_compose_matmul = _composed(torch.ops.aten.matmul.default)
+_refusing_matmul = _checked(torch.ops.aten.matmul.default)
 INSTEAD: dict[str, Callable[..., Any]] = {
     "kl_div": kl_div,
+    "matmul": _matmul,
+    "repeat_interleave.self_int": _checked(torch.ops.aten.repeat_interleave.self_int),
+    "repeat_interleave.self_Tensor": _checked(torch.ops.aten.repeat_interleave.self_Tensor),
     "scaled_dot_product_attention": refusing(read(torch.ops.aten.scaled_dot_product_attention.default), attention),
 }

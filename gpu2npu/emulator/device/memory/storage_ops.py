@@ -211,6 +211,8 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
         )
+    if limits.refuses and (source.dtype in _FLOAT8 or target.dtype in _FLOAT8):
+        limits.refuse("aten::copy_", CallFacts({"self": limits.facts(target), "src": limits.facts(source)}))
     _copy(_resolved(target), _resolved(source))
     if target.dtype is torch.float16 and source.dtype is not torch.float16 and saturates():
         chip_family.saturate(_numpy(host(target)))
