@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from gpu2npu.emulator.device.dispatch import support_table
+from gpu2npu.emulator.device.dispatch import limits, support_table
 from gpu2npu.emulator.device.visible_npus import DeviceLike, device_count, index_of
 from gpu2npu.emulator.soc import current_soc
-from gpu2npu.support.behaviour import is_in
+from gpu2npu.support.conditions import CallFacts
 from gpu2npu.support.releases import has_fact
 
 
@@ -40,8 +40,7 @@ def get_device_name(device_name: DeviceLike = None) -> str:
     return get_device_properties(device_name).name
 
 
-# The releases whose properties have the names of a GPU's, and a word of the wheels whose uuid is not None.
-_WITH_NAMES = ("2.1.0.post17..2.1", "2.6.0.post3..2.6", "2.7.1..")
+# A word of the wheels whose uuid is not None.
 _WITH_ID = "roundup_power2_divisions"
 
 
@@ -73,7 +72,7 @@ def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
     soc = current_soc()
     version = support_table.version()
     has_id = version is None or has_fact(version, _WITH_ID)
-    has_names = version is None or any(is_in(version, each) for each in _WITH_NAMES)
+    has_names = limits.refused("torch.npu.get_device_properties", CallFacts({"name": "major"})) is None
     identifier = f"{soc.number:08x}-0000-0000-0000-{index:012x}" if has_id else None
     made = functools.partial(_PropertiesWithNames, uuid=identifier) if has_names else _NPUDeviceProperties
     return made(

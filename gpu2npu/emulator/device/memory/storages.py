@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,8 @@ def install() -> None:
     torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment, method-assign]
     for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
         setattr(torch.UntypedStorage, name, _unshared(getattr(torch.UntypedStorage, name)))
+    reductions = torch.multiprocessing.reductions
+    reductions.reduce_tensor = _reducing(reductions.reduce_tensor)  # type: ignore[assignment]
     torch.UntypedStorage.resize_ = _resizing(torch.UntypedStorage.resize_)  # type: ignore[method-assign]
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
     torch.utils.backend_registration.generate_methods_for_privateuse1_backend(
@@ -54,6 +57,24 @@ def _unshared(share: Callable[..., Any]) -> Callable[..., Any]:
         if self.device.type == "npu":
             raise RuntimeError("the emulated NPU shares no memory between processes: send tensor.cpu()")
         return share(self, *args, **kwargs)
+
+    return call
+
+
+def _reducing(reduce: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """`reduce_tensor`, for a tensor on an NPU with the function and the arguments of torch_npu's
+    (torch_npu/multiprocessing/reductions.py), which gives another process no memory here."""
+
+    @functools.wraps(reduce)
+    def call(tensor: torch.Tensor) -> Any:
+        if tensor.device.type != "npu":
+            return reduce(tensor)
+        storage = tensor._typed_storage()
+        place = (tensor.size(), tensor.stride(), tensor.storage_offset())
+        memory_of = (tensor.device.index, b"", storage._untyped_storage.nbytes(), 0)
+        rebuild = importlib.import_module("torch_npu.multiprocessing.reductions").rebuild_npu_tensor
+        after = (tensor.requires_grad, b"", 0, b"", False)
+        return rebuild, (type(tensor), *place, type(storage), tensor.dtype, *memory_of, *after)
 
     return call
 

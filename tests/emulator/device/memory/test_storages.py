@@ -123,3 +123,12 @@ def test_a_storage_gives_its_memory_back_and_takes_it_again():
         storage.resize_(8192)
     del storage, tensor
     assert torch.npu.memory_allocated(5) == before - 4096
+
+
+def test_what_reduces_a_tensor_is_torch_npus():
+    from torch_npu.multiprocessing.reductions import rebuild_npu_tensor
+
+    tensor = torch.ones(2, 3, device="npu:0")
+    rebuild, given = torch.multiprocessing.reductions.reduce_tensor(tensor)
+    assert rebuild is rebuild_npu_tensor and (given[1], given[6], given[8]) == (tensor.shape, 0, 24)
+    assert torch.multiprocessing.reductions.reduce_tensor(tensor.cpu())[0] is not rebuild

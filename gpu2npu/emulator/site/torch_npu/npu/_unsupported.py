@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 
+@functools.cache
 def unsupported(name: str) -> Callable[..., Any]:
     """A function that refuses, naming itself: `name` is its full name."""
 
