@@ -264,12 +264,12 @@ def _of_torch_npu(api: str, table: SupportTable) -> ApiVerdict:
     name, spelled = api.removeprefix("torch_npu."), in_torch(api)
     if has_npu_name(table, api) or has_custom(table, name):
         return ApiVerdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
-    fact = spelled if released_with(spelled) else custom_operator(name)
-    if fact is None:
+    facts_of_it = [each for each in (spelled, custom_operator(name)) if each is not None and released_with(each)]
+    if not facts_of_it:
         near = advice_for_none(api)  # no release has it
         kind = VerdictKind.UNSUPPORTED if near else VerdictKind.UNKNOWN
         return ApiVerdict(api, kind, f"no public name of torch_npu ({table.evidence})", near)
-    first = first_with(fact, table.version)
+    first = next(filter(None, (first_with(each, table.version) for each in facts_of_it)), None)
     advice = f"move to torch_npu {first}, which has it" if first is not None else "use what this release has"
     evidence = f"this torch_npu has no {api} ({table.evidence})"
     return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence, advice, first or "")

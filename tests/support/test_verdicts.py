@@ -425,3 +425,9 @@ def test_operators_of_another_library() -> None:
 )
 def test_operators_by_their_own_names(api: str, kind: VerdictKind) -> None:
     assert verdict(api, "2.7.1").kind is kind
+
+
+def test_a_later_wheel_of_the_same_release_has_an_operator() -> None:
+    found = verdict("torch_npu.npu_geglu", "2.1.0.post0")
+    assert (found.kind, found.later) == (VerdictKind.UNSUPPORTED, "2.1.0.post3")
+    assert found.advice == "move to torch_npu 2.1.0.post3, which has it"
