@@ -141,6 +141,12 @@ def condition(text: str) -> Condition:
     return Condition(text, _connected(ordered, is_and=True), frozenset(uses), tuple(ordered))
 
 
+def necessary(text: str) -> str:
+    """The part of a condition that has to hold in any case: what stands before its first `and`, or the whole."""
+    tree = ast.parse(text, mode="eval").body
+    return ast.unparse(tree.values[0] if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else tree)
+
+
 _Value = Callable[[CallFacts], Any]
 
 

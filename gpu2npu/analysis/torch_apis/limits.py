@@ -40,7 +40,7 @@ from gpu2npu.support.behaviour import (
     rows_of,
 )
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts
+from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, necessary
 from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
@@ -105,7 +105,7 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
 @cache
 def _words(api: str) -> re.Pattern[str]:
     """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
-    conditions = [_first(each.when) for each in rows_of(api) if each.when]
+    conditions = [necessary(each.when) for each in rows_of(api) if each.when]
     words: set[str] = set()
     for each in conditions:
         if many := _MANY_DIMENSIONS.fullmatch(each):
@@ -121,12 +121,6 @@ def _words(api: str) -> re.Pattern[str]:
         else:
             words.add(_OF_DTYPES.pattern)
     return re.compile("|".join(sorted(words))) if words else _OF_DTYPES
-
-
-def _first(when: str) -> str:
-    """The part of a condition that has to hold in any case, or the whole where that is in none."""
-    tree = ast.parse(when, mode="eval").body
-    return ast.unparse(tree.values[0] if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else tree)
 
 
 class _File:
