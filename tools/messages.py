@@ -144,8 +144,13 @@ _OF_TOML = (
     "Unclosed inline table",
 )
 # Tables of facts, and the keys of what they and rule files say to people.
-_TABLES = ("support/data/behaviour/*.json", "support/data/known_facts.json", "analysis/affinity/operators.json")
-_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence")
+_TABLES = (
+    "support/data/behaviour/*.json",
+    "support/data/known_facts.json",
+    "analysis/affinity/operators.json",
+    "shapes/shapes.json",
+)
+_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence", "statement")
 # What many rows of the table of behaviour say, with a placeholder for the operator, its arguments and their values.
 _OF_ROWS = (
     "aclnn{0} takes {1}",

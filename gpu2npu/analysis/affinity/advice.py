@@ -15,188 +15,39 @@ from gpu2npu.analysis.affinity.shapes import (
     Found,
     Matcher,
     expert_loop,
-    geglu,
     masked_select,
     masked_store,
     masked_update,
     normed_silu,
     normed_sum,
-    permuted_reshape,
-    quick_gelu,
     routed_softmax,
-    sigmoid_product,
-    softplus_product,
-    swiglu,
-    tanh_gelu,
     transposed_matmul,
     window_roll,
 )
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import DoneCalls, function_of, keyword, number, values_of
-from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.analysis.done_calls import DoneCalls, keyword
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
 from gpu2npu.records import Advice, AdviceKind, Span
+from gpu2npu.shapes import catalogue
+from gpu2npu.shapes.catalogue import SHAPES, found_shapes
+from gpu2npu.shapes.kind import AffinityKind
 from gpu2npu.support.release_tables import SupportTable, table_for
-
-
-def rms_norm(code: Code) -> Found:
-    """A function, or a class with one, that multiplies by `rsqrt` of the mean of squares over the last dimension."""
-    if "sqrt" not in code.text:
-        return
-    done = DoneCalls(code)
-    for function, scope in code.functions():
-        calls = done.of(scope)
-        if "rsqrt" not in calls and "sqrt" not in calls:
-            continue
-        if any(_is_mean_of_squares(call, scope) for call in calls.get("mean", ())):
-            owner = scope.parent
-            named = owner.node if owner is not None and isinstance(owner.node, ast.ClassDef) else function
-            yield named, named.name
-
-
-def _is_mean_of_squares(call: ast.Call, scope: Scope) -> bool:
-    """`x.pow(2).mean(-1, ...)` or `torch.mean(x ** 2, -1, ...)`, not of deviations from a mean."""
-    arguments = list(call.args)
-    squares = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if isinstance(squares, ast.Name) and squares.id == "torch" and arguments:
-        squares = arguments.pop(0)
-    dim = arguments[0] if arguments else next((each.value for each in call.keywords if each.arg == "dim"), None)
-    last = dim is not None and (number(dim) == -1 or (isinstance(dim, (ast.Tuple, ast.List)) and len(dim.elts) == 1))
-    base = _squared(squares) if squares is not None else None
-    if base is None or not last or isinstance(base, ast.BinOp):
-        return False
-    return not any(
-        isinstance(each.value, ast.BinOp) and isinstance(each.value.op, ast.Sub) for each in values_of(base, scope)
-    )
-
-
-def _squared(node: ast.expr) -> ast.expr | None:
-    """The x of `x.pow(2)`, `x ** 2`, `x.square()`, `x * x`, `torch.pow(x, 2)`, `torch.square(x)`."""
-    if isinstance(node, ast.BinOp):
-        power = isinstance(node.op, ast.Pow) and number(node.right) == 2
-        square = isinstance(node.op, ast.Mult) and ast.dump(node.left) == ast.dump(node.right)
-        return node.left if power or square else None
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    operands = [node.func.value, *node.args]
-    if isinstance(node.func.value, ast.Name) and node.func.value.id == "torch":
-        operands = list(node.args)
-    if node.func.attr == "square" and operands:
-        return operands[0]
-    return operands[0] if node.func.attr == "pow" and len(operands) == 2 and number(operands[1]) == 2 else None
-
-
-def rotary_embedding(code: Code) -> Found:
-    """A function that adds `x * cos` and `rotate_half(x) * sin`, where rotate_half joins `-x2` and `x1`."""
-    if "rotate_half" not in code.text:
-        return
-    seen: set[int] = set()
-    for call, scope in code.calls:
-        if last_name(call.func) != "rotate_half":
-            continue
-        function = function_of(scope)
-        found = code.names.definition(call.func, scope)
-        if function is None or id(function) in seen or (found is not None and not _swaps_halves(found.bound.node)):
-            continue
-        seen.add(id(function))
-        assert isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        yield call, function.node.name
-
-
-def _swaps_halves(node: ast.AST) -> bool:
-    """Return whether a function joins the second half, negated, and the first."""
-    for call in ast.walk(node):
-        if isinstance(call, ast.Call) and last_name(call.func) in ("cat", "concat") and call.args:
-            parts = call.args[0]
-            if isinstance(parts, (ast.Tuple, ast.List)) and parts.elts and isinstance(parts.elts[0], ast.UnaryOp):
-                return isinstance(parts.elts[0].op, ast.USub)
-    return False
-
-
-def spelled_attention(code: Code) -> Found:
-    """`softmax(q @ k.transpose(-2, -1)) @ v` within one function, dropout and masks between or not."""
-    if "softmax" not in code.text:
-        return
-    products = _matmuls(code)
-    if not any(len(inside) > 1 for inside in products.values()):
-        return
-    done = DoneCalls(code)
-    for function, scope in code.functions():
-        inside = products.get(scope, [])
-        if len(inside) < 2 or "softmax" not in done.of(scope):
-            continue
-        scores = any(_has_transposed_operand(node) for node in inside)
-        for node in inside:
-            if scores and _is_softmax(_operands(node)[0], scope):
-                yield node, function.name
-                break
-
-
-def _matmuls(code: Code) -> dict[Scope, list[ast.expr]]:
-    found: dict[Scope, list[ast.expr]] = {}
-    for product, scope in code.products:
-        if isinstance(product.op, ast.MatMult):
-            found.setdefault(scope, []).append(product)
-    for call, scope in code.calls:
-        if last_name(call.func) in ("matmul", "bmm") and len(_operands(call)) == 2:
-            found.setdefault(scope, []).append(call)
-    return found
-
-
-def _operands(node: ast.expr) -> list[ast.expr]:
-    """The two factors of `a @ b`, `torch.matmul(a, b)` and `a.matmul(b)`."""
-    if isinstance(node, ast.BinOp):
-        return [node.left, node.right]
-    assert isinstance(node, ast.Call)
-    method = isinstance(node.func, ast.Attribute) and last_name(node.func.value) != "torch" and len(node.args) == 1
-    return [node.func.value, *node.args] if method else list(node.args)  # type: ignore[attr-defined]
-
-
-def _has_transposed_operand(node: ast.expr) -> bool:
-    right = _operands(node)[1]
-    if isinstance(right, ast.Attribute):
-        return right.attr in ("mT", "T")
-    return isinstance(right, ast.Call) and last_name(right.func) in ("transpose", "permute", "t", "swapaxes")
-
-
-def _is_softmax(node: ast.expr, scope: Scope, depth: int = 3) -> bool:
-    """Return whether a value is that of a softmax, cast or dropped out or not."""
-    if isinstance(node, ast.Call):
-        if last_name(node.func) == "softmax":
-            return True
-        inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        return depth > 0 and any(_is_softmax(each, scope, depth - 1) for each in (*node.args[:1], *inner))
-    return depth > 0 and any(
-        each.value is not None and not each.is_part and _is_softmax(each.value, scope, depth - 1)
-        for each in values_of(node, scope)
-    )
-
 
 DATA = Path(__file__).parent / "operators.json"
 
-# How far above its last product the scores of an attention are computed.
+# How far below its head a function that attends computes the scores.
 _ATTENTION_LINES = 25
 
 MATCHERS: Mapping[str, Matcher] = {
     matcher.__name__: matcher
     for matcher in (
         expert_loop,
-        geglu,
         masked_select,
         masked_store,
         masked_update,
         normed_silu,
         normed_sum,
-        permuted_reshape,
-        quick_gelu,
-        rms_norm,
-        rotary_embedding,
         routed_softmax,
-        sigmoid_product,
-        softplus_product,
-        spelled_attention,
-        swiglu,
-        tanh_gelu,
         transposed_matmul,
         window_roll,
     )
@@ -253,12 +104,13 @@ def _decoded(entry: Mapping[str, Any]) -> Affinity:
 
 
 class Affinities(Struct, frozen=True):
-    """The matchers that apply in one release: calls and definitions by name, and the shapes."""
+    """All that applies in one release: calls and definitions by name, shapes for people to change, those `fused`."""
 
     evidence: str
     calls: Mapping[str, Affinity]
     defines: Mapping[str, Affinity]
     shapes: tuple[Affinity, ...]
+    fused: tuple[AffinityKind, ...]
 
 
 @cache
@@ -271,6 +123,7 @@ def knowledge_for(version: str) -> Affinities:
         calls={name: each for each in known for name, new in each.calls.items() if available(each, new, table)},
         defines={name: each for each in known for name in each.defines if available(each, each.replacement, table)},
         shapes=tuple(each for each in known if each.shape and available(each, each.replacement, table)),
+        fused=tuple(kind for kind in SHAPES.values() if catalogue.available(kind, table)),
     )
 
 
@@ -294,15 +147,31 @@ def affinity_advice(code: Code, version: str) -> list[Advice]:
         *_defined(code, known),
         *(_advice(code, each, node, api, each.replacement, known)
           for each in known.shapes for node, api in _shaped(each, code)),
+        *_fused(code, known),
     }  # fmt: skip
     return sorted(_without_parts(found), key=lambda advice: (advice.span, advice.rule))
 
 
+def _fused(code: Code, known: Affinities) -> Iterator[Advice]:
+    """The shapes of the catalogue, as the finder of `--affinity` finds them."""
+    for kind, node in found_shapes(code.names, known.fused):
+        owner = _owner(code, node, kind.form)
+        api = kind.title if owner is None else owner.name
+        yield _advice(code, kind, owner or node, api, kind.replacement, known)
+
+
+def _owner(code: Code, node: ast.expr, form: str) -> Definition | None:
+    """The class or function to report code at, for forms that are reported so."""
+    above = [each for each in code.file.above(node) if isinstance(each, DEFINITIONS)] if form != "special" else []
+    classes = [each for each in above if isinstance(each, ast.ClassDef)] if form == "class" else []
+    return next(iter([*classes, *above]), None)
+
+
 def _without_parts(found: set[Advice]) -> Iterator[Advice]:
     """The advice without what is a part of larger advice: the scores of an attention that one operator computes."""
-    attention = {advice.span.start_line for advice in found if advice.rule == "spelled-attention"}
+    attention = {advice.span.start_line for advice in found if advice.rule.endswith("attention")}
     for advice in found:
-        near = any(0 <= line - advice.span.start_line <= _ATTENTION_LINES for line in attention)
+        near = any(0 <= advice.span.start_line - line <= _ATTENTION_LINES for line in attention)
         if advice.rule != "transposed-matmul" or not near:
             yield advice
 
@@ -354,7 +223,12 @@ def _defined(code: Code, known: Affinities) -> Iterator[Advice]:
 
 
 def _advice(
-    code: Code, affinity: Affinity, node: ast.expr | ast.stmt, api: str, replacement: str, known: Affinities
+    code: Code,
+    affinity: Affinity | AffinityKind,
+    node: ast.expr | ast.stmt,
+    api: str,
+    replacement: str,
+    known: Affinities,
 ) -> Advice:
     where = f" {replacement} is part of {known.evidence}." if replacement.startswith("torch_npu.") else ""
     form = affinity.form

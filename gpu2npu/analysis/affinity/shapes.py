@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword, number, same, values_of
+from gpu2npu.analysis.done_calls import keyword, number, values_of
 from gpu2npu.engine.strings.value_effects import values_of as values_of_project
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.scopes import Scope
@@ -185,119 +185,6 @@ def _is_mask(code: Code, node: ast.expr, scope: Scope, calls: frozenset[str] = _
     )
 
 
-def quick_gelu(code: Code) -> Found:
-    """`x * torch.sigmoid(1.702 * x)`."""
-    for product, _ in code.products:
-        call = _side_call(product, "sigmoid")
-        argument = _only_argument(call) if call is not None else None
-        if isinstance(argument, ast.BinOp) and _has_constant(argument, _QUICK_GELU):
-            yield product, "x * torch.sigmoid(1.702 * x)"
-
-
-def tanh_gelu(code: Code) -> Found:
-    """`0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))`."""
-    if str(_TANH_GELU) not in code.text:
-        return
-    for call, _ in code.calls:
-        is_spelled = last_name(call.func) == "tanh" and any(
-            isinstance(node, ast.Constant) and node.value == _TANH_GELU for node in ast.walk(call)
-        )
-        if is_spelled and not _is_distribution(code, call):
-            yield call, "0.5 * x * (1 + torch.tanh(...))"
-
-
-def _is_distribution(code: Code, call: ast.Call) -> bool:
-    """Return whether `0.5 * (1 + tanh(...))` is what a function returns: the normal distribution, and no product with
-    what it is of."""
-    child: ast.AST = call
-    for above in code.file.above(call):
-        if not isinstance(above, ast.BinOp):
-            return isinstance(above, ast.Return)
-        other = above.right if above.left is child else above.left
-        if not isinstance(other, ast.Constant):
-            return False
-        child = above
-    return False
-
-
-def sigmoid_product(code: Code) -> Found:
-    """`x * torch.sigmoid(x)`."""
-    for product, scope in code.products:
-        call = _side_call(product, "sigmoid")
-        if call is not None and _applied_to_other_side(product, call) and not _is_foreign(code, call, scope):
-            yield product, "x * torch.sigmoid(x)"
-
-
-def softplus_product(code: Code) -> Found:
-    """`x * torch.tanh(torch.nn.functional.softplus(x))`."""
-    for product, _ in code.products:
-        call = _side_call(product, "tanh")
-        inner = _only_argument(call) if call is not None else None
-        if (
-            isinstance(inner, ast.Call)
-            and last_name(inner.func) == "softplus"
-            and _applied_to_other_side(product, inner)
-        ):
-            yield product, "x * torch.tanh(softplus(x))"
-
-
-def swiglu(code: Code) -> Found:
-    """`F.silu(a) * b`, where `a, b = x.chunk(2, dim=-1)`."""
-    return _gated(code, "torch.nn.functional.silu", "torch.nn.SiLU", "silu(a) * b, halves of one tensor")
-
-
-def geglu(code: Code) -> Found:
-    """`a * F.gelu(b)`, where `a, b = x.chunk(2, dim=-1)`."""
-    return _gated(code, "torch.nn.functional.gelu", "torch.nn.GELU", "a * gelu(b), halves of one tensor")
-
-
-def _gated(code: Code, function: str, layer: str, name: str) -> Found:
-    for product, scope in code.products:
-        for call, other in ((product.left, product.right), (product.right, product.left)):
-            argument = _only_argument(call) if isinstance(call, ast.Call) else None
-            if argument is None or not _are_halves(argument, other, scope):
-                continue
-            assert isinstance(call, ast.Call)
-            if code.qualified(call.func, scope) == function or code.types.of(call.func, scope) == {layer}:
-                yield product, name
-
-
-def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
-    """Return whether two variables are what `chunk(2, dim=-1)` gave."""
-    for first in values_of(one, scope):
-        chunk = first.value
-        if not first.is_part or not isinstance(chunk, ast.Call) or last_name(chunk.func) != "chunk":
-            continue
-        arguments = (
-            chunk.args[1:]
-            if isinstance(chunk.func, ast.Attribute) and last_name(chunk.func.value) == "torch"
-            else chunk.args
-        )
-        halves = arguments[0] if arguments else keyword(chunk, "chunks")
-        dim = arguments[1] if len(arguments) > 1 else keyword(chunk, "dim")
-        two = halves is not None and number(halves) == 2 and dim is not None and number(dim) == -1
-        if two and any(second.statement is first.statement for second in values_of(other, scope)):
-            return True
-    return False
-
-
-def permuted_reshape(code: Code) -> Found:
-    """`x.permute(0, 2, 1, 3).reshape(...)`, with `.contiguous()` between or not."""
-    if "permute" not in code.text:
-        return
-    for call, scope in code.calls:
-        if last_name(call.func) not in ("reshape", "view") or not isinstance(call.func, ast.Attribute) or not call.args:
-            continue
-        inner = call.func.value
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "contiguous":
-            inner = inner.func.value
-        if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "permute":
-            continue
-        constant = all(number(argument) is not None for argument in inner.args)
-        if len(inner.args) >= 4 and constant and OTHER not in code.types.of(inner.func.value, scope):
-            yield call, "x.permute(...).reshape(...)"
-
-
 def routed_softmax(code: Code) -> Found:
     """`torch.topk(softmax(x), k)`, the choice of experts."""
     if "topk" not in code.text or "softmax" not in code.text:
@@ -366,16 +253,6 @@ def normed_sum(code: Code) -> Found:
             yield call, "norm(x + y)"
 
 
-def _side_call(product: ast.BinOp, name: str) -> ast.Call | None:
-    """The call of this name that is one of the two factors."""
-    if not isinstance(product.op, ast.Mult):
-        return None
-    for side in (product.left, product.right):
-        if isinstance(side, ast.Call) and last_name(side.func) == name:
-            return side
-    return None
-
-
 def _only_argument(call: ast.Call) -> ast.expr | None:
     """The x of `f(x)` and of `x.f()`."""
     if len(call.args) == 1 and not call.keywords:
@@ -383,18 +260,3 @@ def _only_argument(call: ast.Call) -> ast.expr | None:
     if not call.args and not call.keywords and isinstance(call.func, ast.Attribute):
         return call.func.value
     return None
-
-
-def _applied_to_other_side(product: ast.BinOp, call: ast.Call) -> bool:
-    argument = _only_argument(call)
-    return argument is not None and any(same(argument, side) for side in (product.left, product.right))
-
-
-def _is_foreign(code: Code, call: ast.Call, scope: Scope) -> bool:
-    """Return whether a call is known to be one of another package."""
-    qualified = code.qualified(call.func, scope)
-    return qualified is not None and not qualified.startswith("torch")
-
-
-def _has_constant(node: ast.BinOp, value: float) -> bool:
-    return any(isinstance(side, ast.Constant) and side.value == value for side in (node.left, node.right))

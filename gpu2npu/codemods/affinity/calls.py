@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from gpu2npu.codemods.affinity.edit import ProgramReader
 from gpu2npu.codemods.affinity.exclusions.derivatives import compares_class
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
-from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.tree.syntax import arguments, is_unpacked
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
 
 
 def renamed(name: str, function: str, left: Collection[str] = (), most: int = 9, since: int = 0) -> Find:
     """Finds calls of a qualified name without the keywords `left` and with at most `most` arguments by position, for
     PyTorch 2.`since` and later: before, a project has a function of its own under that name."""
 
-    def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+    def find(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
         given = {each.arg for each in node.keywords}
         if reading.qualified(node.func) != name or any(is_unpacked(each) for each in arguments(node)):
             return None
@@ -26,7 +26,7 @@ def renamed(name: str, function: str, left: Collection[str] = (), most: int = 9,
     return find
 
 
-def _find_module(reading: TermReader, node: ast.Call) -> FusedMatch | AffinityReplacement | None:
+def _find_module(reading: ProgramReader, node: ast.Call) -> FusedMatch | AffinityReplacement | None:
     """`nn.RMSNorm(...)` in a program that does not compare exact classes with it."""
     found = _MODULE(reading, node)
     return found if found is None or not compares_class(reading.program, "torch.nn.RMSNorm") else None

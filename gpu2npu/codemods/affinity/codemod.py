@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.affinity.catalogue import KINDS, available
-from gpu2npu.codemods.affinity.edit import Planned, planned
+from gpu2npu.codemods.affinity.catalogue import KINDS
+from gpu2npu.codemods.affinity.edit import Planned, ProgramReader, planned
 from gpu2npu.codemods.affinity.exclusions.derivatives import differentiates_twice
 from gpu2npu.codemods.affinity.exclusions.scripted import scripted_code
 from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedMatch
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
-from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import new_folder, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
@@ -23,9 +21,10 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
-from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found, Operation
+from gpu2npu.shapes.catalogue import available
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedMatch
 from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
@@ -87,18 +86,19 @@ def _with_imports_above(program: TrainingProgram, file: ParsedFile, kinds: Seque
 def _rewritten(
     program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind], before: int | None
 ) -> Iterator[Step]:
-    reading = TermReader(program, file)
+    reading = ProgramReader.of(program, file)
     done: set[ast.AST] = set()
     added: set[str | tuple[Code, ...]] = set()
     for node in ast.walk(file.tree):  # outer nodes first
         for kind in kinds:
-            if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node, kind):
+            if node in done or not kind.looks_at(node):
                 continue
             found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
             if isinstance(found, AffinityReplacement) and (found.at is not None or not _is_commented(file, node)):
                 done.update((node, file.statement(node)))
                 yield from _once(list(_replaced(program, file, node, kind, found, before)), added)
-            elif isinstance(found, FusedMatch) and isinstance(node, ast.expr) and not has_comment(file, node):
+            elif isinstance(found, FusedMatch) and found.is_certain and not _is_commented(file, node):
+                assert isinstance(node, ast.expr)
                 plan = planned(reading, node, found)
                 if (
                     plan is not None
@@ -157,13 +157,6 @@ def _is_allowed(
     return "." in found.function or not scripted_code(program).holds(file, node)
 
 
-def _is_looked_at(node: ast.AST, kind: AffinityKind) -> bool:
-    """Return whether a node is not an expression, or a sum, a product, a quotient, or a call that the kind names."""
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.Add, ast.Mult, ast.Div, ast.MatMult))
-    return not isinstance(node, ast.Call) or kind.calls is None or last_name(node) in kind.calls
-
-
 def applicable(program: TrainingProgram, wanted: Mapping[str, Set[str]]) -> dict[str, list[tuple[int, str]]]:
     """The places that the kinds `wanted` of each file rewrite: the lines of the code, and of the heads of the
     definitions around it, with the kind."""
@@ -207,7 +200,7 @@ def _steps(
     for edit in spelled.edits:
         yield file, replace(edit, rule=kind.id)
     name = f"{spelled.name}.{found.function}" if own else spelled.name
-    text = (f"{name}(", *_arguments(file, found, plan), ")")
+    text = (f"{name}(", *_arguments(file, found, plan), f"){found.behind}")
     yield file, Edit(file.bounds(node), text, kind.id, kind.message)
     for statement in plan.deleted:
         message = f"Part of what {name} computes."

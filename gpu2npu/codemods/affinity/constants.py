@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
-from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.tree.syntax import is_unpacked
 from gpu2npu.records import Code
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.reading import TermReader
 
 _FLOAT64 = frozenset({"torch.float64", "torch.double"})
 # Of math, those that give one number: modf and frexp give two.

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from gpu2npu.codemods.affinity.kind import FusedMatch
-from gpu2npu.codemods.affinity.reading import TermReader, Within
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import begins_line, same_line
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
+from gpu2npu.shapes.kind import FusedMatch
+from gpu2npu.shapes.reading import TermReader, Within
 
 # Expressions that give the same value wherever they stand, as long as their names do.
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 # Values that take no operator.
-_FREE = frozenset({"leaf", "dtype", "const", "float32", "halves"})
+_FREE = frozenset({"leaf", "dtype", "const", "float32", "halves", "parts"})
 # Methods that only ask for a size.
 _SIZES = frozenset({"size", "dim"})
+
+
+@dataclass(eq=False, kw_only=True)
+class ProgramReader(TermReader):
+    """Reads a file of a program, for kinds that depend on other files of it."""
+
+    program: TrainingProgram
+    parsed: ParsedFile
+    file: ParsedFile = field(init=False)
+
+    @classmethod
+    def of(cls, program: TrainingProgram, file: ParsedFile) -> ProgramReader:
+        """The reader of a file."""
+        return cls(file.names, program=program, parsed=file)
+
+    def __post_init__(self) -> None:
+        self.file = self.parsed
 
 
 class Planned(Struct, frozen=True):
@@ -93,7 +112,7 @@ class _Planning(Struct, frozen=True, eq=False):
     def _is_available(self, node: ast.expr, deleted: Collection[ast.stmt]) -> bool:
         """Return whether the names of an expression have the same values where the new call is, and are not deleted."""
         file = self.reading.file
-        if self.reading.program.file(file.path) is not file or not self._is_of_file(node):
+        if node not in file.parents:  # of a function of another file
             return False
         place = file.statement(node)
         for name in _names(node):
@@ -103,9 +122,6 @@ class _Planning(Struct, frozen=True, eq=False):
             if _key(self.reading.reaching(name.id, self.statement, deleted)) != _key(before):
                 return False
         return place in deleted or not self._is_moved(node)
-
-    def _is_of_file(self, node: ast.expr) -> bool:
-        return node in self.reading.file.parents
 
     def _last_spelled(self, deleted: Sequence[ast.stmt]) -> ast.stmt | None:
         """The statement that gives some argument its name, which has to stay."""

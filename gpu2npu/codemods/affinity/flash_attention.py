@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
-from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.reading import TermReader
 
 _MODULES = frozenset({"flash_attn", "flash_attn.flash_attn_interface"})
 _KINDS = ("", "kvpacked_", "qkvpacked_", "varlen_", "varlen_kvpacked_", "varlen_qkvpacked_")

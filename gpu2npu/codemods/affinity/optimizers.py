@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
-from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.codemods.affinity.edit import ProgramReader
 from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked
 from gpu2npu.records import Code
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
 
 _ADAM = ("params", "lr", "betas", "eps", "weight_decay", "amsgrad")
 # The options that the fused optimizer has too, in its order, and others that it has by name. Of the several Lamb on
@@ -38,7 +38,7 @@ _METHODS = frozenset({"step", "zero_grad", "param_groups", "state_dict", "load_s
 Change = tuple[ast.expr, str, tuple[Code, ...]]
 
 
-def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+def find(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
     """The making of an optimizer of which the function around shows every use."""
     file, name = reading.file, _public(reading.qualified(node.func))
     statement = file.statement(node)
@@ -91,7 +91,7 @@ def _fits(node: ast.Call, name: str) -> bool:
     return 0 < len(node.args) <= len(known) and given <= _NAMED.get(name, frozenset()).union(known)
 
 
-def _changes(reading: TermReader, enclosing: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
+def _changes(reading: ProgramReader, enclosing: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
     """The clearing and clipping that change with an optimizer; None where it has a use that is not known."""
     found: list[Change] = []
     parents = reading.file.parents
@@ -124,7 +124,7 @@ def _is_plain_call(call: ast.AST, function: ast.Attribute) -> bool:
     return isinstance(call, ast.Call) and call.func is function and not arguments(call)
 
 
-def _is_known(reading: TermReader, owner: ast.AST, part: ast.Name) -> bool:
+def _is_known(reading: ProgramReader, owner: ast.AST, part: ast.Name) -> bool:
     """Return whether a use of an optimizer is one of its methods, the making of a scheduler, or a scaler's step."""
     if isinstance(owner, ast.Attribute):
         return owner.attr in _METHODS
@@ -133,7 +133,7 @@ def _is_known(reading: TermReader, owner: ast.AST, part: ast.Name) -> bool:
     return _is_scaled(reading, owner) or reading.qualified(owner.func).startswith("torch.optim.lr_scheduler.")
 
 
-def _is_scaled(reading: TermReader, call: ast.Call) -> bool:
+def _is_scaled(reading: ProgramReader, call: ast.Call) -> bool:
     """Return whether a call is `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` of a gradient scaler."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr not in ("step", "unscale_") or len(call.args) != 1:
@@ -150,7 +150,7 @@ def _is_foreign_clearing(call: ast.Call, name: str) -> bool:
     return clears and isinstance(function, ast.Attribute) and ast.unparse(function.value) != name
 
 
-def _clipped(reading: TermReader, call: ast.Call, target: ast.Name, node: ast.Call) -> Iterator[Change]:
+def _clipped(reading: ProgramReader, call: ast.Call, target: ast.Name, node: ast.Call) -> Iterator[Change]:
     """The clipping of the parameters of the optimizer, and of no others."""
     same = call.args and ast.unparse(call.args[0]) == ast.unparse(node.args[0])
     known = {each.arg for each in call.keywords} <= {"max_norm", "norm_type"}

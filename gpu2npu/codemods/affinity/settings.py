@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
-from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.codemods.affinity.edit import ProgramReader
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR, TENSORS, ValueTypes
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, arguments, is_unpacked, last_name, returned_values
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
@@ -23,7 +23,7 @@ _LAYERS = ("apex.", "deepspeed.", "torch_npu.optim.")
 _VIEWS = 9  # the position of gradient_as_bucket_view
 
 
-def find_copy(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+def find_copy(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
     """`x = x.to(device)` of a batch that a loader pinned, with which nothing was done before."""
     file = reading.file
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -67,7 +67,7 @@ def _is_pinned(file: ParsedFile, node: ast.expr) -> bool:
     return isinstance(pinned, ast.Constant) and pinned.value is True and gives_tensors(file, made)
 
 
-def find_views(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+def find_views(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
     """DistributedDataParallel in a program that never touches a gradient itself."""
     given = arguments(node)
     if not given or len(node.args) > _VIEWS or reading.qualified(node.func) not in _DDP:

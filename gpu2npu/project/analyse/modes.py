@@ -39,7 +39,6 @@ from gpu2npu.report.third_party import third_party_tables
 _KINDS = {
     "masked-store": ("masked-store", "any-masked-store"),
     "scaled-dot-product-attention": ("attention-call", "masked-attention-call"),
-    "spelled-attention": ("attention", "masked-attention"),
 }
 
 

@@ -101,11 +101,14 @@ def _facts_in(file: PythonFile) -> FileFacts:
     calls = list(_calls_on_all(file.uses)) if "__all__" in words.names and "__all__." in file.text else []
     exports = _exports(top.get("__all__", ()), calls)
     imports = frozenset(_imports(file))
-    names, texts, called, stored = map(frozenset, (words.names, words.texts, words.called, words.stored))
+    names, texts, called, stored, bases = map(
+        frozenset, (words.names, words.texts, words.called, words.stored, words.bases)
+    )
     body = file.tree.body
     is_guarded, acts = any(map(is_main_guard, body)), any(map(_acts, body))
     code = hashlib.sha256(_without_comments(file).encode("utf-8", "surrogatepass")).hexdigest()
-    return FileFacts(bound, tuple(file.stars), imports, exports, names, texts, called, stored, is_guarded, acts, code)
+    stars = tuple(file.stars)
+    return FileFacts(bound, stars, imports, exports, names, texts, called, stored, bases, is_guarded, acts, code)
 
 
 def _without_comments(file: PythonFile) -> str:
@@ -135,13 +138,14 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 class _Words:
-    """The identifiers, texts, called names and assigned attributes of a file's code."""
+    """The identifiers, texts, called names, assigned attributes and names of base classes of a file's code."""
 
     def __init__(self, file: PythonFile) -> None:
         self.names: set[str] = set()
         self.texts: set[str] = set()
         self.called: set[str] = set()
         self.stored = {*file.stored}
+        self.bases: set[str] = set()
         names, texts, called = self.names, self.texts, self.called
         for node, _ in file.uses:
             kind = node.__class__
@@ -163,7 +167,11 @@ class _Words:
                 names.add(node.arg or "")  # type: ignore[attr-defined]
             elif kind is ast.JoinedStr:
                 texts.update(text for part in node.values if (text := string_value(part)))  # type: ignore[attr-defined]
-        for scope in file.scopes.values():
+        for opener, scope in file.scopes.items():
+            if opener.__class__ is ast.ClassDef:
+                for base in opener.bases:
+                    of = base.value if base.__class__ is ast.Subscript else base  # without type arguments
+                    self.bases.add(of.attr if of.__class__ is ast.Attribute else getattr(of, "id", ""))
             names.update(name for name, bound in scope.bindings.items() if any(map(_is_assigned, bound)))
         for statement, _ in file.imports:
             names.update(alias.name for alias in statement.names)

@@ -44,7 +44,8 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     what `__all__` says, None where there is none.
     `names` are the identifiers in the code: names, attributes, keywords of calls, and what imports name. `texts` are
     its strings without white space, and the texts between the values of f-strings. `called` are the last names of what
-    is called, `stored` the attributes that are assigned, by `=` or by setattr. Nothing of comments is in them.
+    is called, `stored` the attributes that are assigned, by `=` or by setattr, `bases` the last names of base classes.
+    Nothing of comments is in them.
     `is_guarded` says that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
     `code` is a digest of the text without comments but those with types: while it is the same, no answer about another
@@ -59,6 +60,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     texts: frozenset[str]
     called: frozenset[str]
     stored: frozenset[str]
+    bases: frozenset[str]
     is_guarded: bool
     acts: bool
     code: str

@@ -264,6 +264,10 @@ class Project:
         """The files that assign an attribute of some name."""
         return frozenset(self._index("storing", lambda facts: facts.stored).get(name, ()))
 
+    def deriving(self, name: str) -> frozenset[str]:
+        """The files that derive a class from one of some name."""
+        return frozenset(self._index("deriving", lambda facts: facts.bases).get(name, ()))
+
     def _index(self, what: str, words: Callable[[FileFacts], Iterable[str]]) -> Mapping[str, Set[str]]:
         """The files by words that are taken from their facts."""
         if what not in self._indexes:

@@ -1,7 +1,11 @@
 import pytest
 
 from gpu2npu.analysis.affinity.advice import MATCHERS, affinities, affinity_advice, available, knowledge_for
+from gpu2npu.codemods.affinity.codemod import applicable
+from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.records import AdviceKind
+from gpu2npu.shapes.catalogue import SHAPES
 from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import VERSIONS
 
@@ -59,7 +63,9 @@ def test_what_is_reported(parse) -> None:
 
 
 def test_a_definition_is_reported_at_its_first_line(parse) -> None:
-    text = "import torch\n\ndef norm(x):\n    v = x.pow(2).mean(-1)\n    return x * torch.rsqrt(v)\n"
+    text = (
+        "import torch\n\ndef norm(x, w):\n    v = x.pow(2).mean(-1, True)\n    return w * x * torch.rsqrt(v + 1e-6)\n"
+    )
     [reported] = advice(parse, text)
     assert (reported.span.start_line, reported.span.end_line, reported.form, reported.api) == (3, 3, "function", "norm")
 
@@ -67,5 +73,32 @@ def test_a_definition_is_reported_at_its_first_line(parse) -> None:
 def test_the_scores_of_an_attention_are_part_of_it(parse) -> None:
     attend = "def f(q, k, v):\n    p = (q @ k.transpose(-2, -1)).softmax(-1)\n    return p @ v\n"
     alone = "def g(q, k):\n    return q @ k.transpose(-2, -1)\n"
-    assert [each.rule for each in advice(parse, f"import torch\n{attend}")] == ["spelled-attention"]
+    assert [each.rule for each in advice(parse, f"import torch\n{attend}")] == ["attention"]
     assert [each.rule for each in advice(parse, f"import torch\n{alone}")] == ["transposed-matmul"]
+
+
+def rewritten(text: str) -> set[tuple[str, int]]:
+    """The kinds of `--affinity` that rewrite a text, with the lines of the code and of the definitions around it."""
+    program = TrainingProgram({"main.py": text.encode()}, TORCH, "2.7.1", False)
+    found = applicable(program, {"main.py": set(SHAPES)})
+    return {(rule, line) for line, rule in found.get("main.py", ())}
+
+
+# Shapes that advice names and that are left to people: a part of them is used elsewhere, a module computes it, or a
+# condition decides its dtype or the order of its dimensions.
+LEFT_TO_PEOPLE = (
+    "return p @ v, p", "bqhd,bkhd", "if w.dtype in", "[:, :, :, 1::2]", "print(a)", "return x * gate, gate", "self.gate"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(each, id=f"{kind.id}-{at}") for kind in SHAPES.values() for at, each in enumerate(kind.examples)],
+)
+def test_advice_is_what_the_rewriting_finder_found(parse, example) -> None:
+    """For every example of the catalogue, advice names what `--affinity` rewrites, at the same places, and no more."""
+    found = advice(parse, example.source, "2.7.1")
+    advised = {(each.rule, each.span.start_line) for each in found if each.rule in SHAPES}
+    written = rewritten(example.source)
+    assert {rule for rule, _ in advised & written} == {rule for rule, _ in written}
+    assert advised <= written or any(text in example.before for text in LEFT_TO_PEOPLE)

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 import gpu2npu
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FindingKind
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
 from tests.codemods.affinity import flash_attn_reference, lamb_reference
 from tests.codemods.edited import after_edits
 

@@ -86,19 +86,37 @@ def rotary_mul(x, cos, sin, mode="half"):
     return x * cos + turned * sin
 
 
-def swiglu(x):
-    """silu(a) * b of the halves a and b of the last dimension."""
-    if _fits(x) and x.numel() and x.shape[-1] % 2 == 0:
+def rotary_halves(x, cos, sin):
+    """cat((a * cos - b * sin, b * cos + a * sin), -1) of the halves a and b of the last dimension."""
+    if _fits(x, cos, sin) and cos.shape[-1] == sin.shape[-1] == x.shape[-1] // 2:
+        return rotary_mul(x, torch.cat((cos, cos), dim=-1), torch.cat((sin, sin), dim=-1))
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+
+def _halves(x, size):
+    """Return whether the last dimension has two halves, which are of a size if one is given."""
+    return _fits(x) and x.numel() and x.shape[-1] % 2 == 0 and size in (None, x.shape[-1] // 2)
+
+
+def _parts(x, size):
+    return x.chunk(2, dim=-1) if size is None else x.split(size, dim=-1)
+
+
+def swiglu(x, size=None):
+    """silu(a) * b of the halves a and b of the last dimension, or of its two parts of a size."""
+    if _halves(x, size):
         return torch_npu.npu_swiglu(x, -1)
-    first, second = x.chunk(2, dim=-1)
+    first, second = _parts(x, size)
     return F.silu(first) * second
 
 
-def geglu(x, approximate="none", first=False):
-    """a * gelu(b) of the halves a and b of the last dimension, or gelu(a) * b where `first`."""
-    if _fits(x) and x.numel() and x.shape[-1] % 2 == 0:
+def geglu(x, approximate="none", first=False, size=None):
+    """a * gelu(b) of the halves a and b of the last dimension, or gelu(a) * b where `first`; or of two parts of a
+    size."""
+    if _halves(x, size):
         return torch_npu.npu_geglu(x, dim=-1, approximate=int(approximate == "tanh"), activate_left=first)[0]
-    a, b = x.chunk(2, dim=-1)
+    a, b = _parts(x, size)
     gate, value = (a, b) if first else (b, a)
     return F.gelu(gate, approximate=approximate) * value
 

@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 class Term:
     """A value. `value` is the number of a "const", the position of an "item", and what identifies a leaf.
 
-    `spelled` are expressions of the function that is looked at which have this value, the shortest first; none where
-    only another function has them. `through` are the assignments of that function that lead to the value.
+    One that is not `is_certain` is for advice only: hooks of a module run, a condition
+    decides its dtype, or its dimensions are in another order. `spelled` are expressions of the function
+    that is looked at which have this value, the shortest first; none where only another function has them. `through`
+    are the assignments of that function that lead to the value.
     """
 
     op: str
     args: tuple[Term, ...] = ()
     value: object = None
+    is_certain: bool = field(default=True, compare=False, repr=False)
     spelled: tuple[ast.expr, ...] = field(default=(), compare=False, repr=False)
     through: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)
 
@@ -42,7 +45,8 @@ FLOAT32 = Term("float32")
 # Operations whose result has the dtype of what they are first given.
 _OF_FIRST = frozenset(
     {"pow", "mean", "rsqrt", "sqrt", "neg", "sigmoid", "silu", "gelu", "tanh", "softplus", "softmax", "first_half",
-     "second_half", "even", "odd", "transposed", "flattened", "masked"}
+     "second_half", "first_part", "second_part", "even", "odd", "transposed", "flattened", "masked", "exp", "log",
+     "logistic", "log1p", "erf"}
 )  # fmt: skip
 _OF_ALL = frozenset({"add", "sub", "mul", "div", "matmul", "cat", "stack"})
 
@@ -50,6 +54,21 @@ _OF_ALL = frozenset({"add", "sub", "mul", "div", "matmul", "cat", "stack"})
 def const(number: float) -> Term:
     """The term of a number."""
     return Term("const", value=float(number))
+
+
+def negated(term: Term) -> Term:
+    """The term of a value with the other sign, without a sign that is written twice."""
+    if term.number is not None:
+        return const(-term.number)
+    if term.op == "neg":
+        return term.args[0]
+    if term.op == "mul":
+        left, right = term.args
+        if left.number is not None or left.op == "neg":
+            return Term("mul", (negated(left), right))
+        if right.number is not None or right.op == "neg":
+            return Term("mul", (left, negated(right)))
+    return Term("neg", (term,))
 
 
 def without_casts(term: Term) -> Term:

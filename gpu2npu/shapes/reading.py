@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import math
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from msgspec import Struct
 
-from gpu2npu.codemods.affinity.operations import binary, called, subscript
-from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
-from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import ValueTypes
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
     FUNCTIONS,
@@ -24,11 +23,13 @@ from gpu2npu.python.tree.syntax import (
     is_unpacked,
     parameters,
 )
+from gpu2npu.shapes.operations import binary, called, is_half, item, number
+from gpu2npu.shapes.terms import FLOAT32, Term, const
 
 # How many calls are followed into functions, one within the other.
 _DEPTH = 4
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
-_NUMBERS = {"math.pi": math.pi, "math.inf": math.inf, "torch.inf": math.inf, "numpy.inf": math.inf}
+_NUMBERS = {"math.pi": math.pi, "numpy.pi": math.pi, "math.inf": math.inf, "torch.inf": math.inf, "numpy.inf": math.inf}
 _FLOAT32 = frozenset({"torch.float32", "torch.float"})
 
 
@@ -47,12 +48,19 @@ class TermReader:
     """Reads a function, or the top level of a file. `given` are the terms of its parameters where a call of it is
     followed."""
 
-    program: TrainingProgram
-    file: ParsedFile
+    names: Names
     given: Mapping[str, Term] = field(default_factory=dict)
     depth: int = 0
     _terms: dict[ast.expr, Term] = field(default_factory=dict)
-    _bound: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
+    file: PythonFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.file = self.names.file
+
+    @cached_property
+    def types(self) -> ValueTypes:
+        """The types of the expressions of the file."""
+        return ValueTypes(self.names)
 
     def term(self, node: ast.expr) -> Term:
         """The value of an expression."""
@@ -65,13 +73,19 @@ class TermReader:
 
     def qualified(self, node: ast.expr) -> str:
         """The qualified name of what an expression means, "" where it has none."""
-        return self.file.qualified(node) or ""
+        if not self.names.may_lead_on(node):  # before its scope is looked for
+            return ""
+        return self.names.qualified(node, self.file.scope_of(node)) or ""
 
-    def is_dropout(self, function: ast.expr) -> bool:
-        """Return whether what is called is a module of the class Dropout."""
-        if "drop" not in ast.unparse(function).lower():
-            return False
-        return ValueTypes(self.file.names).of(function, self.file.scope_of(function)) == {"torch.nn.Dropout"}
+    def module(self, function: ast.expr) -> str:
+        """The class of PyTorch of the module that is called, "" where it is none or may be of several."""
+        kinds = self.types.of(function, self.file.scope_of(function))
+        only = next(iter(kinds)) if len(kinds) == 1 else ""
+        return only if isinstance(only, str) and only.startswith("torch.nn.") else ""
+
+    def makings(self, function: ast.expr) -> list[ast.Call]:
+        """The calls that make the module that is called."""
+        return self.names.calls(function, self.file.scope_of(function))
 
     def _read(self, node: ast.expr) -> Term:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
@@ -86,7 +100,7 @@ class TermReader:
         if isinstance(node, ast.Attribute):
             return self._attribute(node)
         if isinstance(node, ast.Subscript):
-            return subscript(self, node) or self._leaf(node)
+            return self._subscript(node) or self._leaf(node)
         if isinstance(node, ast.Call):
             return called(self, node) or self._inlined(node) or self._leaf(node)
         return self._leaf(node)
@@ -118,7 +132,21 @@ class TermReader:
             return Term("dtype", (self.term(node.value),))
         if node.attr == "mT":
             return Term("transposed", (self.term(node.value),))
-        return self._leaf(node)
+        return self._number_of_self(node) or self._leaf(node)
+
+    def _number_of_self(self, node: ast.Attribute) -> Term | None:
+        """The number that an attribute of `self` always is: one assignment in the project gives it."""
+        if not is_self(node.value):
+            return None
+        classes = {cls: cls.attributes[node.attr] for cls in self.file.scopes.values() if node.attr in cls.attributes}
+        own = self.file.scope_of(node).enclosing_class()
+        if own is None or classes.keys() != {own} or len(classes[own]) != 1:
+            return None
+        value = classes[own][0][0].whole
+        if value is None or self.names.project.storing(node.attr) - {self.names.path}:
+            return None
+        found = self.term(value)
+        return const(found.number) if found.number is not None else None
 
     def _name(self, node: ast.Name) -> Term:
         scope = self.file.scope_of(node)
@@ -127,10 +155,15 @@ class TermReader:
         reaching = self.reaching(node.id, self.file.statement(node))
         if reaching is None:
             return self.given.get(node.id) or self._leaf(node)
+        is_certain = isinstance(reaching, ast.stmt)
+        if not is_certain and isinstance(reaching, Within) and _only_changes(reaching.statement, node.id):
+            assert isinstance(reaching.statement, ast.stmt)
+            reaching = self.reaching(node.id, reaching.statement)
         value = self._assigned(reaching, node.id) if isinstance(reaching, ast.stmt) else None
         if value is None:
             return self._leaf(node)
         assert isinstance(reaching, ast.stmt)
+        value = value if is_certain else replace(value, is_certain=False)
         return value if self.depth else replace(value, through=(reaching, *value.through))
 
     def _assigned(self, statement: ast.stmt, name: str) -> Term | None:
@@ -146,9 +179,28 @@ class TermReader:
         index = next(index for index, each in enumerate(target.elts) if isinstance(each, ast.Name) and each.id == name)
         if isinstance(statement.value, (ast.Tuple, ast.List)) and len(statement.value.elts) == len(target.elts):
             return self.term(statement.value.elts[index])
-        whole = self.term(statement.value)
-        if whole.op == "halves" and len(target.elts) == 2:
-            return Term("second_half" if index else "first_half", whole.args, through=whole.through)
+        return item(self.term(statement.value), index) if len(target.elts) == 2 else None
+
+    def _subscript(self, node: ast.Subscript) -> Term | None:
+        """A half of the last dimension, or every other element of it: `x[..., :x.shape[-1] // 2]`, `x[..., ::2]`."""
+        index = node.slice
+        if isinstance(index, ast.Constant) and index.value in (0, 1):
+            halves = self.term(node.value)
+            return item(halves, 1 if index.value else 0) if halves.op == "halves" else None
+        *before, part = index.elts if isinstance(index, ast.Tuple) and index.elts else (None,)
+        is_last = [isinstance(each, ast.Constant) and each.value is Ellipsis for each in before] == [True]
+        if not isinstance(part, ast.Slice) or not (is_last or all(map(_is_whole, before))):
+            return None
+        whole = replace(self.term(node.value), is_certain=is_last)
+        if part.step is not None:
+            first = number(self, part.lower) if part.lower is not None else 0.0
+            if part.upper is None and number(self, part.step) == 2 and first in (0, 1):
+                return Term("odd" if first else "even", (whole,))
+            return None
+        if part.lower is None and part.upper is not None and is_half(self, part.upper, whole):
+            return Term("first_half", (whole,))
+        if part.upper is None and part.lower is not None and is_half(self, part.lower, whole):
+            return Term("second_half", (whole,))
         return None
 
     def value_of(self, node: ast.expr) -> ast.expr:
@@ -183,11 +235,13 @@ class TermReader:
     def _entered(self, owner: ast.With | ast.AsyncWith) -> frozenset[str]:
         return frozenset(name for item in owner.items for name in self._names_bound(item))
 
-    def _names_bound(self, node: ast.AST) -> frozenset[str]:
+    def _names_bound(self, node: ast.AST) -> Collection[str]:
         """The names that a statement binds, and those that it calls a method of which changes the object."""
-        if node not in self._bound:
-            self._bound[node] = frozenset(_binds(node))
-        return self._bound[node]
+        return self._bound.get(node, ())
+
+    @cached_property
+    def _bound(self) -> dict[ast.AST, set[str]]:
+        return _bound_in(self.file)
 
     # Functions
 
@@ -198,44 +252,52 @@ class TermReader:
         found = self._function(call)
         if found is None:
             return None
-        file, function, bound = found
+        names_there, function, bound = found
         value = _only_return(function)
         names = [each.arg for each in parameters(function)][bound:]
         if value is None or function.args.vararg or function.args.kwarg or len(call.args) > len(names):
             return None
         given = dict(zip(names, (self.term(each) for each in call.args), strict=False))
         given |= {each.arg: self.term(each.value) for each in call.keywords if each.arg is not None}
-        return TermReader(self.program, file, given, self.depth + 1).term(value) if set(names) == set(given) else None
+        return TermReader(names_there, given, self.depth + 1).term(value) if set(names) == set(given) else None
 
-    def _function(self, call: ast.Call) -> tuple[ParsedFile, Function, int] | None:
-        """The function that a call calls, the file it is in, and how many of its parameters are given unwritten."""
+    def _function(self, call: ast.Call) -> tuple[Names, Function, int] | None:
+        """The function that a call calls, the names of its file, and how many of its parameters are given unwritten."""
         scope = self.file.scope_of(call)
         if isinstance(call.func, ast.Attribute) and is_self(call.func.value):
-            method = self.file.names.method(call.func, scope)
+            method = self.names.method(call.func, scope)
             cls = scope.enclosing_class()
             if method is None or cls is None or (method.function.decorator_list and method.is_bound):
                 return None
             assert isinstance(cls.node, ast.ClassDef)
-            has_subclass = self._has_subclass(cls.node.name)
-            return None if has_subclass else (self.file, method.function, int(method.is_bound))
-        found = self.file.names.definition(call.func, scope)
-        file = self.program.file(found.names.path) if found is not None else None
-        if found is None or file is None or not isinstance(found.bound.node, FUNCTIONS):
+            has_subclass = bool(self.names.project.deriving(cls.node.name))
+            return None if has_subclass else (self.names, method.function, int(method.is_bound))
+        found = self.names.definition(call.func, scope)
+        node = found.bound.node if found is not None else None
+        if found is None or not isinstance(node, ast.FunctionDef) or node.decorator_list:
             return None
-        same = next((each for each in file.functions if file.bounds(each) == file.bounds(found.bound.node)), None)
-        return (
-            None if same is None or same.decorator_list or isinstance(same, ast.AsyncFunctionDef) else (file, same, 0)
-        )
-
-    def _has_subclass(self, name: str) -> bool:
-        """Return whether some class of the program is derived from one of a name."""
-        word = re.compile(rb"class\s+\w+\s*\([^)]*\b" + name.encode() + rb"\b")
-        return any(word.search(source) is not None for source in self.program.sources.values())
+        return found.names, node, 0
 
 
 def _is_of_self(node: ast.AST) -> bool:
     name = dotted_name(node)
     return name is not None and name.startswith("self.")
+
+
+def _is_whole(index: ast.expr | None) -> bool:
+    return isinstance(index, ast.Slice) and not (index.lower or index.upper or index.step)
+
+
+def _only_changes(statement: ast.AST, name: str) -> bool:
+    """Return whether a condition decides whether a value is changed: `if half: x = x.to(dtype)`, `if m: x = x + m`."""
+    if not isinstance(statement, ast.If) or statement.orelse:
+        return False
+    changes = [each for each in statement.body if not isinstance(each, ast.Assign) or _assigns(each, name)]
+    return bool(changes) and all(
+        isinstance(each, ast.Assign)
+        and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(each.value))
+        for each in changes
+    )
 
 
 def _assigns(statement: ast.stmt, name: str) -> bool:
@@ -251,25 +313,34 @@ def _assigns(statement: ast.stmt, name: str) -> bool:
     return not in_value and len(names) == len(targets) and names.count(name) == 1
 
 
-def _binds(node: ast.AST) -> set[str]:
-    """The names that a node binds or changes in place: by `x[i] = v`, `x += 1`, or a method that ends in `_`."""
-    names: set[str] = set()
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, (ast.Store, ast.Del)):
-            names.add(part.id)
-        elif isinstance(part, (*DEFINITIONS, ast.ExceptHandler)) and part.name:
-            names.add(part.name)
-        elif isinstance(part, ast.alias):
-            names.add(part.asname or part.name.partition(".")[0])
-        elif isinstance(part, (ast.Subscript, ast.Attribute)) and isinstance(part.ctx, (ast.Store, ast.Del)):
-            names |= _first_names(part)
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and _is_in_place(part.func.attr):
-            names |= _first_names(part.func)
-    return names
-
-
-def _is_in_place(method: str) -> bool:
-    return method.endswith("_") and not method.endswith("__")
+def _bound_in(file: PythonFile) -> dict[ast.AST, set[str]]:
+    """The names that the nodes of a file bind or change in place: by `x[i] = v`, `x += 1`, or a method that ends in
+    `_`. One loop over all nodes, as these are many."""
+    found: dict[ast.AST, set[str]] = {}
+    parents = file.parents
+    for node in parents:
+        kind = node.__class__
+        names: Iterable[str]
+        if kind is ast.Name or kind is ast.Attribute or kind is ast.Subscript:
+            if node.ctx.__class__ is ast.Load:  # type: ignore[attr-defined]
+                continue
+            names = (node.id,) if isinstance(node, ast.Name) else _first_names(node)
+        elif kind is ast.Call:
+            func = node.func  # type: ignore[attr-defined]
+            if func.__class__ is not ast.Attribute or not func.attr.endswith("_") or func.attr.endswith("__"):
+                continue
+            names = _first_names(func)
+        elif isinstance(node, ast.alias):
+            names = (node.asname or node.name.partition(".")[0],)
+        elif isinstance(node, (*DEFINITIONS, ast.ExceptHandler)) and node.name:
+            names = (node.name,)
+        else:
+            continue
+        above: ast.AST | None = node
+        while above is not None:
+            found.setdefault(above, set()).update(names)
+            above = parents.get(above)
+    return found
 
 
 def _first_names(node: ast.AST) -> set[str]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
+from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.shapes.terms import FLOAT32, Term, const, dtypes, negated
 
 if TYPE_CHECKING:
-    from gpu2npu.codemods.affinity.reading import TermReader
+    from gpu2npu.shapes.reading import TermReader
 
-_UNARY = frozenset({"rsqrt", "sqrt", "neg", "sigmoid", "tanh", "erf"})
+_UNARY = {name: name for name in ("rsqrt", "sqrt", "neg", "sigmoid", "tanh", "erf", "exp", "log", "log1p")} | {
+    "expit": "sigmoid"
+}
 _BINARY = {"mul": "mul", "multiply": "mul", "add": "add", "sub": "sub", "div": "div", "true_divide": "div",
     "divide": "div", "matmul": "matmul", "bmm": "matmul"}  # fmt: skip
 _OPERATORS: Mapping[type[ast.operator], str] = {
@@ -46,7 +51,29 @@ def operation(op: str, left: Term, right: Term) -> Term | None:
         return Term("sqrt" if right.number == 0.5 else "rsqrt", (left,))
     if op == "div" and left.number == 1 and right.op == "sqrt":
         return Term("rsqrt", right.args)
+    exponential = _one_more_than(right) if op == "div" else None
+    if exponential is not None and exponential.op == "exp":  # left / (1 + exp(-x))
+        gate = Term("logistic", (negated(exponential.args[0]),))
+        return gate if left.number == 1 else Term("mul", (left, gate))
     return Term(op, (left, right))
+
+
+def _one_more_than(term: Term) -> Term | None:
+    """The value that another is one more than."""
+    for one, other in (term.args, term.args[::-1]) if term.op == "add" else ():
+        if one.number == 1:
+            return other
+    return None
+
+
+def function(name: str, x: Term) -> Term:
+    """The value of a function of one value; log(1 + exp(x)) is softplus(x)."""
+    inner = x if name == "log1p" else _one_more_than(x) if name == "log" else None
+    if inner is not None and inner.op == "exp":
+        return Term("softplus", inner.args)
+    if name == "sqrt" and x.number is not None and x.number >= 0:
+        return const(math.sqrt(x.number))
+    return Term(name, (x,))
 
 
 def called(reading: TermReader, call: ast.Call) -> Term | None:
@@ -57,9 +84,10 @@ def called(reading: TermReader, call: ast.Call) -> Term | None:
     qualified = reading.qualified(call.func)
     if qualified == "torch.finfo":
         return Term("finfo")
-    if not qualified and isinstance(call.func, ast.Attribute) and reading.is_dropout(call.func):
-        plain = len(call.args) == 1 and not keywords
-        return Term("dropout", (reading.term(call.args[0]), reading.term(call.func))) if plain else None
+    if not qualified and _WORDS_OF_MODULES.search(ast.unparse(call.func)) and len(call.args) == 1 and not keywords:
+        found = _of_module(reading, call)
+        if found is not None:
+            return found
     if _is_infinity(call):
         return const(float(ast.literal_eval(call.args[0])))
     if qualified in _ROOTS and len(call.args) == 1:
@@ -77,6 +105,25 @@ def called(reading: TermReader, call: ast.Call) -> Term | None:
     return _operation(reading, name, arguments, keywords) if arguments else None
 
 
+# What variables for modules that are followed are called, before their types are looked for.
+_WORDS_OF_MODULES = re.compile(r"(?i)drop|act|s[ie]|gelu|soft|attend|nonlin|gate")
+_MODULES = {f"torch.nn.{name}": name.lower() for name in ("SiLU", "Sigmoid", "Tanh", "Softplus", "GELU", "Softmax")}
+
+
+def _of_module(reading: TermReader, call: ast.Call) -> Term | None:
+    """The value of a call of a module of PyTorch, all of whose makings are written alike."""
+    kind = reading.module(call.func)
+    if kind == "torch.nn.Dropout":
+        return Term("dropout", (reading.term(call.args[0]), reading.term(call.func)))
+    made = reading.makings(call.func) if kind in _MODULES else []
+    if len(made) != 1 or len(made[0].args) > (kind == "torch.nn.Softmax"):
+        return None
+    given = {each.arg or "**": each.value for each in made[0].keywords}
+    arguments = [call.args[0], *made[0].args]
+    found = _operation(reading, _MODULES[kind], arguments, given) if given.keys() <= {"dim", "approximate"} else None
+    return replace(found, is_certain=False) if found is not None else None
+
+
 def _is_infinity(call: ast.Call) -> bool:
     """Return whether a call is `float("inf")` or `float("-inf")`."""
     text = call.args[0] if len(call.args) == 1 and isinstance(call.func, ast.Name) and call.func.id == "float" else None
@@ -91,7 +138,7 @@ def _operation(
     if keywords:
         return None
     if name in _UNARY and len(arguments) == 1:
-        return Term(name, (reading.term(arguments[0]),))
+        return function(_UNARY[name], reading.term(arguments[0]))
     if name in _BINARY and len(arguments) == 2:
         return operation(_BINARY[name], *(reading.term(each) for each in arguments))
     if name == "reciprocal" and len(arguments) == 1:
@@ -107,7 +154,7 @@ def _value(arguments: Arguments, keywords: Keywords, position: int, name: str) -
     return arguments[position] if position < len(arguments) else keywords.get(name)
 
 
-def _number(reading: TermReader, node: ast.expr | None) -> float | None:
+def number(reading: TermReader, node: ast.expr | None) -> float | None:
     return reading.term(node).number if node is not None else None
 
 
@@ -127,7 +174,7 @@ def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term
     if isinstance(dim, (ast.Tuple, ast.List)) and len(dim.elts) == 1:
         dim = dim.elts[0]
     keeps_dim = isinstance(keeps, ast.Constant) and keeps.value is True
-    if _number(reading, dim) != -1 or not keeps_dim or keywords.keys() - {"dim", "keepdim"}:
+    if number(reading, dim) != -1 or not keeps_dim or keywords.keys() - {"dim", "keepdim"}:
         return None
     return Term("mean", (reading.term(arguments[0]),))
 
@@ -136,7 +183,7 @@ def _softmax(reading: TermReader, arguments: Arguments, keywords: Keywords) -> T
     """Softmax over the last dimension."""
     dim = _value(arguments, keywords, 1, "dim")
     dtype = keywords.get("dtype")
-    if _number(reading, dim) != -1 or keywords.keys() - {"dim", "dtype"} or len(arguments) > 2:
+    if number(reading, dim) != -1 or keywords.keys() - {"dim", "dtype"} or len(arguments) > 2:
         return None
     scores = reading.term(arguments[0])
     if dtype is not None:
@@ -155,7 +202,13 @@ def _cast(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term
     )
     if target is None or target.op not in ("float32", "dtype"):
         return None
-    return Term("cast", (reading.term(arguments[0]), target))
+    return _converted(reading.term(arguments[0]), target)
+
+
+def _converted(x: Term, target: Term) -> Term:
+    """A value in some dtype; the value itself where it has the dtype."""
+    found = Term("cast", (x, target))
+    return x if x.op not in ("leaf", "cast") and dtypes(found) == dtypes(x) else found
 
 
 def _float(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
@@ -165,7 +218,7 @@ def _float(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Ter
 def _cast_as(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     if len(arguments) != 2 or keywords:
         return None
-    return Term("cast", (reading.term(arguments[0]), Term("dtype", (reading.term(arguments[1]),))))
+    return _converted(reading.term(arguments[0]), Term("dtype", (reading.term(arguments[1]),)))
 
 
 def _silu(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
@@ -195,35 +248,107 @@ def _dropout(reading: TermReader, arguments: Arguments, keywords: Keywords) -> T
 
 def _transposed(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The last two dimensions swapped."""
-    swapped = {_number(reading, each) for each in arguments[1:]}
+    swapped = {number(reading, each) for each in arguments[1:]}
     last = len(arguments) == 3 and not keywords and swapped == {-1, -2}
     return Term("transposed", (reading.term(arguments[0]),)) if last else None
+
+
+def _permuted(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
+    """All dimensions in their order but for the last two, which are swapped."""
+    dims = arguments[1:]
+    if len(dims) == 1 and isinstance(dims[0], (ast.Tuple, ast.List)):
+        dims = dims[0].elts
+    order = [number(reading, each) for each in dims]
+    count = len(order)
+    last = not keywords and count > 1 and order == [*range(count - 2), count - 1, count - 2]
+    return Term("transposed", (reading.term(arguments[0]),)) if last else None
+
+
+def _einsum(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
+    """A product of matrices, such as `bid,bjd->bij`; what has dimensions of the batch elsewhere is not certain."""
+    equation, *operands = arguments
+    if len(operands) == 1 and isinstance(operands[0], (ast.Tuple, ast.List)):
+        operands = operands[0].elts
+    if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or len(operands) != 2 or keywords:
+        return None
+    parts = _EQUATION.fullmatch("".join(equation.value.split()))
+    if parts is None:
+        return None
+    left, right, result = parts.groups()
+    summed, batch = set(left) & set(right) - set(result), set(left) & set(right) & set(result)
+    rows, columns = set(left) - set(right), set(right) - set(left)
+    if not len(summed) == len(rows) == len(columns) == 1 or set(result) != batch | rows | columns:
+        return None
+    if any(len(set(each)) != len(each) for each in (left, right, result)):
+        return None
+    inner, row, column = (next(iter(each)) for each in (summed, rows, columns))
+    x, y = (reading.term(each) for each in operands)
+    x = x if left.endswith(inner) else Term("transposed", (x,))
+    turned = Term("transposed", (y,))
+    y = turned if right.endswith(inner) else Term("transposed", (turned,))  # which has two dimensions
+    start = result[:-2]
+    in_order = {row + column: True, column + row: False}.get(result[-2:])
+    ends = ({row + inner, inner + row}, {column + inner, inner + column})
+    is_certain = in_order is not None and all(
+        each.startswith(start) and each[-2:] in end for each, end in zip((left, right), ends, strict=True)
+    )
+    product = Term("matmul", (x, y), is_certain=is_certain)
+    return Term("transposed", (product,)) if in_order is False else product
+
+
+_EQUATION = re.compile(r"([a-zA-Z]{2,}),([a-zA-Z]{2,})->([a-zA-Z]{2,})")
 
 
 def _chunk(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The two halves of the last dimension."""
     count = _value(arguments, keywords, 1, "chunks")
+    count = count if count is not None else keywords.get("indices_or_sections")
     dim = _value(arguments, keywords, 2, "dim")
-    halves = _number(reading, count) == 2 and _number(reading, dim) == -1 and not keywords.keys() - {"chunks", "dim"}
-    return Term("halves", (reading.term(arguments[0]),)) if halves else None
+    is_last = number(reading, dim) == -1 and not keywords.keys() - {"chunks", "indices_or_sections", "dim"}
+    return Term("halves", (reading.term(arguments[0]),)) if is_last and number(reading, count) == 2 else None
+
+
+def _split(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
+    """The two halves of the last dimension, or parts of it of some size."""
+    size = _value(arguments, keywords, 1, "split_size")
+    size = size if size is not None else keywords.get("split_size_or_sections")
+    dim = _value(arguments, keywords, 2, "dim")
+    names = {"split_size", "split_size_or_sections", "dim"}
+    if size is None or number(reading, dim) != -1 or keywords.keys() - names:
+        return None
+    whole = reading.term(arguments[0])
+    sizes = size.elts if isinstance(size, (ast.Tuple, ast.List)) else [size]
+    if all(is_half(reading, each, whole) for each in sizes) and len(sizes) <= 2:
+        return Term("halves", (whole,))
+    if len({ast.dump(each) for each in sizes}) != 1 or not isinstance(
+        sizes[0], (ast.Name, ast.Attribute, ast.Constant)
+    ):
+        return None
+    return Term("parts", (whole, reading.term(sizes[0])))
 
 
 def _joined(name: str) -> Callable[[TermReader, Arguments, Keywords], Term | None]:
     def joined(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
         dim = _value(arguments, keywords, 1, "dim")
         parts = arguments[0]
-        if _number(reading, dim) != -1 or not isinstance(parts, (ast.Tuple, ast.List)) or len(parts.elts) != 2:
+        if not _is_last(reading, dim) or not isinstance(parts, (ast.Tuple, ast.List)) or len(parts.elts) != 2:
             return None
         return Term(name, tuple(reading.term(each) for each in parts.elts))
 
     return joined
 
 
+def _is_last(reading: TermReader, dim: ast.expr | None) -> bool:
+    """Return whether a dimension is the last: -1, or `x.ndim - 1`."""
+    is_count = isinstance(dim, ast.BinOp) and isinstance(dim.op, ast.Sub) and last_name(dim.left) in ("ndim", "dim")
+    return number(reading, dim.right if is_count and isinstance(dim, ast.BinOp) else dim) == (1 if is_count else -1)
+
+
 def _flattened(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The last two dimensions as one."""
     start = _value(arguments, keywords, 1, "start_dim")
     end = _value(arguments, keywords, 2, "end_dim")
-    if _number(reading, start) != -2 or (end is not None and _number(reading, end) != -1):
+    if number(reading, start) != -2 or (end is not None and number(reading, end) != -1):
         return None
     return Term("flattened", (reading.term(arguments[0]),))
 
@@ -242,39 +367,22 @@ def _contiguous(reading: TermReader, arguments: Arguments, keywords: Keywords) -
 _SPECIAL: Mapping[str, Callable[[TermReader, Arguments, Keywords], Term | None]] = {
     "pow": _power, "square": _square, "mean": _mean, "softmax": _softmax, "to": _cast, "type": _cast, "float": _float,
     "type_as": _cast_as, "silu": _silu, "gelu": _gelu, "softplus": _softplus, "dropout": _dropout,
-    "transpose": _transposed,
-    "swapaxes": _transposed, "chunk": _chunk, "cat": _joined("cat"), "concat": _joined("cat"),
+    "transpose": _transposed, "swapaxes": _transposed, "permute": _permuted, "einsum": _einsum, "chunk": _chunk,
+    "tensor_split": _chunk, "split": _split, "cat": _joined("cat"), "concat": _joined("cat"),
     "stack": _joined("stack"), "flatten": _flattened, "masked_fill": _masked, "contiguous": _contiguous,
 }  # fmt: skip
 
 
-def subscript(reading: TermReader, node: ast.Subscript) -> Term | None:
-    """A half of the last dimension, or every other element of it: `x[..., :x.shape[-1] // 2]`, `x[..., ::2]`."""
-    index = node.slice
-    if isinstance(index, ast.Constant) and index.value in (0, 1):
-        halves = reading.term(node.value)
-        name = "second_half" if index.value else "first_half"
-        return Term(name, halves.args, through=halves.through) if halves.op == "halves" else None
-    dots, part = index.elts if isinstance(index, ast.Tuple) and len(index.elts) == 2 else (None, None)
-    if not isinstance(dots, ast.Constant) or dots.value is not Ellipsis or not isinstance(part, ast.Slice):
-        return None
-    whole = reading.term(node.value)
-    if part.step is not None:
-        first = _number(reading, part.lower) if part.lower is not None else 0.0
-        if part.upper is None and _number(reading, part.step) == 2 and first in (0, 1):
-            return Term("odd" if first else "even", (whole,))
-        return None
-    if part.lower is None and part.upper is not None and is_half(reading, part.upper, whole):
-        return Term("first_half", (whole,))
-    if part.upper is None and part.lower is not None and is_half(reading, part.lower, whole):
-        return Term("second_half", (whole,))
-    return None
+def item(parts: Term, index: int) -> Term | None:
+    """The first or second of two parts of the last dimension."""
+    name = {"halves": "half", "parts": "part"}.get(parts.op)
+    return Term(f"{'second' if index else 'first'}_{name}", parts.args, through=parts.through) if name else None
 
 
 def is_half(reading: TermReader, node: ast.expr, whole: Term) -> bool:
     """Return whether an expression is half the size of the last dimension of a value."""
     node = reading.value_of(node)
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv) or _number(reading, node.right) != 2:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv) or number(reading, node.right) != 2:
         return False
     size = reading.value_of(node.left)
     if isinstance(size, ast.Call):  # x.size(-1)
@@ -282,10 +390,10 @@ def is_half(reading: TermReader, node: ast.expr, whole: Term) -> bool:
         return (
             sized
             and isinstance(size.func, ast.Attribute)
-            and _number(reading, size.args[0]) == -1
+            and number(reading, size.args[0]) == -1
             and reading.term(size.func.value) == whole
         )
     shaped = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
     if not shaped or not isinstance(size, ast.Subscript) or not isinstance(size.value, ast.Attribute):
         return False
-    return _number(reading, size.slice) == -1 and reading.term(size.value.value) == whole
+    return number(reading, size.slice) == -1 and reading.term(size.value.value) == whole

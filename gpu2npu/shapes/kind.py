@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from gpu2npu.codemods.affinity.reading import TermReader
-from gpu2npu.codemods.affinity.terms import Term
+from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Bounds, Code
+from gpu2npu.shapes.terms import Term
 
 # A term stands for its code; a pair has a text before it, a triple one behind it too.
 Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
@@ -18,11 +18,17 @@ Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
 
 class FusedMatch(Struct, frozen=True):
     """A value that becomes a call of `function`: a name in the module of fused operators, or a qualified one of
-    torch's."""
+    torch's. The text `behind` follows the call."""
 
     root: Term
     function: str
     arguments: tuple[Argument, ...]
+    behind: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        """Return whether nothing in the value is for advice only."""
+        return all(part.is_certain for part in self.root.parts())
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -44,8 +50,8 @@ class AffinityReplacement(Struct, frozen=True):
     more: tuple[tuple[ast.expr, str, tuple[Code, ...]], ...] = ()
 
 
-# Recognises a node; None where it is something else.
-Find = Callable[[TermReader, Any], FusedMatch | AffinityReplacement | None]
+# Recognises a node by a TermReader, or one that has the whole program; None where it is something else.
+Find = Callable[[Any, Any], FusedMatch | AffinityReplacement | None]
 
 
 def term_of(argument: Argument) -> Term | None:
@@ -80,13 +86,19 @@ class FusedCase(Struct, frozen=True):
         return f"{HEAD}{needed}{self.after}" if self.after else ""
 
 
+_BINARY_CALLS = frozenset({"mul", "multiply", "matmul", "bmm"})
+
+
 class AffinityKind(Struct, frozen=True):
     """One kind of rewrite.
 
     `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in
-    files that have one of `words`; of calls, at those of a function or method in `calls`, where it is not None. `needs`
-    are operators of the release ("npu::npu_rms_norm"). `statement` says what it changes; `rounding` is by how much
-    results may differ, by dtype, relative to the largest. Only a kind that changes nothing else is `safe`.
+    files that have one of `words`, and one that they have `also` if there are any: of calls, at those of a function or
+    method in `calls`, where it is not None, of sums and products at those with one of `operators`. `needs` are
+    operators of the release ("npu::npu_rms_norm"). `statement` says what it changes; `rounding` is by how much results
+    may differ, by dtype, relative to the largest. Only a kind that changes nothing else is `safe`. Advice names what
+    the code is, `title`, or with the `form` "function" or "class" the definition that it is in, the `replacement`, and
+    its `source`.
     """
 
     id: str
@@ -99,4 +111,23 @@ class AffinityKind(Struct, frozen=True):
     rounding: Mapping[str, float]
     examples: tuple[FusedCase, ...]
     safe: bool = True
-    calls: frozenset[str] | None = frozenset({"mul", "multiply", "matmul", "bmm"})
+    calls: frozenset[str] | None = _BINARY_CALLS
+    operators: tuple[type[ast.operator], ...] = (ast.Add, ast.Mult, ast.Div, ast.MatMult)
+    also: tuple[str, ...] = ()
+    title: str = ""
+    form: str = "special"
+    replacement: str = ""
+    source: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason for advice."""
+        return f"{self.message} {self.statement}"
+
+    def looks_at(self, node: ast.AST) -> bool:
+        """Return whether a node is of those that may be of the kind."""
+        if not isinstance(node, self.nodes):
+            return False
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, self.operators)
+        return not isinstance(node, ast.Call) or self.calls is None or last_name(node) in self.calls

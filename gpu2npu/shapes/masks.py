@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
-from gpu2npu.codemods.affinity.reading import TermReader
-from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.reading import TermReader
 
 _LOGICAL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "isinf", "logical_and", "logical_or",
     "logical_not", "bool"})  # fmt: skip
@@ -34,7 +33,7 @@ def is_mask(reading: TermReader, node: ast.expr) -> bool:
 def _is_of_tensors(reading: TermReader, picked: ast.Subscript) -> bool:
     """Return whether what is picked from, or something that the mask is made of, is known to be a tensor."""
     file, mask = reading.file, reading.value_of(picked.slice)
-    types = ValueTypes(file.names)
+    types = reading.types
     parts = [picked.value, *(part for part in ast.walk(mask) if isinstance(part, (ast.Name, ast.Attribute, ast.Call)))]
     return any(types.is_tensor(part, file.scope_of(part)) for part in parts)
 
@@ -200,7 +199,7 @@ def find(reading: TermReader, node: ast.AST) -> AffinityReplacement | None:
         return None
     numbers = _is_small(mask.comparators[0]) and _is_small(node.value)
     file = reading.file
-    if not numbers or not ValueTypes(file.names).is_tensor(tensor, file.scope_of(node)):
+    if not numbers or not reading.types.is_tensor(tensor, file.scope_of(node)):
         return None
     return AffinityReplacement((f"{tensor.id}.masked_fill_(", file.bounds(mask), ", ", file.bounds(node.value), ")"))
 

@@ -1,0 +1,127 @@
+"""The catalogue of fused shapes: the rows of shapes.json, by their rules."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.shapes import attention, nested_calls, rms_norm
+from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
+from gpu2npu.shapes.patterns import Pattern, find_pattern
+from gpu2npu.shapes.reading import TermReader
+from gpu2npu.support.release_tables import SupportTable
+
+DATA = Path(__file__).parent / "shapes.json"
+# What finds the shapes that no pattern can say.
+_FINDERS: Mapping[str, Find] = {
+    "attention": attention.find_attention,
+    "masked-attention": attention.find_masked_attention,
+    "rms-norm": rms_norm.find,
+    "confusion-transpose": nested_calls.find_reshaped,
+    "stacked-matmul": nested_calls.find_stacked,
+    "add-layer-norm": nested_calls.find_sum_norm,
+    "one-hot": nested_calls.find_one_hot,
+}
+# The operators and calls of the terms that a pattern may be.
+_ROOTS: Mapping[str, tuple[tuple[type[ast.operator], ...], tuple[str, ...]]] = {
+    "mul": ((ast.Mult, ast.Div), ("mul", "multiply")),
+    "add": ((ast.Add, ast.Sub), ("add",)),
+    "cat": ((), ("cat", "concat")),
+}
+
+
+def _shape(row: Mapping[str, Any]) -> AffinityKind:
+    patterns = [Pattern.of(code, becomes) for code, becomes in row.get("patterns", ())]
+    roots = [_ROOTS[each.root.op] for each in patterns]
+    operators = {each for found, _ in roots for each in found} | {
+        getattr(ast, each) for each in row.get("operators", ())
+    }
+    named = row.get("calls", ())
+    calls = frozenset(each for _, found in roots for each in found).union(named) if named is not None else None
+    return AffinityKind(
+        row["id"],
+        partial(find_pattern, patterns) if patterns else _FINDERS[row["id"]],
+        (ast.BinOp, ast.Call) if operators else (ast.Call,),
+        tuple(word.encode() for word in row["words"]),
+        tuple(row["needs"]),
+        row["why"],
+        row["statement"],
+        row["rounding"],
+        tuple(FusedCase(**{**each, "shapes": tuple(each.get("shapes", ()))}) for each in row["examples"]),
+        row.get("safe", True),
+        calls,
+        tuple(operators),
+        tuple(row.get("also", ())),
+        row.get("title", ""),
+        row["form"],
+        row["replacement"],
+        row["source"],
+    )
+
+
+SHAPES: Mapping[str, AffinityKind] = {row["id"]: _shape(row) for row in json.loads(DATA.read_text(encoding="utf-8"))}
+
+
+# The words of which code of a shape has one, of each tuple of its row.
+_WORDS = {
+    kind.id: [
+        re.compile("|".join(map(re.escape, words))) for words in (map(bytes.decode, kind.words), kind.also or ("",))
+    ]
+    for kind in SHAPES.values()
+}
+
+
+def available(kind: AffinityKind, table: SupportTable) -> bool:
+    """Return whether a release has all operators that a kind needs."""
+    return all(_has(need, table) for need in kind.needs)
+
+
+def _has(need: str, table: SupportTable) -> bool:
+    operators: Iterable[str] = table.custom if need.startswith("npu::") else table.supported
+    return any(name == need or name.startswith(f"{need}.") for name in operators)
+
+
+def found_shapes(names: Names, kinds: Iterable[AffinityKind]) -> Iterator[tuple[AffinityKind, ast.expr]]:
+    """The nodes of a file that are of some kinds; not those that are a part of a larger one."""
+    text = names.file.text
+    known = [kind for kind in kinds if kind.id in SHAPES and all(each.search(text) for each in _WORDS[kind.id])]
+    if not known:
+        return
+    reading = TermReader(names)
+    found: list[tuple[AffinityKind, ast.expr, FusedMatch | AffinityReplacement]] = []
+    for node, candidates in _candidates(names.file, known):
+        for kind in candidates:
+            match = kind.find(reading, node)
+            if match is not None:
+                found.append((kind, node, match))
+                break
+    parts = {part for _, node, _ in found for part in ast.walk(node) if part is not node}
+    for _, _, match in found:
+        if isinstance(match, FusedMatch):
+            parts.update(part for term in match.root.parts() for each in term.through for part in ast.walk(each))
+    yield from ((kind, node) for kind, node, _ in found if node not in parts)
+
+
+def _candidates(file: PythonFile, kinds: Iterable[AffinityKind]) -> Iterator[tuple[ast.expr, list[AffinityKind]]]:
+    """The sums, products and calls that may be of some kinds."""
+    by_name: dict[object, list[AffinityKind]] = {}
+    of_all = [kind for kind in kinds if kind.calls is None]
+    for kind in kinds:
+        for key in (*kind.operators, *(kind.calls or ())):
+            by_name.setdefault(key, []).append(kind)
+    nodes = file.unordered()
+    for product in nodes.get(ast.BinOp, ()):
+        if product.op.__class__ in by_name:
+            yield product, by_name[product.op.__class__]
+    for call in nodes.get(ast.Call, ()):
+        func = call.func
+        name = func.attr if func.__class__ is ast.Attribute else func.id if func.__class__ is ast.Name else ""
+        if of_all or name in by_name:
+            yield call, [*by_name.get(name, ()), *of_all]
