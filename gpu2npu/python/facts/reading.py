@@ -27,6 +27,10 @@ from gpu2npu.python.tree.walk import Use
 
 # Calls that import the module their string names.
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
+# Those of projects, which give a module that is imported when it is used, and the keywords by which they give a member.
+_LAZY = re.compile(r"(?i)^lazy_?(import|load(er)?|module)$")
+_MODULE = re.compile(r"([A-Za-z_][\w.]*)(?:\s*[<>=!~].*)?")
+_MEMBERS = frozenset({"name", "attribute", "member", None})
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # those that Python counts
@@ -247,10 +251,15 @@ _DEFINITION, _VALUE = Origin(OriginKind.DEFINITION), Origin(OriginKind.VALUE)
 
 
 def loaded_module(node: ast.AST | None) -> str | None:
-    """The module that a call such as `import_module("x")` imports; None for anything else."""
-    if isinstance(node, ast.Call) and node.args and last_name(node.func) in IMPORTERS:
+    """The module that a call such as `import_module("x")` imports, or the project's own `lazy_import("x>=2")`; None
+    for anything else."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    name = last_name(node.func) or ""
+    if name in IMPORTERS:
         return string_value(node.args[0])
-    return None
+    found = _MODULE.fullmatch(string_value(node.args[0]) or "") if _LAZY.search(name) and len(node.args) == 1 else None
+    return found[1] if found and all(each.arg not in _MEMBERS for each in node.keywords) else None
 
 
 def _imports(file: PythonFile) -> Iterator[str]:
