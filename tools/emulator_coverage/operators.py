@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from gpu2npu.emulator.device.dispatch.limits import LimitError
+from gpu2npu.emulator.device.dispatch.limits import LimitError, met
+from gpu2npu.support.behaviour import OTHER_DTYPE, rows
 from tools.emulator_coverage.compare import (
     DifferenceError,
     check_kind,
@@ -83,10 +84,15 @@ def _check_sample(op: Any, dtype: torch.dtype, sample: Any, requires_grad: bool,
     on_npu = to_npu(given) if op.name not in TAKES_HOST_TENSORS else (to_npu(given[0]), given[1], given[2])
     if not tensors(on_npu) and "device" in _keywords(op, sample):
         on_npu = (on_npu[0], on_npu[1], {**on_npu[2], "device": torch.device("npu")})
+    before = dict(met)
     try:
         actual = _run(op, sample, on_npu, requires_grad, seed=1)
     except LimitError as error:
         tried.uncomparable.append(f"the NPU refuses it: {error}")
+        return
+    others = [each.id for each in rows() if each.outcome == OTHER_DTYPE and met.get(each.id) != before.get(each.id)]
+    if others:
+        tried.uncomparable.append(f"the NPU gives another dtype: {', '.join(others)}")
         return
     wide: list[Run] = []
 

@@ -39,7 +39,8 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
   ones by being the same, bit for bit, after the same seed.
 - `{refused}`: the CPU itself refuses every sample (the jiterator compiles for CUDA alone): nothing to compare.
 - Samples that the NPU refuses and the CPU takes are left out: max pooling with a dilation, projections of an LSTM,
-  logarithmic targets of a divergence, gradients that multiply complex matrices, conversions to channels_last.
+  logarithmic targets of a divergence, gradients that multiply complex matrices, conversions to channels_last. So are
+  those whose result has another dtype there: what is on the NPU becomes float32 where it is cast to float64.
 - Which of several equal elements `sort`, `argsort`, `topk`, `kthvalue` and `mode` name is open: the elements that their
   indices point to are compared.
 - HF32, which the NPU uses for float32 convolutions by default, is off (`torch.npu.conv.allow_hf32 = False`):
