@@ -12,6 +12,8 @@ from gpu2npu.support import release_tables
 from gpu2npu.support.operators import has_kernel, torch_release
 from gpu2npu.support.release_tables import SupportTable, table_for
 
+_OWN = "npu::"
+
 
 @functools.cache
 def _table() -> SupportTable | None:
@@ -37,9 +39,13 @@ def version() -> str | None:
 
 
 def is_supported(name: str) -> bool:
-    """Return whether the NPU has a kernel for an overload ("aten::add.Tensor"); True for those of other libraries."""
+    """Return whether the NPU has a kernel for an overload ("aten::add.Tensor").
+
+    torch_npu's own are there by themselves. Of other libraries only those that register nothing for the NPU are asked
+    for, such as `torchvision::nms`: torch_npu's fallback is that of all libraries, and takes them to the CPU.
+    """
     table = _table()
-    return table is None or not name.startswith("aten::") or has_kernel(name, table, torch_release(table.release))
+    return table is None or name.startswith(_OWN) or has_kernel(name, table, torch_release(table.release))
 
 
 def has_custom(name: str) -> bool:

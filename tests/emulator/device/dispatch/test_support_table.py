@@ -23,7 +23,8 @@ def test_an_operator_is_supported_by_its_own_kernel_or_that_of_its_out_overload(
         assert support_table.is_supported(name), name
     for name in ("aten::special_airy_ai", "aten::lgamma", "aten::_ctc_loss.Tensor"):
         assert not support_table.is_supported(name), name
-    assert support_table.is_supported("torchvision::nms")
+    assert support_table.is_supported("npu::npu_rms_norm")
+    assert not support_table.is_supported("torchvision::nms"), "torch_npu's fallback is that of all libraries"
 
 
 def test_without_a_release_all_is_supported(monkeypatch):
