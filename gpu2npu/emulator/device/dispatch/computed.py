@@ -128,11 +128,14 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
                 check(args, kwargs)
             if prepare is not None:
                 prepare(values)
-            result = kernel(*values, **named)
+            try:
+                result = kernel(*values, **named)
+            except NotImplementedError as error:
+                raise DeclinedError from error
             if late_check is not None and result.dtype not in _FLOATS and not _all_floats(values):
                 late_check(args, kwargs)
             tensor = on_npu(fresh(result, values, keep_strides), index)
-        except (NoArrayError, NotImplementedError):
+        except (NoArrayError, DeclinedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
             raise with_operator(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
