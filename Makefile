@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
+NEWEST := .venv-newest
 BROWSER := .venv-browser
 SITE := .venv-site
 VERIFY := .venv-verify
 MSPROBE := .venv-msprobe
 RELEASE := .venv-release
 
-.PHONY: demo translations test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
+.PHONY: demo translations test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-newest test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -92,6 +93,17 @@ $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
 test-clients: $(CLIENTS)/.installed
 	$(CLIENTS)/bin/gpu2npu run --npus 2 -m pytest clients
 
+# The emulated NPU with PyTorch's newest release and the torchvision that fits it, from PyPI, where both are built for
+# CUDA: 5.5 GB in an environment of its own. What plays CUDA's part for `verify` needs a build for the CPU and is skipped.
+$(NEWEST)/.installed: pyproject.toml clients/newest.txt
+	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --editable '.[emulator,tables,editor,dev]' --requirement clients/newest.txt
+	touch $@
+
+test-newest: $(NEWEST)/.installed
+	$(NEWEST)/bin/python -m pytest -n auto tests/emulator tests/fixtures tests/verify
+	$(NEWEST)/bin/gpu2npu run --npus 2 -m pytest clients/test_vision.py
+
 # The pages of `check --format html` and `verify --html` in a headless Chromium, which comes from the system (apt-get install chromium).
 $(BROWSER)/.installed: pyproject.toml browser/requirements.txt
 	test -x $(BROWSER)/bin/python || $(PYTHON) -m venv $(BROWSER)
@@ -162,4 +174,4 @@ release: $(RELEASE)/.installed
 	$(RELEASE)/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(BROWSER) $(SITE) $(VERIFY) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(NEWEST) $(BROWSER) $(SITE) $(VERIFY) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -4,7 +4,7 @@ PyTorch keeps two tables that a CUDA build fills. The device guards: `torch._C._
 guard that does nothing where the registered one says that there are no devices, so such a one is registered first. And
 the hooks (`CUDAHooksInterface`), whose stub the autograd engine calls to learn whether CUDA was built: the stub gets a
 copy of its table of virtual functions in which the first ones answer yes. Their order is that of the header
-`ATen/detail/AcceleratorHooksInterface.h` from torch 2.9 to 2.13: isBuilt, isAvailable, hasPrimaryContext, init,
+`ATen/detail/AcceleratorHooksInterface.h` from torch 2.9 to 2.14: isBuilt, isAvailable, hasPrimaryContext, init,
 deviceCount, setCurrentDevice, getCurrentDevice, exchangeDevice, maybeExchangeDevice, isPinnedPtr,
 getPinnedMemoryAllocator. The reducer of DistributedDataParallel asks for pinned memory and then whether it is: all host
 memory is, to C++.
@@ -97,4 +97,4 @@ def _answer_as_built(hooks: int, devices: int, pinned_allocator: int | None) -> 
     pointer.value = _immortal(table) + _BEFORE * _WORD
     if str(torch._C._accelerator_getAccelerator()) != "cuda":
         pointer.value = original
-        raise CannotPlayError(f"torch {torch.__version__} keeps its CUDA hooks in another order than torch 2.9 to 2.13")
+        raise CannotPlayError(f"torch {torch.__version__} keeps its CUDA hooks in another order than torch 2.9 to 2.14")
