@@ -275,7 +275,8 @@ def sub_groups(rank):
     same(tensor, [size() + sum(ranks())])
     dist.destroy_process_group(backwards)
     mates = sorted({rank, size() - 1 - rank})
-    group = dist.new_group(mates, use_local_synchronization=True)  # by all: PyTorch 2.14 numbers groups by such calls too
+    # By all ranks: PyTorch 2.14 numbers groups by such calls too.
+    group = dist.new_group(mates, use_local_synchronization=True)
     dist.broadcast(tensor, src=mates[-1], group=group)
     subgroup, _ = dist.new_subgroups(size() // 2)
     dist.all_reduce(tensor := npu([1.0]), group=subgroup)
