@@ -45,6 +45,28 @@ def test_signs_that_rounding_turns_do_not_hide_longer_updates() -> None:
     assert found is not None and found.cause is FaultKind.OPTIMIZER
 
 
+def decayed(seed: int, share: float = 0.0) -> Recording:
+    """Two steps of four layers, each of which takes a share off all weights; rounding moves them by more, at random."""
+    weights = {f"{name}.weight": values(50 + number) for number, name in enumerate("abcd")}
+    events = [event("initial weight", name, weight) for name, weight in weights.items()]
+    for step in range(2):
+        for number, name in enumerate(weights):
+            noise = values(60 + 10 * seed + number) * (2e-5 if seed else 0.0)
+            weights[name] = weights[name] * (1 - share) + 0.01 * values(90 + number + step) + noise
+            events.append(event("parameter", name, weights[name], step))
+    return Recording("2.13.0", tuple(events), (1.0, 1.0))
+
+
+def test_a_weight_decay_below_rounding_shows_in_the_norm_of_all_parameters() -> None:
+    original = decayed(0)
+    tolerance = measured(original, [decayed(seed) for seed in (1, 2, 3)])
+    assert not compare(original, decayed(4), tolerance).differences
+    found = compare(original, decayed(5, 1e-5), tolerance)
+    assert found.first is not None and found.first.event.step == 0 and "norm of all parameters" in found.first.message
+    explanation = explain(found)
+    assert explanation is not None and explanation.cause is FaultKind.OPTIMIZER
+
+
 def steps(weight: float, output: float) -> Recording:
     """Two steps of a layer whose weight after the first, and what it returns in the second, are off by a share."""
     events = [
@@ -130,3 +152,17 @@ def test_the_gradient_of_one_number_has_to_agree_with_all_others(last: float, ex
 
     found = explain(compare(gradients(1, 1), gradients(0.3, last), Tolerance({})))
     assert found is not None and found.cause is expected
+
+
+def test_a_gradient_of_rounding_alone_does_not_hide_that_all_others_are_clipped_otherwise() -> None:
+    def accumulated(seed: int, is_clipped: bool = False) -> Recording:
+        events = [event("gradient", "Net.layer", values(1))]
+        for number, name in enumerate("abc"):
+            first, second = values(70 + number), values(80 + number)
+            events.append(event("parameter gradient", f"{name}.weight", first * (0.4 if is_clipped else 1.0) + second))
+        events.append(event("parameter gradient", "c.bias", values(90 + seed) * 1e-9))
+        return Recording("2.13.0", tuple(events), (1.0,))
+
+    tolerance = measured(accumulated(0), [accumulated(seed) for seed in (1, 2, 3)])
+    explanation = explain(compare(accumulated(0), accumulated(4, is_clipped=True), tolerance))
+    assert explanation is not None and explanation.cause is FaultKind.FACTOR

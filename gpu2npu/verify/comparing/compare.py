@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu2npu import language
 from gpu2npu.verify.comparing.tolerance import Tolerance, change_of_norm, relative_distance
-from gpu2npu.verify.comparing.updates import lengthened, updates
+from gpu2npu.verify.comparing.updates import grown, lengthened, updates
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording
 
 _WITHIN = ("option", "state")  # of an optimizer, which one that does the same may lack
@@ -185,10 +185,13 @@ def _updated_otherwise(original: Recording, migrated: Recording, tolerance: Tole
         pairs = [(one, here[step][name]) for name, one in there[step].items() if name in here[step]]
         other = [one for one, update in pairs if one.apart(update) > tolerance.of_update(one)]
         longer, allowed = lengthened(there[step], here[step]), tolerance.of_length(step)
+        radii, radius = grown(there[step], here[step]), tolerance.of_radius(step, there[step])
         if abs(longer) > allowed:
             message = f"the step's updates are {1 + longer:.3g} times as long, where rounding explains {allowed:.1e}"
         elif len(other) > len(pairs) / 2:
             message = f"{len(other)} of the step's {len(pairs)} updates differ by more than rounding explains"
+        elif abs(farther := sum(radii.values())) > radius:
+            message = f"the norm of all parameters is {farther:+.2g} of it longer, where rounding explains {radius:.1e}"
         else:
             continue
         one, update = max(pairs, key=lambda pair: float(np.linalg.norm(pair[0].sketch - pair[1].sketch)))

@@ -53,9 +53,12 @@ def gradient_factors(comparison: Comparison, step: int) -> list[float]:
 
 
 def are_all_others(comparison: Comparison, step: int) -> bool:
-    """Return whether all parameters' gradients of a step differ, unless they are 0, and no gradient on the way back."""
+    """Return whether all parameters' gradients of a step differ, and no gradient on the way back.
+
+    One that is 0, or nothing but rounding, may be alike.
+    """
     alike = [each for each in comparison.measured if each.original.step == step and each.error <= each.tolerance]
-    kinds = {each.original.kind for each in alike if _norm(each.original)}
+    kinds = {each.original.kind for each in alike if _norm(each.original) and each.tolerance < 1}
     found = [each for each in _both(comparison, step) if each.event.kind == "parameter gradient"]
     multiples = sum(ratio_of(each) is not None for each in found)  # of those that follow one, by the norm of all
     return "gradient" in kinds and "parameter gradient" not in kinds and len(found) > max(1, 2 * multiples)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpu2npu.verify.comparing.updates import Update, lengthened, updates
+from gpu2npu.verify.comparing.updates import Update, Updates, grown, lengthened, updates
 from gpu2npu.verify.recording.format import STATE_OF
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
@@ -51,7 +51,7 @@ class Tolerance:
     """The error that rounding explains, by place, relative to the norm of the tensor there; with HF32 in `coarse`.
 
     `norms` is that of the norm itself. `updates` is how far apart rounding brings what a step adds to a parameter, and
-    `lengths` by how much it lengthens all updates of a step.
+    `lengths` by how much it lengthens all updates of a step. `radii` is by how much it lengthens all parameters.
     """
 
     relative: dict[Key, float]
@@ -59,6 +59,7 @@ class Tolerance:
     norms: dict[Key, float] = field(default_factory=dict)
     updates: dict[Key, float] = field(default_factory=dict)
     lengths: dict[int, float] = field(default_factory=dict)
+    radii: dict[int, float] = field(default_factory=dict)
 
     def of(self, event: RecordedEvent) -> float:
         """The largest distance, as a share of the tensor's norm, that is not a divergence."""
@@ -85,6 +86,12 @@ class Tolerance:
     def of_length(self, step: int) -> float:
         """The most by which all updates of a step may be longer or shorter, as a share of their norm."""
         return max(FACTOR * self.lengths.get(step, math.inf), _HUNDREDTH)
+
+    def of_radius(self, step: int, of: Updates) -> float:
+        """The most by which all parameters of a step may be longer or shorter, as a share of their norm."""
+        dtypes = {update.event.tensor.dtype for update in of.values() if update.event.tensor is not None}
+        least = max((EPS.get(dtype, math.inf) for dtype in dtypes), default=0.0)
+        return max(FACTOR * self.radii.get(step, math.inf), least)
 
 
 def distance(one: Tensor, other: Tensor) -> float:
@@ -163,23 +170,31 @@ def _numbers(reference: Recording, rounded: Iterable[Recording]) -> dict[Key, fl
     return found
 
 
-def _updates(reference: Recording, rounded: Iterable[Recording]) -> tuple[dict[Key, float], dict[int, float]]:
-    """Return how far apart the runs bring each update, and by how much longer those of a step: the most until then."""
+def _updates(
+    reference: Recording, rounded: Iterable[Recording]
+) -> tuple[dict[Key, float], dict[int, float], dict[int, float]]:
+    """Return how far apart the runs bring each update, and by how much longer those of a step and the parameters.
+
+    Each is the most until then. A sum of few that are off by chance may be 0 by chance: their squares are added, too.
+    """
     there, others = updates(reference), [updates(recording) for recording in rounded]
     found: dict[Key, float] = {}
     lengths: dict[int, float] = {}
+    radii: dict[int, float] = {}
     earlier: dict[str, float] = {}
-    longest = 0.0
+    longest = farthest = 0.0
     for step in sorted(there):
         for other in (each[step] for each in others if step in each):
             longest = lengths[step] = max(longest, abs(lengthened(there[step], other)))
+            shares = grown(there[step], other).values()
+            farthest = radii[step] = max(farthest, abs(sum(shares)), math.hypot(*shares))
             for name in there[step].keys() & other.keys():
                 update = there[step][name]
                 share = update.apart(other[name])
                 if math.isfinite(share):
                     earlier[name] = max(share, earlier.get(name, 0.0))
                 found[update.event.key] = earlier.get(name, math.inf)
-    return found, lengths
+    return found, lengths, radii
 
 
 def _norms(runs: list[list[Pair]], noise: Mapping[str, int]) -> dict[Key, float]:

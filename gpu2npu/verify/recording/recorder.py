@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import RecordedNames
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
-from gpu2npu.verify.recording.untrained import Copies, Untrained
+from gpu2npu.verify.recording.untrained import Averages, Copies, Untrained
 from gpu2npu.verify.recording.whole import WholeTensors
 from gpu2npu.verify.recording.writer import Writer
 
@@ -50,7 +50,7 @@ class Recorder:
         self._settings = settings
         self._process = os.getpid()
         self._names = RecordedNames()
-        self._untrained, self._copies = Untrained(on_host), Copies()
+        self._untrained, self._copies, self._averages = Untrained(on_host), Copies(), Averages(on_host)
         self._sites = Sites(settings.project)
         self._writer = Writer(settings)
         self._calls = _Calls()
@@ -122,7 +122,7 @@ class Recorder:
             if cards.is_one_of_several(module):
                 self._of_rank(module, name)
         if not stack and self._untrained.holds(module):
-            self._changes(module, is_called=True)
+            self._changes(self._names.state(module, is_called=True))
         site = self._sites.of_caller() if name else 0
         stack.append(name)
         self._calls.sites.append(site)
@@ -150,9 +150,9 @@ class Recorder:
             self._write("initial weight", name, 0, 0, tensor, self._sites.of_caller())
             self._untrained.has_changed(name, tensor)
 
-    def _changes(self, module: torch.nn.Module, is_called: bool) -> None:
-        """Record the weights of an outermost module that no optimizer trains, where they changed."""
-        for name, tensor in self._names.state(module, is_called):
+    def _changes(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Record the weights that no optimizer trains, where they changed."""
+        for name, tensor in weights:
             if self._untrained.has_changed(name, tensor):
                 self._write("weight", name, self._number("weight", name), 0, tensor, self._sites.of_caller())
 
@@ -192,6 +192,8 @@ class Recorder:
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._is_foreign() or self._settings.brief:
             return
+        if optimizer not in self._optimizers:
+            self._averages.search([each for group in optimizer.param_groups for each in group["params"]])
         label = self._label(optimizer)
         site = self._sites.of_caller()
         for group_number, group in enumerate(optimizer.param_groups):
@@ -209,7 +211,8 @@ class Recorder:
                         self._dump.parameter_gradient(name, parameter.grad)
         for module in self._copies.choose(self._is_apart):
             self._learn(module)
-            self._changes(module, is_called=False)
+            self._changes(self._names.state(module, is_called=False))
+        self._changes(self._averages.tensors())
 
     def _is_apart(self, module: torch.nn.Module) -> bool:
         """Return whether a copy is for itself: it is not part of a model that was called, and nothing trains it."""

@@ -8,7 +8,7 @@ PROJECT = "tests/verify/faults/projects/trainings"
 # Without gnn.py: the NPU has no product of a sparse matrix (docs/emulator.md), so there is nothing to compare.
 TRAININGS = {
     "byol": 4, "contrast": 4, "ctc": 4, "detector": 4, "diffusion": 4, "dqn": 4, "experts": 4, "flow": 4, "generation": 4,
-    "lora": 4, "maml": 4, "nerf": 4, "ppo": 4, "sac": 6, "segmentation": 4, "swa": 4, "translation": 4,
+    "lora": 4, "maml": 4, "nerf": 4, "ppo": 4, "sac": 6, "segmentation": 4, "sounds": 4, "swa": 4, "translation": 4,
     "vae": 4, "wgan": 6,
 }  # fmt: skip
 SUBJECTS = {f"training {name}": Subject(PROJECT, (f"{name}.py",), steps=steps) for name, steps in TRAININGS.items()}
@@ -35,6 +35,7 @@ FAULTS = (
     in_training("second moment under autocast", "experts", 1, None, OPTIMIZER, "lr=1e-3,", "lr=1e-3, betas=(0.9, 0.95),"),
     in_training("small weight decay lost", "byol", 1, None, OPTIMIZER, ", weight_decay=1e-4", ""),
     in_training("second moment of a generator", "wgan", 3, None, OPTIMIZER, "(generator.parameters(), lr=2e-4, betas=(0.5, 0.9))", "(generator.parameters(), lr=2e-4, betas=(0.5, 0.99))"),
+    in_training("decay that the code ignores", "sounds", 1, ANY, OPTIMIZER, 'each.grad + group["weight_decay"] * each', "each.grad"),
     # Schedulers.
     in_training("half the period of a cosine", "vae", 2, None, RATE, "T_max=8", "T_max=4"),
     in_training("longer rise of one cycle", "contrast", 2, None, RATE, "pct_start=0.5", "pct_start=0.75"),
@@ -44,11 +45,14 @@ FAULTS = (
     in_training("faster average", "diffusion", 2, ANY, STATE, "1 - 0.99", "1 - 0.9"),
     in_training("teacher follows a step late", "byol", 1, ANY, STATE, "        optimizer.step()\n        follow(teacher, student)", "        follow(teacher, student)\n        optimizer.step()"),
     in_training("target network not moved", "dqn", 2, ANY, STATE, "0.1 * new.data + 0.9 * own.data", "own.data"),
+    in_training("faster average in a dictionary", "sounds", 2, ANY, STATE, "decay=0.98", "decay=0.95"),
     # Loss scales and clipping.
     in_training("scale renewed a step late", "diffusion", 3, None, SCALE, "growth_interval=2", "growth_interval=3"),
     in_training("clipped while scaled", "diffusion", 1, None, FACTOR, "scaler.unscale_(optimizer)", "pass"),
     in_training("clipped to half", "generation", 1, None, FACTOR, "clip_grad_norm_(model.parameters(), 1.0)", "clip_grad_norm_(model.parameters(), 0.5)"),
     in_training("values clipped, not the norm", "translation", 1, None, FACTOR, "clip_grad_norm_(model.parameters(), 0.7)", "clip_grad_value_(model.parameters(), 0.01)"),
+    in_training("clipped at each backward pass", "sounds", 1, None, FACTOR, "            count += 1\n", "            nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n            count += 1\n"),
+    in_training("clipped after the step", "sounds", 1, None, FACTOR, "                nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n                optimizer.step()", "                optimizer.step()\n                nn.utils.clip_grad_norm_(model.parameters(), 0.1)"),
     # Samplers and the order of data.
     in_training("batches in their order", "ppo", 1, None, DRAW, "torch.randperm(len(states), device=device)", "torch.arange(len(states), device=device)"),
     in_training("generator of the loader lost", "contrast", 1, None, DRAW, ", generator=torch.Generator().manual_seed(7))", ")"),
