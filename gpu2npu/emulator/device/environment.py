@@ -53,6 +53,12 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
     _check_allocator(environment.get("PYTORCH_NPU_ALLOC_CONF") or environment.get("PYTORCH_ALLOC_CONF") or "")
 
 
+def memory_fraction(environment: Mapping[str, str] = os.environ) -> float:
+    """The share of an NPU that PYTORCH_NPU_ALLOC_CONF lets a process allocate, 1.0 unless it says so."""
+    found = re.search(r"per_process_memory_fraction:([\d.]+)", environment.get("PYTORCH_NPU_ALLOC_CONF", ""))
+    return float(found[1]) if found else 1.0
+
+
 def _check_allocator(text: str) -> None:
     settings: dict[str, str] = {}
     for setting in re.split(r",(?![^\[]*\])", text.replace(" ", "")):

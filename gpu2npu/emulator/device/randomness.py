@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ _DEFAULT_SEED = 67280421310721  # c10's, of a generator that nobody has seeded
 # Operators are handed a new Python object over the same C++ state; its address leads back to ours.
 _by_state: weakref.WeakValueDictionary[int, NpuGenerator] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
+on_state_set: Callable[[NpuGenerator, int, int], None] | None = None  # told of each seed and offset that is set
 
 
 class _GeneratorType(type(_CpuGenerator)):  # type: ignore[misc]
@@ -77,6 +78,8 @@ class NpuGenerator(Generator):
 
     def manual_seed(self, seed: int) -> NpuGenerator:
         super().manual_seed(seed)  # raises torch's error about one that is too large
+        if on_state_set is not None:
+            on_state_set(self, int(seed) % _WORD, 0)
         self._state[:] = int(seed) % _WORD, 0
         return self
 
@@ -114,6 +117,8 @@ class NpuGenerator(Generator):
         if new_state.numel() not in (8, 16):
             raise RuntimeError("RNG state is wrong size")
         seed, *offset = np.frombuffer(bytes(new_state.tolist()), np.uint64).tolist()
+        if on_state_set is not None:
+            on_state_set(self, seed, sum(offset))
         self.set_offset(sum(offset))
         self._state[0] = seed
         return self

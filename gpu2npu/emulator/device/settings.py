@@ -7,6 +7,14 @@ from typing import Any
 
 import torch
 
+_OPTIONS = {  # of `set_option`, those that have certain values (`torch_npu/npu/npu_config.py`)
+    "ACL_PRECISION_MODE": ("allow_fp32_to_fp16", "must_keep_origin_dtype"),
+    "ACL_OP_SELECT_IMPL_MODE": ("high_performance", "high_precision"),
+    "ACL_AICORE_NUM": tuple(map(str, range(1, 33))),
+    "ACL_OP_DEBUG_LEVEL": ("0", "1", "2", "3", "4"),
+    "ACL_OP_COMPILER_CACHE_MODE": ("disable", "enable", "force"),
+}
+
 
 def current_blas_handle() -> None:
     """None, as on Ascend."""
@@ -31,9 +39,18 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 
 
 def set_option(option: dict[str, Any]) -> None:
-    """Accepted when it is a dict, as torch_npu checks; there is nothing to tune."""
+    """Accepted where torch_npu takes it; there is nothing to tune.
+
+    Raises:
+        TypeError: It is not a dictionary.
+        ValueError: An option has no such value.
+    """
     if not isinstance(option, dict):
         raise TypeError("npu option must be a dict.")
+    for name, value in option.items():
+        allowed = _OPTIONS.get(name)
+        if allowed is not None and str(value) not in allowed:
+            raise ValueError(f"value of {name} should be in {list(allowed)} but got {value}")
 
 
 def get_autocast_dtype() -> torch.dtype:

@@ -8,6 +8,7 @@ The operators that compute gradients have none themselves: a second derivative r
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -135,7 +136,8 @@ class _Node(torch.autograd.function._SingleLevelFunction):
         nothing = (None,) * (3 + len(names))
         if all(grads[i] is None for i in ctx.gradient.differentiable):
             return nothing
-        tensors, others = iter(ctx.saved_tensors), iter(ctx.others)
+        # A node that saved no tensor may run again: reading none would raise that the graph was freed.
+        tensors, others = iter(ctx.saved_tensors if any(ctx.is_tensor) else ()), iter(ctx.others)
         retained = [next(tensors) if is_tensor else next(others) for is_tensor in ctx.is_tensor]
         arguments = SimpleNamespace(**dict(zip(names, retained, strict=False)))
         arguments.needs = {name: ctx.needs_input_grad[3 + i] for i, name in enumerate(names)}
@@ -169,12 +171,20 @@ def _has_tangent(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None
 
 
+@functools.cache
+def _node_of(operator: str) -> Any:
+    """The node under the name by which PyTorch's messages and `grad_fn` call it: `NpuRmsNormBackward0`."""
+    name = "".join(part.capitalize() for part in operator.partition("::")[2].split("_"))
+    found: Any = type(name, (_Node,), {})
+    found._backward_cls.__name__ = f"{name}Backward0"
+    return found
+
+
 def node(op: OpOverload, gradient: Gradient) -> Callable[..., Any]:
     """The function that PyTorch calls above the device, which records the operator for the backward pass."""
     arguments = op._schema.arguments
     names = tuple(argument.name for argument in arguments)
     defaults = {argument.name: argument.default_value for argument in arguments}
-    record: Any = _Node
 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = [*args, *[kwargs.get(name, defaults[name]) for name in names[len(args) :]]]
@@ -187,6 +197,6 @@ def node(op: OpOverload, gradient: Gradient) -> Callable[..., Any]:
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
         with _single_level():
-            return record.apply(op, gradient, names, *given)
+            return _node_of(op._schema.name).apply(op, gradient, names, *given)
 
     return run

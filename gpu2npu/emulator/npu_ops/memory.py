@@ -1,11 +1,13 @@
 """torch_npu's operators that only allocate, copy, convert or describe memory. None of them is arithmetic.
 
 A real NPU stores some tensors in formats of its own (29, FRACTAL_NZ, for matrices). Here all are stored plainly,
-and a cast to a private format leaves a mark that `get_npu_format` reads, where a real NPU would make the cast at all.
+and a cast to a private format takes the memory of its blocks and leaves a mark that `get_npu_format` reads, where a
+real NPU would make the cast at all.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +19,8 @@ from gpu2npu.emulator.device.settings import config
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient
 from gpu2npu.emulator.registration import Function, registering
 
-ND, NCHW, NCDHW = 2, 0, 30
+ND, NCHW, NCDHW, NC1HWC0, FRACTAL_NZ = 2, 0, 30, 3, 29
+_BLOCK_BYTES = 32
 _BASE = frozenset({-1, 0, 1, 2, 16, 27, 30, 35, 47})  # formats of public memory layout; all others are private
 _FLOAT_STATUS = 8
 
@@ -82,7 +85,27 @@ def npu_format_cast(
     self: torch.Tensor, acl_format: int, customize_dtype: int | None = None, input_dtype: int | None = None
 ) -> torch.Tensor:
     """The tensor in a storage format (see `torch_npu.Format`); values never change."""
-    return self if get_npu_format(self) == acl_format else mark_format(self.clone(), acl_format)
+    if get_npu_format(self) == acl_format:
+        return self
+    if acl_format not in (FRACTAL_NZ, NC1HWC0) or not getattr(config, "allow_internal_format", False):
+        return mark_format(self.clone(), acl_format)
+    stored = torch.empty(_stored(self, acl_format, customize_dtype), dtype=self.dtype, device=self.device)
+    result = torch.empty(self.shape, dtype=self.dtype, device=self.device)
+    storage_ops.set_from_storage(result, stored.untyped_storage(), 0, result.shape, result.stride())
+    return mark_format(result.copy_(self), acl_format)
+
+
+def _stored(tensor: torch.Tensor, acl_format: int, customize_dtype: int | None) -> int:
+    """Elements that a format of blocks stores: the last dimensions are filled up (torch_npu's `FormatHelper.cpp`)."""
+    if acl_format == NC1HWC0:
+        sizes = (1,) * (4 - tensor.dim()) + tuple(tensor.shape)
+        return math.prod((sizes[0], math.ceil(sizes[1] / 16) * 16, *sizes[2:]))
+    rows, columns = (*tensor.shape, 1, 1)[: max(tensor.dim(), 2)][-2:]
+    block = _BLOCK_BYTES // min(tensor.element_size(), 2)
+    if customize_dtype is not None:
+        block = _BLOCK_BYTES // _dtype(customize_dtype).itemsize
+    padded = math.ceil(columns / block) * block * math.ceil(rows / 16) * 16
+    return max(math.prod(tensor.shape[:-2]) * padded, tensor.numel())
 
 
 @_own("npu_format_cast.Tensor")
@@ -166,15 +189,26 @@ def one(self: torch.Tensor) -> torch.Tensor:
 
 @_own("get_storage_size")
 def get_storage_size(self: torch.Tensor) -> int:
-    """Elements of the tensor's storage."""
-    return self.untyped_storage().nbytes() // self.element_size()
+    """Elements of the tensor's storage; of one that shares another's, those that its own had."""
+    own: int | None = getattr(self, "_npu_stored", None)
+    return self.untyped_storage().nbytes() // self.element_size() if own is None else own
 
 
 @_own("npu_change_data_ptr")
 def npu_change_data_ptr(dst: torch.Tensor, src: torch.Tensor, index: int) -> int:
-    """Let `dst` share the memory of `src` from byte `index` on."""
-    offset = src.storage_offset() + index // src.element_size()
+    """Let `dst` share the memory of `src` from element `index` on.
+
+    Raises:
+        RuntimeError: The dtypes differ, or `src` is too short.
+    """
+    stored, whole = get_storage_size(dst), get_storage_size(src)
+    if src.dtype is not dst.dtype:
+        raise RuntimeError(f"Expect src and dst tensors having the same dtype, got: {src.dtype} and {dst.dtype}")
+    if index < 0 or index + stored > whole:
+        raise RuntimeError(f"Offsets overflow, got: offset(index) {index}, dst {stored}, src {whole} elements")
+    offset = src.storage_offset() + index
     storage_ops.set_from_storage(dst, src.untyped_storage(), offset, dst.shape, dst.stride())
+    dst._npu_stored = stored  # type: ignore[attr-defined]
     return 0
 
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch_npu
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from gpu2npu.emulator import npu_ops
 from gpu2npu.emulator.kernels import KERNELS
@@ -94,3 +95,20 @@ def test_an_argument_of_which_only_the_shape_is_needed_may_be_written():
     argument.add_(1)
     result.sum().backward()
     assert torch.equal(x.grad.cpu(), torch.ones(2, 4))
+
+
+def test_operators_that_write_are_traced_as_those_that_do_not():
+    def change(x, indices, updates):
+        torch_npu.npu_scatter_nd_update_(x, indices, updates)
+        return torch.ops.npu.npu_silu_(x.mul(2))
+
+    given = (torch.randn(4, 3), torch.tensor([[1], [3]]), torch.ones(2, 3))
+    eager = [each.npu() for each in given]
+    expected = change(*eager)
+    compiled = [each.npu() for each in given]
+    traced = torch.compile(change, backend="aot_eager", fullgraph=True)(*compiled)
+    torch.testing.assert_close(traced.cpu(), expected.cpu())
+    torch.testing.assert_close(compiled[0].cpu(), eager[0].cpu())
+    graph = make_fx(torch.func.functionalize(change))(*eager)
+    assert "scatter_nd_update.default" in graph.code
+    assert "scatter_nd_update_" not in graph.code

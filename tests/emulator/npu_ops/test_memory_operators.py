@@ -29,12 +29,37 @@ def test_formats_are_marks_where_private_ones_are_allowed():
     torch.testing.assert_close(x.grad, 2 * x.detach())
 
 
+def test_a_private_format_takes_the_memory_of_its_blocks():
+    torch.npu.config.allow_internal_format = True
+    try:
+        for shape, dtype, options, elements in (
+            ((20, 40), torch.float16, {}, 32 * 48),
+            ((20, 40), torch.int8, {}, 32 * 64),
+            ((2, 3, 5), torch.float32, {}, 2 * 16 * 16),
+            ((20, 9), torch.int32, {"customize_dtype": torch.int32}, 32 * 16),
+            ((20, 9), torch.int32, {"customize_dtype": torch.float16}, 32 * 16),
+            ((7,), torch.float32, {}, 16 * 16),
+        ):
+            x = torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype).npu()
+            y = torch_npu.npu_format_cast(x, 29, **options)
+            assert (y.untyped_storage().nbytes() // y.element_size(), y.shape) == (elements, shape)
+            assert torch.equal(y.cpu(), x.cpu())
+            assert (y + y).untyped_storage().nbytes() == x.untyped_storage().nbytes()
+        image = torch_npu.npu_format_cast(torch.ones(2, 3, 4, 5).npu(), 3)
+        assert image.untyped_storage().nbytes() == 2 * 16 * 4 * 5 * 4
+    finally:
+        torch.npu.config.allow_internal_format = False
+
+
 def test_dtype_casts_are_differentiated():
     x = torch.randn(3).npu().requires_grad_()
     y = torch_npu.npu_dtype_cast(x, torch.float16)
     assert y.dtype is torch.float16
     y.sum().backward()
     assert x.grad.tolist() == [1, 1, 1]
+    assert y.grad_fn.name() == "NpuDtypeCastBackward0"
+    for _ in range(2):  # it saves nothing that the first pass would free
+        assert torch.autograd.grad(y, x, torch.ones_like(y))[0].tolist() == [1, 1, 1]
 
 
 def test_moving_data():

@@ -55,6 +55,8 @@ def test_parts_of_combined_tensors():
     torch_npu.utils.get_part_combined_tensor(combined, 4, 3).fill_(7)
     assert b.tolist() == [7, 7, 7]
     assert torch_npu.utils.is_combined_tensor_valid(combined, [a, b])
-    assert not torch_npu.utils.is_combined_tensor_valid(combined, [b, a])
+    assert [torch_npu.get_storage_size(each) for each in (a, b, combined)] == [4, 3, 7]
+    assert a.data_ptr() + 4 * 4 == b.data_ptr()
+    assert not torch_npu.utils.is_combined_tensor_valid(combined, [a, torch.ones(3).npu()])
     with pytest.raises(RuntimeError, match="out of the range"):
         torch_npu.utils.get_part_combined_tensor(combined, 5, 3)

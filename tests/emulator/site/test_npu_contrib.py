@@ -20,12 +20,31 @@ def test_every_public_name_of_the_release_exists():
         assert [name for name in sorted(wanted) if not hasattr(getattr(torch_npu, package), name)] == []
 
 
-@pytest.mark.parametrize("name", ["LinearA8W8Quant", "MultiheadAttention", "QuantConv2d", "FusedColorJitter"])
+@pytest.mark.parametrize("name", ["MultiheadAttention", "QuantConv2d", "FusedColorJitter"])
 def test_what_is_not_done_says_so(name):
     with pytest.raises(NotImplementedError, match=rf"torch_npu\.contrib\.module\.{name}: the emulated NPU does not"):
         getattr(module, name)()
     with pytest.raises(NotImplementedError, match=r"torch_npu\.contrib\.npu_fused_attention:"):
         contrib.npu_fused_attention()
+
+
+def test_linear_layers_of_quantized_weights():
+    torch.manual_seed(0)
+    x, weight = (torch.randint(-5, 5, (rows, 16), dtype=torch.int8) for rows in (3, 32))
+    scale = torch.rand(32) / 100
+    for made in (module.LinearQuant, module.LinearA8W8Quant):
+        layer = made(16, 32, bias=False, output_dtype=torch.float16).npu()
+        layer.weight.data, layer.scale.data = weight.npu(), scale.npu()
+        expected = ((x.int() @ weight.int().t()) * scale).half()
+        torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=2e-3, atol=1e-3)
+        with pytest.raises(ValueError, match=r"both torch\.int32 or both torch\.int8"):
+            layer(x.float().npu())
+    layer = module.LinearWeightQuant(16, 32, bias=False, antiquant_offset=True).npu()
+    layer.weight.data = weight.npu()
+    layer.antiquant_scale.data, layer.antiquant_offset.data = scale.half().npu(), torch.ones(32).half().npu()
+    inputs = torch.randn(3, 16).half()
+    expected = inputs.float() @ ((weight + 1).float() * scale.half().float()[:, None]).t()
+    torch.testing.assert_close(layer(inputs.npu()).cpu().float(), expected, rtol=1e-2, atol=1e-2)
 
 
 def test_activations_and_losses():

@@ -105,6 +105,105 @@ def test_what_cannot_be_captured_says_so():
         torch.npu.NPUGraph().capture_begin()
     with pytest.raises(RuntimeError, match="without capture_begin"):
         graph.capture_end()
-    with pytest.raises(NotImplementedError, match=r"NPUGraph\.update"):
+    with pytest.raises(RuntimeError, match="auto_dispatch_capture=True"):
         graph.update({})
     assert torch.npu.graph_pool_handle() != torch.npu.graph_pool_handle()
+
+
+def attention(length, **options):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, 2, rows, 8).half().npu() for rows in (1, 6, 6))
+    given = {"num_heads": 2, "input_layout": "BNSD", "scale": 0.5, "actual_seq_lengths_kv": [length]}
+    return (query, key, value), given | options
+
+
+@pytest.mark.parametrize("into", [True, False])
+def test_lengths_of_captured_attention_are_updated(into):
+    tensors, given = attention(2)
+    expected = torch_npu.npu_fused_infer_attention_score(*tensors, **given | {"actual_seq_lengths_kv": [5]})[0].cpu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        if into:
+            results = torch_npu._npu_fused_infer_attention_score_infer_output(
+                tensors[0], tensors[2], num_heads=2, input_layout="BNSD"
+            )
+            workspace = torch_npu._npu_fused_infer_attention_score_get_max_workspace(*tensors, **given)
+            torch_npu.npu_fused_infer_attention_score.out(*tensors, **given, workspace=workspace, out=list(results))
+        else:
+            results = torch_npu.npu_fused_infer_attention_score(*tensors, **given)
+    graph.replay()
+    assert not torch.equal(results[0].cpu(), expected)
+    graph.update([{"actual_seq_lengths_kv": [5]}])
+    graph.replay()
+    assert torch.equal(results[0].cpu(), expected)
+    with pytest.raises(RuntimeError, match="there are only 2 elements"):
+        graph.update([{}, {}])
+
+
+def test_a_group_of_captured_operators_is_replaced():
+    x, y, z = (torch.ones(3).npu() for _ in range(3))
+    graph, stream = torch.npu.NPUGraph(), torch.npu.Stream()
+    with torch.npu.graph(graph):
+        torch.npu.graph_task_group_begin(stream)
+        torch.mul(x, 2, out=y)
+        handle = torch.npu.graph_task_group_end(stream)
+        torch.add(y, 1, out=z)
+    torch.npu.graph_task_update_begin(stream, handle)
+    torch.mul(x, 5, out=y)
+    torch.npu.graph_task_update_end(stream)
+    assert y.tolist() == [1, 1, 1]  # an update runs nothing
+    graph.replay()
+    assert z.tolist() == [6, 6, 6]
+    with pytest.raises(RuntimeError, match="for a graph that is being captured"):
+        torch.npu.graph_task_group_begin(stream)
+
+
+def test_an_own_handler_says_what_an_update_changes():
+    @torch.npu.register_npu_graph_handler("clamp.default")
+    class Bounds(torch.npu.NpuGraphOpHandler):
+        @classmethod
+        def get_update_specs(cls, op_name):
+            return [("arg", 1, "least")]
+
+    x = torch.tensor([-3.0, 3.0]).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        y = torch.clamp(x, -1, 1)
+    graph.update([{"least": -2}])
+    graph.replay()
+    assert y.tolist() == [-2, 1]
+
+
+def test_random_states_that_are_set_in_a_capture_are_set_again_by_a_replay():
+    own = torch.Generator(device="npu").manual_seed(3)
+    first = torch.rand(4, device="npu", generator=own).tolist()
+    own.manual_seed(3)
+    torch.npu.manual_seed(7)
+    torch.rand(1, device="npu")
+    graph = torch.npu.NPUGraph()
+    graph.register_generator_state(own)
+    with torch.npu.graph(graph):
+        drawn = torch.rand(4, device="npu", generator=own)
+        state = torch.npu.get_rng_state()
+        one = torch.rand(4, device="npu")
+        torch.npu.set_rng_state(state)
+        two = torch.rand(4, device="npu")
+    graph.replay()
+    assert one.tolist() == two.tolist()
+    assert drawn.tolist() == first
+    with (
+        pytest.raises(RuntimeError, match="only if new seed is the same"),
+        torch.npu.graph(torch.npu.NPUGraph()),
+    ):
+        torch.npu.manual_seed(8)
+
+
+def test_options_of_fused_operators_are_checked():
+    graph = torch.npu.NPUGraph()
+    graph.super_kernel_optimize({"split_mode": 1, "aggressive_opt_strategies": {"event_breaker_bypass": 1}})
+    for options in ({"split": 1}, {"split_mode": "1"}, {"dcci_disable_on_kernel": [1]}, [1],
+                    {"aggressive_opt_strategies": {"other": 1}}):  # fmt: skip
+        with pytest.raises(RuntimeError):
+            graph.super_kernel_optimize(options)
+    with pytest.raises(RuntimeError, match="non-empty"):
+        torch.npu.super_kernel_scope_begin(" ")

@@ -19,18 +19,11 @@ NAMES = sorted(
     if name.count(".") == 2 and not name.startswith("torch.npu._")
 )
 REFUSED = [
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
     "change_current_allocator",
-    "graph_task_group_begin",
-    "graph_task_group_end",
-    "graph_task_update_begin",
-    "graph_task_update_end",
     "npurt",
     "obfuscation_calculate",
     "obfuscation_finalize",
     "obfuscation_initialize",
-    "register_npu_graph_handler",
     "restart_device",
     "set_op_timeout_ms",
     "stop_device",

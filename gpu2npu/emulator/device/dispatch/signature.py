@@ -142,14 +142,14 @@ def _is_factory(op: OpOverload) -> bool:
 
 
 def _plain_arguments(op: OpOverload) -> tuple[tuple[str, str], ...]:
-    """Names and types of what is computed with; the dtype of a factory is its `out=` tensor's."""
+    """Names and types of what is computed with, without memory to work in; a factory's dtype is its `out=` tensor's."""
     arguments = op._schema.arguments
     is_factory = any(argument.name == "device" for argument in arguments)
     ignored = (*_PLACEMENT, "dtype") if is_factory else _PLACEMENT
     return tuple(
         (argument.name, str(argument.type))
         for argument in arguments
-        if not argument.is_out and argument.name not in ignored
+        if not argument.is_out and argument.name not in ignored and argument.name != "workspace"
     )
 
 

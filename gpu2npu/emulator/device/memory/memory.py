@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import visible_npus
+from gpu2npu.emulator.device import environment, visible_npus
 from gpu2npu.emulator.device.dispatch.support_table import release
 from gpu2npu.emulator.shapes.figures import capacity
 from gpu2npu.emulator.soc import current_soc
@@ -71,7 +71,7 @@ class _Pool:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.large, self.total, self.fraction = _Count(), 0, 1.0
+        self.large, self.total, self.fraction = _Count(), 0, environment.memory_fraction()
         self.allocated = self.peak = self.settled = 0
         self.reserved = self.peak_reserved = self.allocations = self.freed = self.ooms = 0
 

@@ -249,6 +249,7 @@ def npu_fused_infer_attention_score(
     inner_precise: int = 0,
     block_size: int = 0,
     softmax_lse_flag: bool = False,
+    workspace: Array | None = None,
     **others: Any,
 ) -> tuple[Array, Array]:
     """Attention of prompts or of new tokens; and the logarithms of the rows' sums, or one 0 unless they are wanted."""
@@ -282,3 +283,27 @@ def npu_fused_infer_attention_score_v2(query: Array, key: Array, value: Array, *
     """`npu_fused_infer_attention_score` under its later names."""
     earlier = {_EARLIER_NAMES.get(name, name): option for name, option in options.items()}
     return npu_fused_infer_attention_score(query, key, value, **earlier)
+
+
+@kernel(
+    "npu::_npu_fused_infer_attention_score_get_max_workspace",
+    "npu::_npu_fused_infer_attention_score_v2_get_max_workspace",
+)
+def npu_fused_infer_attention_score_workspace(query: Array, key: Array, value: Array, **options: Any) -> Array:
+    """Memory of the operator, of which none is needed."""
+    return np.empty(0, np.uint8)
+
+
+@kernel("npu::_npu_fused_infer_attention_score_infer_output", "npu::_npu_fused_infer_attention_score_v2_infer_output")
+def npu_fused_infer_attention_score_output(query: Array, value: Array, **options: Any) -> tuple[Array, Array]:
+    """Uninitialised results, for the overloads that write into them."""
+    named = {_EARLIER_NAMES.get(name, name): option for name, option in options.items()}
+    heads, layout = named.get("num_heads", 1), named.get("input_layout", "BSH")
+    if "_" in layout:
+        raise NotImplementedError(f"results in the layout {layout}")
+    shape = list(query.shape)
+    if "D" in layout and named.get("block_table") is None:
+        shape[-1] = value.shape[-1]
+    rows = (*shape[:-1], 1) if layout == "TND" else (shape[0], heads, shape[layout.index("S")], 1)
+    sums = np.empty(rows if named.get("softmax_lse_flag") else (1,), F32)
+    return np.empty(shape, np.int8 if named.get("quant_scale2") is not None else query.dtype), sums

@@ -46,9 +46,12 @@ def __getattr__(name: str) -> object:
 
     from gpu2npu.emulator.device.dispatch.support_table import has_custom
     from gpu2npu.emulator.npu_ops import definition
+    from gpu2npu.emulator.npu_ops.inference import atb
 
     if name in _ABSENT["torch_npu"]:
         return _absent_attribute("torch_npu", name)
+    if name in atb.names():
+        return getattr(torch.ops.atb, name)
     if name not in definition.names() or not has_custom(name):  # the import system asks for submodules here
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
     operator = globals()[name] = getattr(torch.ops.npu, name)

@@ -67,6 +67,7 @@ _FACTORIES = [
 _TENSOR = ["new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros", "pin_memory", "to"]
 _MODULE = ["to", "to_empty"]
 _CUDA = [
+    "caching_allocator_alloc",
     "can_device_access_peer",
     "current_stream",
     "default_stream",
@@ -74,6 +75,7 @@ _CUDA = [
     "get_device_name",
     "get_device_properties",
     "get_rng_state",
+    "list_gpu_processes",
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
@@ -133,6 +135,28 @@ def _translate(owner: Any, *names: str) -> None:
             setattr(owner, name, _translating(getattr(owner, name)))
 
 
+class _StandsFor(type(torch.Generator)):  # type: ignore[misc]
+    """The type of a class that takes the place of its base, whose objects count as its own."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        """Return whether an object is one of the base."""
+        return isinstance(instance, cls.__mro__[1])
+
+
+class _Generator(torch.Generator, metaclass=_StandsFor):
+    """`torch.Generator` that takes a CUDA device."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        return super().__new__(cls, _translated(device))  # type: ignore[call-arg]
+
+
+class _Event(torch.Event, metaclass=_StandsFor):
+    """`torch.Event` that takes a CUDA device."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _translating(super().__new__)(cls, *args, **kwargs)
+
+
 def _overlay(target: ModuleType, source: ModuleType) -> None:
     """Give a module of `torch.cuda` the names of its counterpart; submodules stay and get theirs in turn."""
     for name in source.__all__:
@@ -156,6 +180,9 @@ def _move_cuda() -> None:
 
     torch.cuda.device = device  # type: ignore[assignment, misc]
     torch.cuda.default_generators = npu.default_generators  # type: ignore[assignment]
+    _translate(npu.memory, "_record_memory_history", "_snapshot")
+    for name in ("_record_memory_history", "_snapshot", "_dump_snapshot"):
+        setattr(torch.cuda.memory, name, getattr(npu.memory, name))
     torch.cuda.CUDAGraph = npu.NPUGraph  # type: ignore[assignment, misc]
     torch.cuda.DoubleTensor = npu.FloatTensor  # type: ignore[attr-defined]  # an NPU computes in float32 instead
     torch._utils._get_available_device_type = lambda: "npu" if npu.is_available() else None
@@ -175,14 +202,12 @@ def _move_tensors() -> None:
     tensor, module = torch.Tensor, torch.nn.Module
     tensor.cuda, tensor.is_cuda = tensor.npu, tensor.is_npu  # type: ignore[attr-defined, method-assign, assignment]
     module.cuda = module.npu  # type: ignore[method-assign, assignment, attr-defined]
-
-    class Generator(torch.Generator):
-        """`torch.Generator` that takes a CUDA device."""
-
-        def __new__(cls, device: Any = "cpu") -> Any:
-            return super().__new__(cls, _translated(device))  # type: ignore[call-arg]
-
-    torch.Generator = Generator  # type: ignore[misc]
+    torch.Generator, torch.Event = _Generator, _Event  # type: ignore[misc]
+    torch.storage.TypedStorage.is_cuda = torch.storage.TypedStorage.is_npu  # type: ignore[attr-defined, assignment]
+    _translate(torch.UntypedStorage, "__new__")
+    parameter: Any = torch.nn.parameter
+    lazy = parameter.UninitializedTensorMixin._allowed_methods
+    lazy[:] = [tensor.to if each.__name__ == "to" else each for each in lazy]
     is_enabled, set_enabled = torch.is_autocast_enabled, torch.set_autocast_enabled
     torch.is_autocast_enabled = lambda device_type="npu": is_enabled(_translated(device_type))
 
@@ -207,6 +232,9 @@ def _move_distributed() -> None:
     distributed.is_nccl_available = lambda: True
     distributed_c10d.Backend.default_device_backend_map.pop("cuda", None)
     _translate(distributed_c10d, "_new_group_with_tag")
+    _translate(distributed.ProcessGroup, "_get_backend")
+    for owner in (distributed, distributed_c10d):
+        vars(owner)["ProcessGroupNCCL"] = vars(distributed)["ProcessGroupHCCL"]
     _translate(device_mesh, "init_device_mesh")
     distributed.init_device_mesh = device_mesh.init_device_mesh  # type: ignore[attr-defined]
     _translate(device_mesh.DeviceMesh, "__init__")
@@ -234,6 +262,7 @@ def _move_profiler() -> None:
     target.profile, target.schedule = profile, profiler.schedule
     target.tensorboard_trace_handler = profiler.tensorboard_trace_handler
     target.ProfilerAction = profiler.ProfilerAction
+    _translate(torch.autograd.profiler_util.Kernel, "__new__")
 
     class ProfilerActivity:
         """The activities of torch_npu, under CUDA's name too."""
@@ -268,6 +297,7 @@ def _install() -> None:
     _move_distributed()
     _move_profiler()
     _disable_jit()
+    _translate(importlib.import_module("torch.utils.cpp_extension"), "include_paths")
 
 
 _install()

@@ -41,16 +41,12 @@ from gpu2npu.emulator.device.visible_npus import index_of as _get_device_index
 
 from . import aclnn, amp, autocast_utils, backends, deterministic, graphs, memory, npu_config, random, streams, utils
 from ._unsupported import (
-    NpuGraphOpHandler,
     NPUPluggableAllocator,
-    caching_allocator_alloc,
-    caching_allocator_delete,
     change_current_allocator,
     npurt,
     obfuscation_calculate,
     obfuscation_finalize,
     obfuscation_initialize,
-    register_npu_graph_handler,
     restart_device,
     set_op_timeout_ms,
     stop_device,
@@ -72,6 +68,7 @@ from .deterministic import (
     set_deterministic_level,
     use_compatible_impl,
 )
+from .graph_updates import NpuGraphOpHandler, register_npu_graph_handler
 from .graphs import (
     NPUGraph,
     graph,
@@ -98,6 +95,8 @@ from .legacy_storages import (
     ShortStorage,
 )
 from .memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
     empty_cache,
     get_per_process_memory_fraction,
     max_memory_allocated,

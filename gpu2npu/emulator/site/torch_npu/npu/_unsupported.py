@@ -18,14 +18,11 @@ def unsupported(name: str) -> Callable[..., Any]:
     return refuse
 
 
-caching_allocator_alloc = unsupported("torch.npu.caching_allocator_alloc")
-caching_allocator_delete = unsupported("torch.npu.caching_allocator_delete")
 change_current_allocator = unsupported("torch.npu.change_current_allocator")
 npurt = unsupported("torch.npu.npurt")
 obfuscation_calculate = unsupported("torch.npu.obfuscation_calculate")
 obfuscation_finalize = unsupported("torch.npu.obfuscation_finalize")
 obfuscation_initialize = unsupported("torch.npu.obfuscation_initialize")
-register_npu_graph_handler = unsupported("torch.npu.register_npu_graph_handler")
 restart_device = unsupported("torch.npu.restart_device")
 set_op_timeout_ms = unsupported("torch.npu.set_op_timeout_ms")
 stop_device = unsupported("torch.npu.stop_device")
@@ -36,10 +33,3 @@ class NPUPluggableAllocator:
 
     def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str) -> None:
         unsupported("torch.npu.NPUPluggableAllocator")()
-
-
-class NpuGraphOpHandler:
-    """Not done: operators that change their arguments between replays of a graph."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        unsupported("torch.npu.NpuGraphOpHandler")()

@@ -6,19 +6,20 @@ get their values back at its end, and the generators their states, so that only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+from gpu2npu.emulator.device import randomness
 from gpu2npu.emulator.device.lifecycle import init
-from gpu2npu.emulator.device.randomness import get_rng_state_all, set_rng_state_all
+from gpu2npu.emulator.device.randomness import NpuGenerator
 from gpu2npu.emulator.device.streams import Stream, synchronize
 
-from ._unsupported import unsupported
+from .graph_capture import Capture, TaskGroup, flat, replay
+from .graph_updates import Record, change, check_options
 
 __all__ = [
     "NPUGraph",
@@ -34,70 +35,9 @@ __all__ = [
     "super_kernel_scope_end",
 ]
 
-_capturing: list[_Capture] = []
+_capturing: list[Capture] = []
+_updates: list[tuple[Capture, TaskGroup]] = []
 _pools = iter(range(1, 1 << 62))
-
-_ALLOCATING = frozenset({"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty"})
-_ESCAPING = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::unique_dim", "aten::_unique2"})
-
-_Call = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
-
-
-class _Capture(TorchDispatchMode):
-    """While active, notes every operator with its tensors, and what the written ones were before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[_Call] = []
-        self.made: set[int] = set()
-        self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.random = get_rng_state_all()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        name = func._schema.name
-        if name in _ESCAPING and any(t.device.type == "npu" for t in tree_flatten(args)[0] if _is_tensor(t)):
-            raise RuntimeError(f"{name} waits for the NPU, which a graph cannot capture; move it out of the capture")
-        self._keep_written(func, args, kwargs)
-        result = func(*args, **kwargs)
-        self.calls.append((func, args, kwargs, result))
-        if not _aliases(func):
-            self.made.update(t.untyped_storage()._cdata for t in tree_flatten(result)[0] if _is_tensor(t))
-        return result
-
-    def _keep_written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        for argument, value in _given(func, args, kwargs):
-            if argument.alias_info is None or not argument.alias_info.is_write:
-                continue
-            for tensor in tree_flatten(value)[0]:
-                storage = tensor.untyped_storage()._cdata if _is_tensor(tensor) else None
-                if storage is not None and storage not in self.made and storage not in self.before:
-                    with torch._C._DisableTorchDispatch():
-                        whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
-                        self.before[storage] = (whole, whole.clone())
-
-    def undo(self) -> None:
-        """Give the tensors that existed before the capture their values back, and the NPUs' generators their states."""
-        set_rng_state_all(self.random)
-        for whole, values in self.before.values():
-            whole.copy_(values)
-        self.before.clear()
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
-def _given(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    arguments = func._schema.arguments
-    yield from zip(arguments, args, strict=False)
-    for argument in arguments:
-        if argument.name in kwargs:
-            yield argument, kwargs[argument.name]
-
-
-def _aliases(func: Any) -> bool:
-    return any(value.alias_info is not None for value in func._schema.returns)
 
 
 def is_current_stream_capturing() -> bool:
@@ -114,9 +54,17 @@ class NPUGraph:
     """A captured sequence of operators."""
 
     def __init__(self) -> None:
-        self._calls: list[_Call] = []
-        self._capture: _Capture | None = None
+        self._whole = TaskGroup()
+        self._capture: Capture | None = None
         self._pool = graph_pool_handle()
+        self._generators: list[NpuGenerator] = []
+        self._drawing: list[NpuGenerator] = []
+        self._records: list[Record] = []
+        self.auto_dispatch_capture = False
+
+    def register_generator_state(self, generator: NpuGenerator) -> None:
+        """Let replays draw from a generator that is not the device's own, and the capture leave it as it was."""
+        self._generators.append(generator)
 
     def capture_begin(self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global") -> None:
         """Begin to note operators.
@@ -126,12 +74,14 @@ class NPUGraph:
         """
         if _capturing:
             raise RuntimeError("a graph is being captured already; graphs cannot be nested")
-        if self._calls:
+        if self._whole.calls:
             raise RuntimeError("this NPUGraph holds a capture already; call reset() first")
         init()
         self._pool = pool or self._pool
-        self._capture = _Capture()
+        self._records = []
+        self._capture = Capture(self._records if self.auto_dispatch_capture else None, self._generators)
         _capturing.append(self._capture)
+        randomness.on_state_set = self._capture.note_state
         self._capture.__enter__()
 
     def capture_end(self) -> None:
@@ -144,26 +94,20 @@ class NPUGraph:
             raise RuntimeError("capture_end() without capture_begin()")
         self._capture.__exit__(None, None, None)
         _capturing.remove(self._capture)
+        randomness.on_state_set = None
         with torch.no_grad():
             self._capture.undo()
-        self._calls, self._capture = self._capture.calls, None
+        self._drawing = [generator for generator, _ in self._capture.random]
+        self._whole, self._capture = self._capture.whole, None
 
     def replay(self) -> None:
         """Run the captured operators again, into the tensors that the capture made."""
         with torch.no_grad():
-            for func, args, kwargs, captured in self._calls:
-                if func._schema.name in _ALLOCATING or (_aliases(func) and not func._schema.is_mutable):
-                    continue
-                result = func(*args, **kwargs)
-                if func._schema.is_mutable and _aliases(func):
-                    continue
-                for target, value in zip(tree_flatten(captured)[0], tree_flatten(result)[0], strict=True):
-                    if _is_tensor(target) and target is not value:
-                        target.copy_(value)
+            replay(self._whole, {id(each): each.get_offset() for each in self._drawing})
 
     def reset(self) -> None:
         """Forget the capture and free its tensors."""
-        self._calls = []
+        self._whole = TaskGroup()
 
     def pool(self) -> tuple[int, int]:
         """The memory pool's name."""
@@ -172,11 +116,25 @@ class NPUGraph:
     def debug_dump(self, debug_path: str) -> None:
         """Write the captured operators to a file, one a line."""
         with open(debug_path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.writelines(f"{func.name()}\n" for func, *_ in self._calls)
+            file.writelines(f"{func.name()}\n" for func, *_ in flat(self._whole))
 
-    def update(self, cpu_update_input: Any) -> None:
-        """Not done: updating the arguments of captured operators."""
-        unsupported("torch.npu.NPUGraph.update")()
+    def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
+        """Change the arguments of captured operators, as lengths of sequences.
+
+        Raises:
+            RuntimeError: The capture did not note them, or there are more or fewer.
+        """
+        if not self.auto_dispatch_capture:
+            raise RuntimeError(
+                "The current graph configuration does not support update,"
+                "Try to capture by setting auto_dispatch_capture=True during capture"
+            )
+        change(self._records, cpu_update_input)
+
+    def super_kernel_optimize(self, optimize_options: Any = None, debug_options: Any = None) -> None:
+        """Accepted where torch_npu takes the options; operators are never fused into one here."""
+        check_options("optimize_options", optimize_options)
+        check_options("debug_options", debug_options)
 
 
 class graph:  # noqa: N801
@@ -192,6 +150,7 @@ class graph:  # noqa: N801
         report_shape: bool = True,
     ) -> None:
         self._graph, self._pool, self._mode = npu_graph, pool, capture_error_mode
+        npu_graph.auto_dispatch_capture = auto_dispatch_capture
         self._stream = stream or Stream()
 
     def __enter__(self) -> None:
@@ -286,15 +245,48 @@ def _graphed(function: Any, sample_args: Sequence[Any], warmups: int, allow_unus
     return module
 
 
-graph_task_group_begin = unsupported("torch.npu.graph_task_group_begin")
-graph_task_group_end = unsupported("torch.npu.graph_task_group_end")
-graph_task_update_begin = unsupported("torch.npu.graph_task_update_begin")
-graph_task_update_end = unsupported("torch.npu.graph_task_update_end")
+def graph_task_group_begin(stream: Stream) -> None:
+    """Let an update replace the operators that follow in a capture. Raises RuntimeError outside of one."""
+    capture = _of_capture("graph_task_group_begin")
+    capture.group = TaskGroup()
+    capture.whole.calls.append(capture.group)
+
+
+def graph_task_group_end(stream: Stream) -> TaskGroup:
+    """The operators since `graph_task_group_begin`, by which an update names them. Raises RuntimeError."""
+    capture = _of_capture("graph_task_group_end")
+    group, capture.group = capture.group, capture.whole
+    return group
+
+
+def _of_capture(name: str) -> Capture:
+    if not _capturing:
+        raise RuntimeError(f"{name} is for a graph that is being captured")
+    return _capturing[-1]
+
+
+def graph_task_update_begin(stream: Stream, handle: TaskGroup) -> None:
+    """Let the operators that follow replace those of a group, from the next replay on."""
+    update = Capture()
+    _updates.append((update, handle))
+    update.__enter__()
+
+
+def graph_task_update_end(stream: Stream) -> None:
+    """End the update; what its operators wrote is as it was. Raises RuntimeError where none was begun."""
+    if not _updates:
+        raise RuntimeError("graph_task_update_end() without graph_task_update_begin()")
+    update, handle = _updates.pop()
+    update.__exit__(None, None, None)
+    with torch.no_grad():
+        update.undo()
+    handle.calls = update.whole.calls
 
 
 def super_kernel_scope_begin(scope_name: str | None = None) -> None:
-    """Accepted; operators are never fused into one here."""
+    """Accepted; operators are never fused into one here. Raises RuntimeError for an empty name."""
+    if scope_name is not None and not scope_name.strip():
+        raise RuntimeError("scope_name should be None or a non-empty string.")
 
 
-def super_kernel_scope_end(scope_name: str | None = None) -> None:
-    """Accepted; operators are never fused into one here."""
+super_kernel_scope_end = super_kernel_scope_begin

@@ -23,12 +23,12 @@ from gpu2npu.emulator.device.memory.memory_stats import memory_stats, memory_sum
 
 from ._unsupported import (
     NPUPluggableAllocator,
-    caching_allocator_alloc,
-    caching_allocator_delete,
     change_current_allocator,
 )
 from .memory_pools import (
     MemPool,
+    caching_allocator_alloc,
+    caching_allocator_delete,
     empty_virt_addr_cache,
     get_allocator_backend,
     host_empty_cache,
@@ -40,6 +40,7 @@ from .memory_pools import (
     reset_peak_host_memory_stats,
     use_mem_pool,
 )
+from .memory_pools import set_allocator_settings as _set_allocator_settings
 
 __all__ = [
     "MemPool",
@@ -76,4 +77,4 @@ __all__ = [
 ]
 
 # Named as PyTorch names them.
-_PRIVATE = (_dump_snapshot, _record_memory_history, _snapshot)
+_PRIVATE = (_dump_snapshot, _record_memory_history, _set_allocator_settings, _snapshot)

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
+from gpu2npu.emulator.device import environment
 from gpu2npu.emulator.device.memory import memory_history, memory_stats
 from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 
 _numbers = iter(range(1, 1 << 62))
+_blocks: dict[int, torch.Tensor] = {}  # of `caching_allocator_alloc`, by address
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
@@ -58,6 +62,24 @@ def reset_accumulated_host_memory_stats() -> None:
 
 def reset_peak_host_memory_stats() -> None:
     """Accepted; there is nothing to reset."""
+
+
+def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: Any = None) -> int:
+    """The address of so many bytes on the device, until they are deleted."""
+    block = torch.empty(size, dtype=torch.uint8, device=f"npu:{index_of(device)}")
+    _blocks[block.data_ptr()] = block
+    return block.data_ptr()
+
+
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Free what `caching_allocator_alloc` gave. Raises RuntimeError for another address."""
+    if _blocks.pop(mem_ptr, None) is None:
+        raise RuntimeError(f"invalid device pointer: {mem_ptr:#x}")
+
+
+def set_allocator_settings(settings: str) -> None:
+    """Accept settings as PYTORCH_NPU_ALLOC_CONF has them. Raises ValueError, RuntimeError: there are no such."""
+    environment.check({"PYTORCH_NPU_ALLOC_CONF": settings})
 
 
 class MemPool:

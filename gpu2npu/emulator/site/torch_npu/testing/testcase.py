@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import sys
 import unittest
 import warnings
@@ -51,6 +53,12 @@ class TestCase(unittest.TestCase):
     def setUpClass(cls) -> None:
         """Make the NPU of SET_NPU_DEVICE the current one."""
         set_npu_device()
+
+    def setUp(self) -> None:
+        """Begin with the random numbers that the seed of SEED gives, 666 unless set."""
+        seed = int(os.getenv("SEED", "666"))
+        torch.manual_seed(seed)
+        random.seed(seed)
 
     def assertRtolEqual(  # noqa: N802
         self,
@@ -164,6 +172,10 @@ class TestCase(unittest.TestCase):
     def assertObjectIn(self, obj: Any, iterable: Iterable[Any]) -> None:  # noqa: N802
         """Look for the object itself."""
         self.assertTrue(any(each is obj for each in iterable), "object not found in iterable")
+
+    def assertExpectedInline(self, actual: Any, expect: str, skip: int = 0) -> None:  # noqa: N802
+        """Compare the text of an object with one that stands in the test."""
+        super().assertEqual(str(actual), expect)
 
     @contextlib.contextmanager
     def _warnings(self) -> Iterator[list[warnings.WarningMessage]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
+
+npu = torch.ops.npu
 
 __all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
 
@@ -23,14 +26,13 @@ def npu_combine_tensors(list_of_tensor: Sequence[torch.Tensor], require_copy_val
             raise RuntimeError("Not all tensors are npu tensors")
         if tensor.dtype is not first.dtype:
             raise RuntimeError("All tensors to combine must have the same dtype")
-    combined = torch.zeros(sum(t.numel() for t in list_of_tensor), dtype=first.dtype, device=first.device)
-    start = 0
-    for tensor in list_of_tensor:
-        part = combined[start : start + tensor.numel()].view(tensor.shape)
-        if require_copy_value:
-            part.copy_(tensor.detach())
-        tensor.data = part
-        start += tensor.numel()
+    sizes = [npu.get_storage_size(tensor) for tensor in list_of_tensor]
+    combined = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+    for tensor, size, end in zip(list_of_tensor, sizes, itertools.accumulate(sizes), strict=True):
+        values = tensor.detach().clone() if require_copy_value else None
+        npu.npu_change_data_ptr(tensor, combined, end - size)
+        if values is not None:
+            tensor.detach().copy_(values)
     return combined
 
 
@@ -46,16 +48,17 @@ def get_part_combined_tensor(combined_tensor: torch.Tensor | None, index: int, s
         raise RuntimeError(
             f"({index}, {size}) is out of the range of a combined tensor of {combined_tensor.numel()} elements"
         )
-    return combined_tensor[index : index + size]
+    part = torch.zeros(size, dtype=combined_tensor.dtype, device=combined_tensor.device)
+    npu.npu_change_data_ptr(part, combined_tensor, index)
+    return part
 
 
 def is_combined_tensor_valid(combined_tensor: torch.Tensor | None, list_of_tensor: Sequence[torch.Tensor]) -> bool:
-    """Return whether the tensors still lie end to end in the combined one."""
+    """Return whether the tensors lie in the combined one, contiguous."""
+    if not list_of_tensor:
+        return True
     if combined_tensor is None:
-        return not list_of_tensor
-    address = combined_tensor.data_ptr()
-    for tensor in list_of_tensor:
-        if tensor.data_ptr() != address:
-            return False
-        address += tensor.numel() * tensor.element_size()
-    return address == combined_tensor.data_ptr() + combined_tensor.numel() * combined_tensor.element_size()
+        return False
+    begin = combined_tensor.data_ptr()
+    end = begin + combined_tensor.numel() * combined_tensor.element_size()
+    return all(each is not None and begin <= each.data_ptr() < end and each.is_contiguous() for each in list_of_tensor)

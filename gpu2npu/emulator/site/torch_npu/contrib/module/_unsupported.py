@@ -16,18 +16,6 @@ class FusedColorJitter(_Unsupported):
     """Not done: colours of images, changed by one matrix."""
 
 
-class LinearA8W8Quant(_Unsupported):
-    """Not done: a linear layer in int8."""
-
-
-class LinearQuant(_Unsupported):
-    """Not done: a quantized linear layer."""
-
-
-class LinearWeightQuant(_Unsupported):
-    """Not done: a linear layer with quantized weights."""
-
-
 class MultiheadAttention(_Unsupported):
     """Not done: fairseq's attention over `npu_multi_head_attention`."""
 
