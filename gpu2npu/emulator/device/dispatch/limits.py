@@ -128,18 +128,19 @@ def refusing(signature: Signature, run: Operator, has_values: bool = True) -> Op
     guards = _guards(about, signature, labels)
     uses = {use for each in about for use in each.holds.uses}
     valued = {argument for argument, attribute in uses if attribute in VALUES} if has_values else set()
+    read = None if valued else _reader(labels, uses)
     seen: set[Any] = set()
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        values = dict(defaults)
-        for label, value in (*zip(labels, args, strict=False), *kwargs.items()):
-            values[label] = _with_values(value) if label in valued else facts(value)
         try:
-            key = tuple(values.items())
+            key = None if read is None else read(args, kwargs)
             if key in seen:
                 return
         except TypeError:  # a value that has no hash
             key = None
+        values = dict(defaults)
+        for label, value in (*zip(labels, args, strict=False), *kwargs.items()):
+            values[label] = _with_values(value) if label in valued else facts(value)
         given = CallFacts(values)
         for each in about:
             if each.applies_to(given):
@@ -163,6 +164,41 @@ def refusing(signature: Signature, run: Operator, has_values: bool = True) -> Op
         return run(*args, **kwargs)
 
     return checked
+
+
+_READ: dict[str, Callable[[torch.Tensor], Any]] = {
+    "dtype": lambda tensor: tensor.dtype,
+    "rank": torch.Tensor.dim,
+    "shape": lambda tensor: tensor.shape,
+    "numel": torch.Tensor.numel,
+    "layout": lambda tensor: tensor.layout,
+    "device": lambda tensor: tensor.device,
+    "": lambda tensor: facts(tensor),
+}
+
+
+def _reader(
+    labels: tuple[str, ...], uses: Iterable[tuple[str, str]]
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, ...]]:
+    """The function that reads of a call what decides about rows that look at these attributes of arguments."""
+    wanted = [
+        (position, label, _READ[attribute])
+        for position, label in enumerate(labels)
+        for attribute in sorted({attribute for argument, attribute in uses if argument in (label, "tensors")})
+    ]
+
+    def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        found = []
+        count = len(args)
+        for position, label, reader in wanted:
+            value = args[position] if position < count else kwargs.get(label, labels)
+            if isinstance(value, torch.Tensor):
+                found.append(reader(value))
+            else:
+                found.append(facts(value) if isinstance(value, (list, tuple)) else value)
+        return tuple(found)
+
+    return read
 
 
 def unlimited(signature: Signature, dtypes: Iterable[torch.dtype]) -> frozenset[torch.dtype]:

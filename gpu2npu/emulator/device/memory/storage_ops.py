@@ -19,7 +19,16 @@ from gpu2npu.emulator.device import chip_family, visible_npus
 from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.dispatch.limits import LimitError, note, refused
 from gpu2npu.emulator.device.memory import memory
-from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, array, host, on_npu, set_storage_of, strides_of
+from gpu2npu.emulator.device.tensor import (
+    NUMPY_DTYPES,
+    adopt,
+    array,
+    host,
+    on_npu,
+    on_npu_like,
+    set_storage_of,
+    strides_of,
+)
 from gpu2npu.emulator.registration import Function, registering
 from gpu2npu.emulator.soc import saturates
 from gpu2npu.support.conditions import DTYPES, CallFacts
@@ -123,11 +132,14 @@ def empty_strided(
 def clone(tensor: torch.Tensor, memory_format: torch.memory_format | None = None) -> torch.Tensor:
     """A copy; of a tensor that fills its memory it is one of the array, else PyTorch composes it of others here."""
     _check("aten::clone", tensor)
-    if memory_format in _AS_IT_IS and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
-        index = tensor.get_device()
-        if tensor.dtype in NUMPY_DTYPES:
-            memory.check_room(tensor.nbytes, index)
-            return on_npu(array(tensor).copy(), index)
+    is_plain = tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+    if memory_format in _AS_IT_IS and is_plain and tensor.dtype in NUMPY_DTYPES:
+        values, index, block = array(tensor), tensor.get_device(), memory.blocks.get(tensor.data_ptr())
+        if values.nbytes > memory.SMALL:
+            memory.check_room(values.nbytes, index)
+        if block is None or block() is not values or tensor.dtype is torch.bfloat16:
+            return on_npu(values.copy(), index)
+        return on_npu_like(values.copy(), block)
     return _clone(_COMPOSITE, tensor, memory_format=memory_format)  # type: ignore[no-any-return]
 
 

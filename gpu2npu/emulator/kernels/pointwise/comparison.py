@@ -159,8 +159,10 @@ def clamp_max(self: Array, max: Operand) -> Array:  # noqa: A002
 @kernel("aten::where.self")
 def where(condition: Array, self: Operand, other: Operand) -> Array:
     """`self` where the condition holds, `other` elsewhere, in their promoted dtype."""
-    dtype = result_type(self, other)
-    return chosen(cast(condition, BOOL), cast(self, dtype), cast(other, dtype))
+    if not (isinstance(self, np.ndarray) and isinstance(other, np.ndarray) and self.dtype is other.dtype):
+        dtype = result_type(self, other)
+        self, other = cast(self, dtype), cast(other, dtype)
+    return chosen(condition if condition.dtype is BOOL else cast(condition, BOOL), self, other)
 
 
 @kernel("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")

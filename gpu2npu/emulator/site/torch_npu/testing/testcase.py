@@ -121,6 +121,9 @@ class TestCase(unittest.TestCase):
         if isinstance(prec, str):
             message, prec = prec, None
         limit = self.precision if prec is None else prec
+        first, second = (
+            each.item() if isinstance(each, np.ndarray) and not each.ndim else each for each in (first, second)
+        )
         if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
             self._compare_tensors(
                 first, second, limit, message, self.exact_dtype if exact_dtype is None else exact_dtype
