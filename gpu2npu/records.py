@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal, NewType
 
 from msgspec import Struct
 
@@ -79,6 +80,9 @@ class Finding(Struct, frozen=True):
 Bounds = tuple[int, int]
 # A piece of new code: text, or a part of the file between two offsets, as edited itself.
 Code = str | Bounds
+# Text of an edit, which `python/text/templates.py` alone makes, and its pieces.
+NewText = NewType("NewText", str)
+Text = NewText | tuple[NewText | Bounds, ...]
 
 
 class Edit(Struct, frozen=True):
@@ -91,7 +95,7 @@ class Edit(Struct, frozen=True):
     """
 
     place: Bounds
-    text: str | tuple[Code, ...]
+    text: Text | Literal[""]
     rule: str
     message: str
     shown: Bounds | None = None

@@ -19,9 +19,9 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.text.blocks import begins_line, is_elif, lines_of, same_line, start_of
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.templates import code, followed, lines_above, lines_at, lines_instead, plain
 from gpu2npu.python.tree.syntax import IMPORTS, elements, last_name
-from gpu2npu.records import Edit, FileRewrite, FindingKind
+from gpu2npu.records import Edit, FileRewrite, FindingKind, NewText
 
 RULE = "amp-model"
 _MESSAGE = "The model is trained with automatic mixed precision."
@@ -147,26 +147,26 @@ def _rewritten(found: Backward) -> Iterator[Step]:
     yield from ((file, edit) for edit in torch.edits)
     yield from _split_lines(found)
     scaler = scaler_name(file)
-    yield make_scaler(file, f"{scaler} = {torch.name}.npu.amp.GradScaler()")
+    yield make_scaler(file, code("{scaler} = {torch}.npu.amp.GradScaler()", scaler=scaler, torch=torch.name))
     loss = call.func.value
-    yield replaced(file, loss, (f"{scaler}.scale(", file.bounds(loss), ")"), _MESSAGE)
+    yield replaced(file, loss, code("{scaler}.scale({loss})", scaler=scaler, loss=file.bounds(loss)), _MESSAGE)
     yield from scaled_steps(found, scaler, torch.name)
 
 
 def scaled_steps(found: Backward, scaler: str, torch: str) -> Iterator[Step]:
     """The forward pass under autocast; the optimizer steps through the scaler, which unscales before clipping."""
     file = found.file
-    yield from _autocast(file, found.forward, f"with {torch}.npu.amp.autocast():")
+    yield from _autocast(file, found.forward, code("with {torch}.npu.amp.autocast():", torch=torch))
     for step in found.steps:
         assert isinstance(step.func, ast.Attribute)
         at = file.bounds(step)[0]
-        below = f"{newline_of(file.text)}{indentation(file.text, at)}{scaler}.update()"
-        yield replaced(file, step, (f"{scaler}.step(", file.bounds(step.func.value), f"){below}"), _MESSAGE)
+        made = code("{scaler}.step({optimizer})", scaler=scaler, optimizer=file.bounds(step.func.value))
+        yield replaced(file, step, lines_instead(file, at, made, code("{scaler}.update()", scaler=scaler)), _MESSAGE)
     if found.clips and found.steps:
         at = file.bounds(file.statement(found.clips[0]))[0]
         optimizer = file.code(found.steps[0].func.value) if isinstance(found.steps[0].func, ast.Attribute) else ""
-        line = f"{scaler}.unscale_({optimizer}){newline_of(file.text)}{indentation(file.text, at)}"
-        yield inserted(file, at, line, _MESSAGE)
+        line = code("{scaler}.unscale_({optimizer})", scaler=scaler, optimizer=optimizer)
+        yield inserted(file, at, lines_above(file, at, [line]), _MESSAGE)
 
 
 def _split_lines(found: Backward) -> Iterator[Step]:
@@ -177,7 +177,7 @@ def _split_lines(found: Backward) -> Iterator[Step]:
         line = same_line(file, file.statement(call))
         lines[line[0]] = line
     for line in lines.values():
-        indent = newline_of(file.text) + indentation(file.text, file.bounds(line[0])[0])
+        indent = lines_above(file, file.bounds(line[0])[0], [plain("")])
         for first, second in pairwise(line):
             yield file, Edit((file.bounds(first)[1], start_of(file, second)), indent, RULE, _MESSAGE)
 
@@ -220,15 +220,14 @@ def scaler_name(file: ParsedFile) -> str:
     return "grad_scaler" if taken else "scaler"
 
 
-def make_scaler(file: ParsedFile, line: str) -> Step:
+def make_scaler(file: ParsedFile, line: NewText) -> Step:
     """Below the imports: every function of the file has it then."""
-    newline = newline_of(file.text)
     last = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
     at = line_end(file, last[-1]) if last else 0
-    blank = "" if file.text[at : at + 1] in {"\n", "\r", ""} else newline
-    return inserted(file, at, f"{newline}{line}{newline}{blank}", _MESSAGE, NPU)
+    blank = [] if file.text[at : at + 1] in {"\n", "\r", ""} else [plain("")]
+    return inserted(file, at, lines_at(file, at, "", [plain(""), line, *blank]), _MESSAGE, NPU)
 
 
-def _autocast(file: ParsedFile, statements: tuple[ast.stmt, ...], head: str) -> Iterator[Step]:
+def _autocast(file: ParsedFile, statements: tuple[ast.stmt, ...], head: NewText) -> Iterator[Step]:
     whole = lines_of(file, statements)
-    yield file, Edit(whole, (head, whole), RULE, _MESSAGE, needs=NPU, is_block=True)
+    yield file, Edit(whole, followed(head, whole), RULE, _MESSAGE, needs=NPU, is_block=True)

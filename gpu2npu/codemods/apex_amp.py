@@ -29,7 +29,8 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.blocks import begins_line, line_start
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.offsets import indentation
+from gpu2npu.python.text.templates import code, lines_at
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import Import, elements, string_value
 from gpu2npu.records import FileRewrite, FindingKind
@@ -200,7 +201,7 @@ def _rewritten(uses: _Uses, made: ast.Assign, backwards: Sequence[Backward]) -> 
     torch, scaler = spelling(file, "torch"), scaler_name(file)
     yield from ((file, edit) for edit in torch.edits)
     scale = _scale(file, made.value) or ""
-    line = f"{scaler} = {torch.name}.npu.amp.GradScaler({scale})"
+    line = code("{scaler} = {torch}.npu.amp.GradScaler({scale})", scaler=scaler, torch=torch.name, scale=scale)
     if scale.startswith("init_scale"):
         yield reported(file, made.value, "apex.amp.initialize", _STATIC, FindingKind.REVIEW)
     everywhere = [call for calls in uses.calls.values() for call in calls]
@@ -215,15 +216,18 @@ def _rewritten(uses: _Uses, made: ast.Assign, backwards: Sequence[Backward]) -> 
         assert backward is not None and isinstance(backward.func, ast.Attribute)
         whole = file.statement(found.call)
         start, given = file.bounds(whole)[0], file.text[slice(file.bounds(backward.func)[1], file.bounds(backward)[1])]
-        line = f"{indentation(file.text, start)}{scaler}.scale({file.code(found.call.args[0])}).backward{given}"
-        yield inserted(file, line_start(file, start), f"{line}{newline_of(file.text)}", _MESSAGE)
-        yield span_removed(file, line_start(file, start), line_end(file, whole), _MESSAGE)
+        template, loss = "{scaler}.scale({loss}).backward{given}", file.code(found.call.args[0])
+        line = code(template, scaler=scaler, loss=loss, given=given)
+        at = line_start(file, start)
+        yield inserted(file, at, lines_at(file, at, indentation(file.text, start), [line]), _MESSAGE)
+        yield span_removed(file, at, line_end(file, whole), _MESSAGE)
     for call in uses.calls.get("master_params", []):
         optimizer = file.code(call.args[0])
-        yield replaced(file, call, f"[p for g in {optimizer}.param_groups for p in g['params']]", _MESSAGE)
+        template = "[p for g in {optimizer}.param_groups for p in g['params']]"
+        yield replaced(file, call, code(template, optimizer=optimizer), _MESSAGE)
     for name in ("state_dict", "load_state_dict"):
         for call in uses.calls.get(name, []):
-            yield replaced(file, call.func, f"{scaler}.{name}", _STATE)
+            yield replaced(file, call.func, code("{scaler}.{name}", scaler=scaler, name=name), _STATE)
     for statement in uses.imports:
         above = file.parents[statement]
         is_tried = isinstance(above, ast.Try) and len(above.body) == 1 and not above.orelse and not above.finalbody
@@ -234,7 +238,7 @@ def _removed(file: ParsedFile, statement: ast.AST) -> Step:
     """A statement taken out with its lines, or `pass` for the only one of a block."""
     assert isinstance(statement, ast.stmt)
     if len(file.block(statement)) == 1 or not begins_line(file, statement):
-        return replaced(file, statement, "pass", _MESSAGE)
+        return replaced(file, statement, code("pass"), _MESSAGE)
     return span_removed(file, line_start(file, file.bounds(statement)[0]), line_end(file, statement), _MESSAGE)
 
 

@@ -11,6 +11,7 @@ from gpu2npu.codemods.program.entries import calls_in
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.project.imports import files_naming
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import (
     argument_keyword,
@@ -106,7 +107,8 @@ def _wrapped(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
         writes = writes or (api in {"open", "io.open"} and _writes(call))
         name = spelling(file, _MAPPED)
         yield from ((file, edit) for edit in name.edits)
-        mapped = (f"{name.name}(", file.bounds(path), f"{', writes=True' if writes else ''})")
+        template = "{mapped}({path}, writes=True)" if writes else "{mapped}({path})"
+        mapped = code(template, mapped=name.name, path=file.bounds(path))
         yield replaced(file, path, mapped, _MESSAGE)
 
 

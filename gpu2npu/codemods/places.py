@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -14,7 +15,8 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.python.text.edits import conflict
-from gpu2npu.records import Bounds, Code, Edit, FileRewrite, FindingKind, Found
+from gpu2npu.python.text.templates import plain
+from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, NewText, Text
 
 # The rules whose findings are replaced, by the name they report, where that is not RULE.
 _RULES = {
@@ -30,12 +32,12 @@ class GroupEdit(Edit, frozen=True):
     """An edit whose new text asks the process group. `alone` is the text for code that also runs without a group; where
     it is None, there has to be one. `optional` says that other programs that run the code need none for it."""
 
-    alone: str | tuple[Code, ...] | None = None
+    alone: Text | None = None
     optional: bool = False
 
 
-def plain(edit: GroupEdit, text: str | tuple[Code, ...]) -> Edit:
-    """An edit with the text that was settled on."""
+def decided(edit: GroupEdit, text: Text | Literal[""]) -> Edit:
+    """The edit with one of its two texts."""
     is_block = edit.is_block
     return Edit(edit.place, text, edit.rule, edit.message, needs=edit.needs, imports=edit.imports, is_block=is_block)
 
@@ -44,9 +46,7 @@ def plain(edit: GroupEdit, text: str | tuple[Code, ...]) -> Edit:
 Step = tuple[ParsedFile, Edit | Found]
 
 
-def replaced(
-    file: ParsedFile, node: ast.AST, text: str | tuple[Code, ...], message: str, needs: tuple[str, ...] = ()
-) -> Step:
+def replaced(file: ParsedFile, node: ast.AST, text: Text, message: str, needs: tuple[str, ...] = ()) -> Step:
     """The node's code becomes `text`."""
     return file, Edit(file.bounds(node), text, RULE, message, needs=needs)
 
@@ -55,7 +55,7 @@ def span_removed(file: ParsedFile, start: int, end: int, message: str) -> Step:
     return file, Edit((start, end), "", RULE, message)
 
 
-def inserted(file: ParsedFile, offset: int, text: str, message: str, needs: tuple[str, ...] = ()) -> Step:
+def inserted(file: ParsedFile, offset: int, text: Text, message: str, needs: tuple[str, ...] = ()) -> Step:
     return file, Edit((offset, offset), text, RULE, message, needs=needs)
 
 
@@ -120,10 +120,10 @@ def taken_over(program: TrainingProgram, steps: Iterable[Step], rewrites: Mappin
             yield from ((parsed, found) for found in rewrite.found)
 
 
-def quoted(file: ParsedFile, text: str) -> str:
+def quoted(file: ParsedFile, text: str) -> NewText:
     """A string in the quotes that the file mostly uses."""
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
-    return f"{quote}{text}{quote}"
+    return plain(f"{quote}{text}{quote}")
 
 
 @dataclass(eq=False)
@@ -134,7 +134,7 @@ class Rewriting:
     _edits: dict[str, list[Edit]] = field(default_factory=lambda: defaultdict(list))
     _found: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
 
-    def put(self, file: ParsedFile, start: int, end: int, text: str | tuple[Code, ...], message: str) -> None:
+    def put(self, file: ParsedFile, start: int, end: int, text: Text | Literal[""], message: str) -> None:
         """Replace the characters from `start` to `end` of the source."""
         self.add(file, (Edit((start, end), text, self.rule, message),))
 
@@ -142,9 +142,9 @@ class Rewriting:
         self,
         file: ParsedFile,
         place: Bounds,
-        text: str | tuple[Code, ...],
+        text: Text,
         message: str,
-        alone: str | tuple[Code, ...] | None = None,
+        alone: Text | None = None,
         optional: bool = False,
     ) -> None:
         """Replace what is at a place by code that asks the process group; `alone` and `optional` are those of a

@@ -9,6 +9,7 @@ from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.project.imports import files_naming
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked
 from gpu2npu.records import FileRewrite, FindingKind
 from gpu2npu.support.verdicts import VerdictKind, verdict
@@ -62,6 +63,6 @@ def _replaced(file: ParsedFile, call: ast.Call, lacking: dict[str, str]) -> list
     reason = f"{FOLDER}.{lacking[api]} gives the same as {api}, which the NPU lacks"
     return [
         *((file, edit) for edit in package.edits),
-        replaced(file, call.func, f"{package.name}.{lacking[api]}", f"{reason}."),
+        replaced(file, call.func, code("{package}.{name}", package=package.name, name=lacking[api]), f"{reason}."),
         reported(file, call, api, f"{reason}; it may be slower than on a GPU.", FindingKind.REVIEW),
     ]

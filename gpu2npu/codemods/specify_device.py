@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.wrapping import find_wraps
-from gpu2npu.codemods.places import Step, by_file, of_rule
+from gpu2npu.codemods.places import Step, by_file, of_rule, quoted
 from gpu2npu.codemods.program.card import bind_to_card
 from gpu2npu.codemods.program.entries import Entries, Entry, find_entries
 from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.process_group import at_start_and_end
 from gpu2npu.codemods.spellings import spelling
+from gpu2npu.python.text.templates import code
 from gpu2npu.records import FileRewrite
 
 VARIABLE = "DEVICE_ID"
@@ -37,9 +38,9 @@ def _set_up(entry: Entry) -> Iterator[Step]:
     file = entry.file
     os, torch = spelling(file, "os"), spelling(file, "torch")
     yield from ((file, edit) for found in (os, torch) for edit in found.edits)
-    quote = '"' if file.text.count('"') > file.text.count("'") else "'"
+    names = {"os": os.name, "torch": torch.name, "variable": quoted(file, VARIABLE), "zero": quoted(file, "0")}
     lines = [
-        f"{os.name}.environ.setdefault({quote}{VARIABLE}{quote}, {quote}0{quote})",
-        f"{torch.name}.npu.set_device(int({os.name}.environ[{quote}{VARIABLE}{quote}]))",
+        code("{os}.environ.setdefault({variable}, {zero})", **names),
+        code("{torch}.npu.set_device(int({os}.environ[{variable}]))", **names),
     ]
     yield from at_start_and_end(entry, lines, _MESSAGE)

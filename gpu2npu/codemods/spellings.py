@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.text.blocks import line_start, next_line, same_line, start_of
-from gpu2npu.python.text.offsets import newline_of
+from gpu2npu.python.text.templates import code, lines_at, plain
 from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import IMPORTS, Import, string_value
-from gpu2npu.records import Edit
+from gpu2npu.records import Edit, NewText, Text
 
 RULE = "data-parallel"
 # The local name of an imported module, where it is not its own.
@@ -48,18 +48,25 @@ def spelling(file: ParsedFile, qualified: str, written: str = "", before: int | 
     if owner is not None and (owner != "torch" or _imports_of_torch(file, qualified)):
         return Spelling(bound[owner] + qualified[len(owner) :])
     statement, name = _statement(qualified)
-    statement = written or statement
+    statement = plain(written) if written else statement
     if not _is_free(file, name, qualified):
         if owner is not None:  # torch.distributed comes with torch
             return Spelling(bound[owner] + qualified[len(owner) :])
-        statement = f"{written} as {name}_" if written else f"import {qualified} as {name}_"
         name = f"{name}_"
+        template = "{statement} as {name}" if written else "import {statement} as {name}"
+        statement = code(template, statement=written or qualified, name=name)
     else:
         beside = _last_alias(file, qualified, before)
     imported: tuple[str, ...] = (qualified,)
+    statements = [statement]
     if qualified == "torch":  # code for the NPU is what asks for it
-        statement, imported = f"{statement}{newline_of(file.text)}import {_PLUGIN}", (qualified, _PLUGIN)
-    at, text = (beside, f", {name}") if beside is not None else _place(file, qualified, statement, before)
+        statements, imported = [statement, code("import {module}", module=_PLUGIN)], (qualified, _PLUGIN)
+    if beside is not None:
+        at = beside
+        text: Text = code(", {name}", name=name)
+    else:
+        at = _place(file, qualified, before)
+        text = lines_at(file, at, "", statements)
     return Spelling(name, (Edit((at, at), text, RULE, f"The new code needs {qualified}.", imports=imported),))
 
 
@@ -88,12 +95,12 @@ def _imports_of_torch(file: ParsedFile, qualified: str) -> bool:
     return any(module != "torch" and f"{qualified}.".startswith(f"{module}.") for module in modules)
 
 
-def _statement(qualified: str) -> tuple[str, str]:
+def _statement(qualified: str) -> tuple[NewText, str]:
     """The import of something under its usual name, and that name."""
     head, _, last = qualified.rpartition(".")
     if qualified in _LOCAL:
-        return f"import {qualified} as {_LOCAL[qualified]}", _LOCAL[qualified]
-    return (f"from {head} import {last}" if head else f"import {qualified}"), last
+        return code("import {module} as {name}", module=qualified, name=_LOCAL[qualified]), _LOCAL[qualified]
+    return code("from {module} import {name}" if head else "import {name}", module=head, name=last), last
 
 
 def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
@@ -122,13 +129,12 @@ def _imports(file: ParsedFile, before: int | None = None) -> list[Import]:
     return found if before is None else [each for each in found if line_end(file, each) <= before]
 
 
-def _place(file: ParsedFile, qualified: str, statement: str, before: int | None) -> tuple[int, str]:
-    """Return the offset where the new statement goes, and its line.
+def _place(file: ParsedFile, qualified: str, before: int | None) -> int:
+    """Return the offset of the line of a new import.
 
     An import of a module of torch goes below `import torch`, one of Python's own among the others in alphabetical
     order, any other below them all.
     """
-    newline = newline_of(file.text)
     imports = [found for found in _imports(file, before) if _module(found) != "__future__"]
     if qualified == "torch":
         imports = [found for found in imports if _module(found).partition(".")[0] == "torch"] or imports
@@ -136,12 +142,8 @@ def _place(file: ParsedFile, qualified: str, statement: str, before: int | None)
     if imports and qualified.partition(".")[0] not in {"torch", *sys.stdlib_module_names}:
         after = imports[-1]
     if after is not None:
-        end = line_end(file, after)
-        missing = "" if file.text[:end].endswith(("\n", "\r")) else newline
-        return end, f"{missing}{statement}{newline}"
-    if imports:
-        return line_start(file, file.bounds(imports[0])[0]), f"{statement}{newline}"
-    return first_code(file), f"{statement}{newline}"
+        return line_end(file, after)
+    return line_start(file, file.bounds(imports[0])[0]) if imports else first_code(file)
 
 
 def _last_torch(imports: Sequence[Import]) -> Import | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpu2npu.python.text.templates import plain
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.rule import Rule
 
@@ -15,7 +16,7 @@ Mark = Edit | Found
 
 
 def edit(rule: Rule, start: int, end: int, text: str) -> Edit:
-    return Edit((start, end), text, rule.id, rule.why)
+    return Edit((start, end), plain(text), rule.id, rule.why)
 
 
 def review(rule: Rule, start: int, end: int, api: str, message: str) -> Found:

@@ -13,6 +13,7 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import ATTACH, CONFIGURE, MOCK_MEMBERS, SET_UP, SPECS, makes_mock
 from gpu2npu.python.meaning.object_kinds import OWN
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import elements, last_name
 from gpu2npu.records import Edit, FindingKind, Found, Severity
@@ -136,7 +137,7 @@ class MockedMembers:
             for part, each in zip(parts, found, strict=True)
         )
         if new != name:
-            self.work.matches.edit(Edit(place, text.quoted(new) if text is not None else new, rule.id, rule.why))
+            self.work.matches.edit(Edit(place, text.quoted(new) if text is not None else plain(new), rule.id, rule.why))
             self.work.settled.add(member.node)
 
     def _rule(self, parts: list[str], index: int, member: _Member) -> Rule | None:

@@ -14,12 +14,24 @@ from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.text.templates import code, line_below, lines_above
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
-from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, FindingKind, Found, MigratedFile, Operation
+from gpu2npu.records import (
+    Bounds,
+    Change,
+    Edit,
+    FileRewrite,
+    Finding,
+    FindingKind,
+    Found,
+    MigratedFile,
+    Operation,
+    Text,
+)
 
 if TYPE_CHECKING:
     from gpu2npu.python.text.writing import Written
@@ -282,24 +294,21 @@ def _first(file: PythonFile) -> ast.stmt:
     return others[0] if is_docstring and others else first
 
 
-def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile) -> tuple[Bounds, str]:
+def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile) -> tuple[Bounds, Text]:
     """Return where the import of a module goes that belongs below an import statement, or above it, and its text."""
-    text = file.text
     line = _line(statement, file)
     start, end = file.bounds(statement)
     line_start = file.bounds(line[0])[0]
     own_line = file.line_before(line_start) == file.indentation(line_start)  # not try: import torch
     if above and not own_line:
-        return (start, start), f"import {module}; "
+        return (start, start), code("import {module}; ", module=module)
     if not above and not (own_line and line[-1] is statement):  # what follows may need it already
-        return (end, end), f"; import {module}"
-    indentation = file.indentation(line_start)
+        return (end, end), code("; import {module}", module=module)
+    new = code("import {module}", module=module)
     if above:
-        return (line_start, line_start), f"import {module}{file.newline}{indentation}"
-    line_end = statement_end(text, end)
-    if not text[:line_end].endswith(("\n", "\r")):
-        return (line_end, line_end), f"{file.newline}{indentation}import {module}"
-    return (line_end, line_end), f"{indentation}import {module}{file.newline}"
+        return (line_start, line_start), lines_above(file, line_start, [new])
+    line_end = statement_end(file.text, end)
+    return (line_end, line_end), line_below(file, line_end, file.indentation(line_start), new)
 
 
 def _line(statement: ast.stmt, file: PythonFile) -> list[ast.stmt]:

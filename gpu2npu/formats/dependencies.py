@@ -20,6 +20,7 @@ from gpu2npu.formats.required_packages import (
     requirement,
     requirement_marks,
 )
+from gpu2npu.python.text.templates import plain
 from gpu2npu.records import Edit, FindingKind
 from gpu2npu.rulebook.in_code import TORCH_NPU
 
@@ -126,11 +127,11 @@ def _new_item(text: str, item: Scalar, new: str) -> Edit:
     after = re.compile(r"[ \t]*(,?)[ \t]*(?:#[^\r\n]*)?(?=\r?\n|$)").match(text, end)
     if after is None or opening.strip() not in ("", "-"):
         if "=" in opening and not quote:  # setup.cfg: install_requires = torch
-            return Edit((end, end), f"{newline}    {new}", TORCH_NPU, ADDED)
-        return Edit((end, end), f", {quote}{new}{quote}", TORCH_NPU, ADDED)
+            return Edit((end, end), plain(f"{newline}    {new}"), TORCH_NPU, ADDED)
+        return Edit((end, end), plain(f", {quote}{new}{quote}"), TORCH_NPU, ADDED)
     if quote and not opening.strip() and not after[1]:
-        return Edit((end, end), f",{newline}{opening}{quote}{new}{quote}", TORCH_NPU, ADDED)
-    return Edit((after.end(), after.end()), f"{newline}{opening}{quote}{new}{quote}{after[1]}", TORCH_NPU, ADDED)
+        return Edit((end, end), plain(f",{newline}{opening}{quote}{new}{quote}"), TORCH_NPU, ADDED)
+    return Edit((after.end(), after.end()), plain(f"{newline}{opening}{quote}{new}{quote}{after[1]}"), TORCH_NPU, ADDED)
 
 
 def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
@@ -152,4 +153,4 @@ def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
     if end < 0 or not any(key.start == wanted[0].start and isinstance(value, Scalar) for key, value in table.entries):
         return [*marks, *npu_findings(found, knowledge)]
     line = f'torch-npu = "{new.partition("==")[2]}"' + ("\r\n" if text[end - 1 : end] == "\r" else "\n")
-    return [*marks, Edit((end + 1, end + 1), line, TORCH_NPU, ADDED)]
+    return [*marks, Edit((end + 1, end + 1), plain(line), TORCH_NPU, ADDED)]

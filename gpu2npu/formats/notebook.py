@@ -27,6 +27,7 @@ from gpu2npu.kinds.string import mention_marks
 from gpu2npu.python.text.edits import Edited, Replacement
 from gpu2npu.python.text.offsets import Lines, splice
 from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.text.templates import plain
 from gpu2npu.records import Change, Edit, Finding, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -306,7 +307,7 @@ def _rewritten(text: str, line: _Line, wanted: str) -> Edit:
     rest = shorter - prefix
     suffix = next((index for index in range(rest) if line.text[-1 - index] != wanted[-1 - index]), rest)
     start, end = line.place(prefix), line.place(len(line.text) - suffix)
-    return Edit((start, end), _escaped(wanted[prefix : len(wanted) - suffix], text[line.place(0) : end]), "", "")
+    return Edit((start, end), plain(_escaped(wanted[prefix : len(wanted) - suffix], text[line.place(0) : end])), "", "")
 
 
 def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str]) -> Edit:
@@ -316,15 +317,15 @@ def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str])
     strings = alone and (len(old) > 1 or _in_list(text, line))
     if not strings:
         at = line.place(len(line.text)) if index else line.place(0)
-        return Edit((at, at), _escaped("".join(lines), ""), "", "")
+        return Edit((at, at), plain(_escaped("".join(lines), "")), "", "")
     opening = text[text.rfind("\n", 0, line.scalar.start) + 1 : line.scalar.start - 1]
     between = f",\n{opening}" if not opening.strip() else ", "
     quoted = [f'"{_escaped(one, "")}"' for one in lines]
     if index:
         at = line.scalar.end + 1
-        return Edit((at, at), "".join(between + one for one in quoted), "", "")
+        return Edit((at, at), plain("".join(between + one for one in quoted)), "", "")
     at = line.scalar.start - 1
-    return Edit((at, at), "".join(one + between for one in quoted), "", "")
+    return Edit((at, at), plain("".join(one + between for one in quoted)), "", "")
 
 
 def _in_list(text: str, line: _Line) -> bool:

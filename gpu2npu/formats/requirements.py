@@ -19,6 +19,7 @@ from gpu2npu.formats.required_packages import (
     requirement,
     requirement_marks,
 )
+from gpu2npu.python.text.templates import plain
 from gpu2npu.records import Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.in_code import CUDA_BUILD, TORCH_NPU
 from gpu2npu.support.cann import CPU_INDEX
@@ -81,8 +82,8 @@ def _new_line(text: str, after: int, line: str) -> Edit:
     end = logical.end() - (text[: logical.end()].endswith("\r"))
     if text.startswith(("\n", "\r\n"), end):
         at = end + len(newline if text.startswith("\r\n", end) else "\n")
-        return Edit((at, at), line + newline, TORCH_NPU, ADDED)
-    return Edit((end, end), newline + line, TORCH_NPU, ADDED)
+        return Edit((at, at), plain(line + newline), TORCH_NPU, ADDED)
+    return Edit((end, end), plain(newline + line), TORCH_NPU, ADDED)
 
 
 # Libraries of CUDA, which nothing but code for NVIDIA's GPUs links; not those that ask for the state of a GPU.

@@ -18,6 +18,7 @@ from gpu2npu.kinds.string import data_marks as text_marks
 from gpu2npu.python.facts.values import INHERIT, MODULE, STORE, DataValues, Edge, Text, ValueFacts
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
+from gpu2npu.python.text.templates import plain
 from gpu2npu.records import Edit, Found
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -193,7 +194,7 @@ def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: Projec
         new = edited.new(node)
         if node.start >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
             place = scalar.place(node.start + shift), scalar.place(node.end + shift)
-            yield Edit(place, new, node.edit.rule, node.edit.message)
+            yield Edit(place, plain(new), node.edit.rule, node.edit.message)
     for finding in result.findings:
         whole = scalar.place(0), scalar.place(len(scalar.value or ""))
         yield Found(whole, finding.rule, finding.kind, finding.api, finding.message, finding.severity)

@@ -17,6 +17,7 @@ from gpu2npu.engine.rewriting.filling import fill, in_f_strings
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.templates import of_pieces
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
@@ -345,7 +346,7 @@ class Arguments(Callees):
         start = place[0]
         if isinstance(argument, ast.keyword) and not _has_keyword(template):
             start = self.file.value_start(argument)
-        edit = Edit((start, place[1]), code, rule.id, rule.why, shown=place, needs=needs)
+        edit = Edit((start, place[1]), of_pieces(code), rule.id, rule.why, shown=place, needs=needs)
         self.matches.edit(edit)
         return all(isinstance(piece, str) for piece in code)
 

@@ -12,6 +12,7 @@ from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import SET_UP, makes_mock
 from gpu2npu.python.meaning.object_kinds import MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name, string_value
@@ -142,12 +143,12 @@ class Attributes:
             if kinds == {OWN}:
                 return
             if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
-                edit = Edit(place, rule.then.rename, rule.id, rule.why)
+                edit = Edit(place, plain(rule.then.rename), rule.id, rule.why)
                 self.matches.edit_member(holder, member, edit)
                 return
         self.matches.note(rule, place, member)
         if rule.then.rename is not None:
-            self.matches.edit(Edit(place, rule.then.rename, rule.id, rule.why))
+            self.matches.edit(Edit(place, plain(rule.then.rename), rule.id, rule.why))
 
     def called_member(self, node: ast.expr, scope: Scope) -> None:
         """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""

@@ -14,6 +14,7 @@ from gpu2npu.engine.rewriting.transforms import TransformError, transformed
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.python.text.concrete import has_comment
+from gpu2npu.python.text.templates import of_pieces, plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name
@@ -155,7 +156,7 @@ class Calls(Callees):
         if fitting is None:
             self.misfit(rule, place, api)
             return False
-        self.matches.edit(Edit(place, fitting, rule.id, rule.why, needs=needs))
+        self.matches.edit(Edit(place, of_pieces(fitting), rule.id, rule.why, needs=needs))
         return True
 
     def _transform(self, rule: Rule, function: str, node: ast.Call, api: str, scope: Scope) -> bool:
@@ -177,7 +178,7 @@ class Calls(Callees):
             message = f"{rule.why} This name is bound in the file: rename it there and here, to {name}."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, api, message))
             return False
-        self.matches.edit(Edit(place, name, rule.id, rule.why))
+        self.matches.edit(Edit(place, plain(name), rule.id, rule.why))
         return True
 
 

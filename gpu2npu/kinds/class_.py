@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.definitions import Definitions
+from gpu2npu.python.text.templates import code as new_code
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.syntax import Definition, arguments
 from gpu2npu.records import Edit, Operation
@@ -66,7 +67,8 @@ class _Bases(Definitions):
         name = name_bounds(self.file, node)[0]
         if not rule.then.remove:
             start = self.file.bounds(node.bases[0])[0]
-            edit = Edit((start, start), f"{code}, ", rule.id, rule.why, shown=(name, bounds[-1][1]), needs=needs)
+            text, shown = new_code("{base}, ", base=code), (name, bounds[-1][1])
+            edit = Edit((start, start), text, rule.id, rule.why, shown, needs=needs)
             return edit if self.file.text[:start].rstrip().endswith("(") else "its first base is not behind the bracket"
         place, shown = bounds[given.index(part)], (name, bounds[-1][1])
         return Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE)

@@ -15,11 +15,12 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.possible_code import function_as_value, possible_message
 from gpu2npu.engine.rewriting.added import added, beside
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
-from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
+from gpu2npu.engine.rewriting.filling import Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.engine.rewriting.through_names import through_names, unpacked
 from gpu2npu.python.text.concrete import comments
+from gpu2npu.python.text.templates import ATOMS, of_parts
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
@@ -334,7 +335,7 @@ class CodeRules:
         code = self._code(rule, matched, new, names.spelled)
         if isinstance(code, str):
             return code
-        return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
+        return Edit(self.file.bounds(matched.node), of_parts(code), rule.id, rule.why, needs=names.needs)
 
     def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | str:
         """The new code; where it would lose a comment, or run something more or less often or in another order, that

@@ -17,6 +17,7 @@ from gpu2npu.engine.marks import Mark, applied, edit, reported
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import keyword_name
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
@@ -251,7 +252,7 @@ class _Variables:
             return
         place = keyword_name(self.file, keyword)
         if self._variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
-            self.matches.edit(Edit(place, rule.then.rename or "", rule.id, rule.why))
+            self.matches.edit(Edit(place, plain(rule.then.rename or ""), rule.id, rule.why))
 
 
 def _packages(statement: ast.Import | ast.ImportFrom) -> frozenset[str]:

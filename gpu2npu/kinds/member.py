@@ -12,6 +12,7 @@ from gpu2npu.kinds.attribute import AttributeMatch
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.python.meaning.inheritance import Wanted, derives, gives
 from gpu2npu.python.meaning.instances import Instances
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import chain, is_super, last_name, string_value
@@ -207,7 +208,7 @@ class Members:
         place = name_bounds(self.file, node)
         self.matches.note(rule, place, _match(rule).member)
         if rule.then.rename is not None:
-            self.matches.edit(Edit(place, rule.then.rename, rule.id, rule.why))
+            self.matches.edit(Edit(place, plain(rule.then.rename), rule.id, rule.why))
 
 
 def _takes_name(call: ast.Call) -> bool:

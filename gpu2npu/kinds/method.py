@@ -11,6 +11,7 @@ from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.python.meaning.mocks import MOCK_MEMBERS
 from gpu2npu.python.meaning.object_kinds import ANY_KIND, MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Function, Import
@@ -115,7 +116,7 @@ class Methods:
             return
         kinds = self.work.kinds.of(node.value, scope, node.attr)
         if (kinds & {MODULE, TENSOR} or self._is_mocked(node)) and OWN not in kinds:
-            self.matches.edit(Edit(name_bounds(self.file, node), rule.then.rename, rule.id, rule.why))
+            self.matches.edit(Edit(name_bounds(self.file, node), plain(rule.then.rename), rule.id, rule.why))
         elif UNKNOWN in kinds and (name := self._called_name(node)) is not None:
             message = (
                 f"{rule.why} It is called as {name}(): if this is a tensor or a module, write .{rule.then.rename} here."
@@ -148,7 +149,7 @@ class Methods:
         if qualified is not None and (self.table.rule_for(qualified) is not None or of_torch_npu(qualified)):
             return  # a function of a module: nn.Module.cuda(net), torch.npu.cuda()
         place = name_bounds(self.file, node)
-        edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
+        edit = Edit(place, plain(rule.then.rename or node.attr), rule.id, rule.why)
         assert isinstance(rule.match, MethodMatch)
         accepted = rule.match.receiver
         own = self.work.has_own(node.attr, read=False)
@@ -187,7 +188,7 @@ class Methods:
         kinds = self.work.kinds.of_class(scope, node.name)
         place = name_bounds(self.file, node)
         if kinds & rule.match.receiver - {UNKNOWN}:
-            self.matches.edit(Edit(place, rule.then.rename or "", rule.id, rule.why))
+            self.matches.edit(Edit(place, plain(rule.then.rename or ""), rule.id, rule.why))
         elif isinstance(scope.node, ast.ClassDef) and any(self._is_foreign(base, scope) for base in scope.node.bases):
             message = (
                 f"This class defines {node.name}() and its base is not part of the project: if it is a Module, "

@@ -14,6 +14,7 @@ from gpu2npu.engine.rewriting.renamed_imports import LocalNames, RenamedImports
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import sets_by_string
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import chain, dotted_name, last_name, string_value
@@ -190,7 +191,7 @@ class _References:
             needs = (parent(name),)
         elif not known and not self.names.binds(package := name.partition(".")[0], scope):
             needs = (import_of(package, rule.then.imports),)
-        self.matches.edit(Edit(self.file.bounds(node), text, rule.id, self.targets.why(rule, name), needs=needs))
+        self.matches.edit(Edit(self.file.bounds(node), plain(text), rule.id, self.targets.why(rule, name), needs=needs))
         self.matches.anchors.add(dotted_name(owners[0]) or "")
         return known
 

@@ -22,6 +22,7 @@ from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.python.flow.values import Values
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Json, Match
@@ -329,5 +330,7 @@ def _rewritten(rule: StringRule, match: re.Match[str], start: int, why: str = ""
     first = start + len(match.group("prefix") or "")
     last = first + len(rule.text)
     target = rule.rule.then.rename
-    edits: list[Mark] = [Edit((first, last), target, rule.rule.id, rule.rule.why + why)] if target is not None else []
+    edits: list[Mark] = (
+        [Edit((first, last), plain(target), rule.rule.id, rule.rule.why + why)] if target is not None else []
+    )
     return edits + reported(rule.rule, first, last, match[0])

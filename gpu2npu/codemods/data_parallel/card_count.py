@@ -11,6 +11,7 @@ from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.group_condition import world_size
 from gpu2npu.codemods.spellings import RULE, spelling
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import DEFINITIONS
@@ -109,7 +110,9 @@ def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
 
 
 def _world_size(file: ParsedFile, count: ast.AST, dist: str) -> GroupEdit:
-    return GroupEdit(file.bounds(count), f"{dist}.get_world_size()", RULE, _MESSAGE, alone=world_size(dist))
+    return GroupEdit(
+        file.bounds(count), code("{dist}.get_world_size()", dist=dist), RULE, _MESSAGE, alone=world_size(dist)
+    )
 
 
 def _is_count(file: ParsedFile, node: ast.AST) -> bool:

@@ -43,7 +43,7 @@ from gpu2npu.codemods.data_parallel.wrapping import (
     retained_name,
     target_of,
 )
-from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
+from gpu2npu.codemods.places import GroupEdit, Step, by_file, decided, reported, taken_over
 from gpu2npu.codemods.program.card import bind_to_card
 from gpu2npu.codemods.program.entries import Entries, Entry, entry_elsewhere, find_entries
 from gpu2npu.codemods.program.files import TrainingProgram
@@ -235,7 +235,7 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
         if not step.optional:
             needing.update(running)
         without = (step.optional and running) or runs_without_group(program, file, step.place[0])
-        yield file, plain(step, step.alone if step.alone is not None and without else step.text)
+        yield file, decided(step, step.alone if step.alone is not None and without else step.text)
     for entry in others.all:
         if entry in needing:
             yield from set_up(entry, needing)

@@ -21,6 +21,7 @@ from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.text.templates import code, followed, operand
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above, is_integer
 from gpu2npu.python.tree.syntax import (
@@ -34,7 +35,7 @@ from gpu2npu.python.tree.syntax import (
     last_name,
     own_nodes,
 )
-from gpu2npu.records import Code, Edit, FindingKind
+from gpu2npu.records import Edit, FindingKind, Text
 
 _MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."
 _RETAINED = "An NPU has no DataParallel: the model goes to one NPU, under the name `module` as before."
@@ -108,13 +109,13 @@ def _keeps_name(program: TrainingProgram, wrap: Wrap, uses: Sequence[_Use]) -> b
     return _depends_on_name(wrap, uses) and _takes_one(program, wrap, uses) and not is_tested
 
 
-def on_one_card(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> tuple[list[Step], tuple[Code, ...]]:
+def on_one_card(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> tuple[list[Step], Text]:
     """The code for the model on one NPU, in a module that keeps its name where code depends on that, and the imports
     that it takes."""
     keeps = is_part(wrap) or _keeps_name(program, wrap, list(_uses(program, wrap, programs)))
     *imports, (_, placed) = _in_sequential(wrap) if keeps else _plain(wrap)
-    assert isinstance(placed, Edit)
-    return imports, placed.pieces
+    assert isinstance(placed, Edit) and placed.text
+    return imports, placed.text
 
 
 def reader_of_module(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> str | None:
@@ -218,19 +219,21 @@ def _in_sequential(wrap: Wrap) -> Iterator[Step]:
     if isinstance(function, ast.Attribute) and file.qualified(function.value) == "torch.nn":
         name, edits = f"{file.code(function.value)}.Sequential", ()
     yield from ((file, edit) for edit in (*edits, *ordered.edits))
-    inside = (file.bounds(wrap.module),) if is_part(wrap) and wrap.whole is wrap.call else _moved(wrap)
-    yield replaced(file, wrap.whole, (f"{name}({ordered.name}(module=", *inside, "))"), _RETAINED, NPU)
+    inside = file.bounds(wrap.module) if is_part(wrap) and wrap.whole is wrap.call else _moved(wrap)
+    text = code("{sequential}({ordered}(module={inside}))", sequential=name, ordered=ordered.name, inside=inside)
+    yield replaced(file, wrap.whole, text, _RETAINED, NPU)
 
 
-def _moved(wrap: Wrap) -> tuple[Code, ...]:
+def _moved(wrap: Wrap) -> Text:
     """The module, on its NPU."""
     file = wrap.file
     if is_move(file, wrap.module):
         return (outer_bounds(file, wrap.module),)
-    inside = _as_owner(file, wrap.module)
-    if wrap.whole is not wrap.call:
-        return (*inside, (file.bounds(wrap.call)[1], file.bounds(wrap.whole)[1]))
-    return (*inside, f".npu({_first_card(wrap)})")
+    owner = operand(file, wrap.module)
+    if wrap.whole is not wrap.call:  # as it is moved there
+        model = code("{model}" if owner.is_whole else "({model})", model=owner.bounds)
+        return followed(model, (file.bounds(wrap.call)[1], file.bounds(wrap.whole)[1]))
+    return code("{model}.npu({card})", model=owner, card=_first_card(wrap))
 
 
 def _first_card(wrap: Wrap) -> str:
@@ -247,7 +250,7 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
     if use.attribute == "module" and not _is_guarded(use.file, use.node):
         yield span_removed(file, file.bounds(use.node)[1], file.bounds(attribute)[1], _UNWRAPPED)
     elif call is not None and use.attribute == "state_dict" and not arguments(call):
-        yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
+        yield inserted(file, file.bounds(call)[1] - 1, code("prefix='module.'"), _PREFIX)
     elif call is not None and use.attribute == "load_state_dict" and arguments(call):
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
 
@@ -260,16 +263,9 @@ def _is_guarded(file: ParsedFile, node: ast.expr) -> bool:
 
 
 def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:
-    before = "{key.removeprefix('module.'): value for key, value in "
-    new = (before, *_as_owner(file, state), ".items()}")
-    yield file, Edit(outer_bounds(file, state), new, RULE, _PREFIX)
-
-
-def _as_owner(file: ParsedFile, node: ast.expr) -> tuple[Code, ...]:
-    """An expression as something can follow it with a dot: in parentheses where it needs them and has none."""
-    whole = outer_bounds(file, node)
-    is_simple = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    return (whole,) if is_simple or whole != file.bounds(node) else ("(", whole, ")")
+    whole = operand(file, state)
+    template = "{{key.removeprefix('module.'): value for key, value in {state}.items()}}"
+    yield file, Edit(whole.bounds, code(template, state=whole), RULE, _PREFIX)
 
 
 _MOVED = "DataParallel moved what it was given to the card."
@@ -280,7 +276,7 @@ def moved_inputs(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     """`model(images)` -> `model(images.npu())`, for a batch or a tensor that nothing moves before."""
     for given in call.args:
         if isinstance(given, ast.Name) and _is_on_cpu(file, given, given.id):
-            yield inserted(file, file.bounds(given)[1], ".npu()", _MOVED, NPU)
+            yield inserted(file, file.bounds(given)[1], code(".npu()"), _MOVED, NPU)
 
 
 def _is_on_cpu(file: ParsedFile, use: ast.expr, name: str, depth: int = _DEPTH) -> bool:

@@ -13,6 +13,7 @@ from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, ot
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, own_nodes
 from gpu2npu.records import FindingKind
@@ -75,7 +76,7 @@ def follow(reference: DataParallelReference, stays: bool) -> Iterator[Step]:
     if isinstance(classes, ast.Tuple) and len(classes.elts) > 1 and _lists_distributed(classes):
         yield _taken_out(file, classes, node)
     else:
-        yield replaced(file, node, spelled.name, _MESSAGE)
+        yield replaced(file, node, plain(spelled.name), _MESSAGE)
 
 
 def report_subclass(reference: DataParallelReference) -> Iterator[Step]:

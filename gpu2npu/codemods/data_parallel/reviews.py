@@ -15,6 +15,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_class import model_class
 from gpu2npu.codemods.program.model_uses import DISTRIBUTED_HAS
 from gpu2npu.codemods.spellings import spelling
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import (
@@ -282,7 +283,8 @@ def keep_on_card(entries: Entries, wrapped: frozenset[str], single: str | None) 
         if is_known and _is_saved(file, call):
             copied = spelling(file, "copy.deepcopy")
             yield from ((file, edit) for edit in copied.edits)
-            retained = (f"{copied.name}(", file.bounds(model), f"{module.removeprefix(text)})")
+            template = "{copy}({model})" if module == text else "{copy}({model}.module)"
+            retained = code(template, copy=copied.name, model=file.bounds(model))
             yield replaced(file, model, retained, _COPY)
         elif is_known or text in wrapped:
             yield reported(file, call, file.code(call.func), _ADVICE.format(module=module), FindingKind.REVIEW)

@@ -14,7 +14,8 @@ from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.blocks import begins_line, is_elif, line_below, same_line
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.offsets import indentation
+from gpu2npu.python.text.templates import code, lines_at
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import elements
 
@@ -50,11 +51,10 @@ def wrap_below(
     if ddp.edits and torch.name == "torch":  # spelled out: no import for one use
         name, edits = DISTRIBUTED, torch.edits
     yield from ((file, edit) for edit in edits)
-    move = "" if _is_moved(file, target, offset) else ".npu()"
-    newline = newline_of(file.text)
-    missing = "" if file.text[:offset].endswith(("\n", "\r")) else newline
-    line = f"{indent}{target} = {name}({target}{move}, device_ids=[{torch.name}.npu.current_device()]){newline}"
-    yield file, GroupEdit((offset, offset), missing + line, RULE, _MESSAGE, needs=NPU)
+    moved = code("{model}" if _is_moved(file, target, offset) else "{model}.npu()", model=target)
+    template = "{model} = {ddp}({moved}, device_ids=[{torch}.npu.current_device()])"
+    line = code(template, model=target, ddp=name, moved=moved, torch=torch.name)
+    yield file, GroupEdit((offset, offset), lines_at(file, offset, indent, [line]), RULE, _MESSAGE, needs=NPU)
     yield from ModelUses(program, entry).through_module(file, placed, target)
 
 

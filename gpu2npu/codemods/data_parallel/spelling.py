@@ -9,6 +9,7 @@ from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.live_names import LiveName, live_names
+from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import dotted_name, import_module
 from gpu2npu.records import Edit
@@ -37,11 +38,11 @@ def spell_distributed(file: ParsedFile, node: ast.AST, stays: bool) -> Spelling:
         return Spelling(found.name, (_taken_out(file, binding),))
     if len(statement.names) == 1:
         start, end = file.bounds(statement)
-        edit = Edit((start, end), f"from {_HOME} import {_NAME}", RULE, _MESSAGE)
+        edit = Edit((start, end), code("from {home} import {name}", home=_HOME, name=_NAME), RULE, _MESSAGE)
         return Spelling(_NAME, (edit,))
     if isinstance(statement, ast.ImportFrom) and import_module(statement) == _HOME:
         start, end = file.bounds(binding.alias)
-        return Spelling(_NAME, (Edit((start, end), _NAME, RULE, _MESSAGE),))
+        return Spelling(_NAME, (Edit((start, end), plain(_NAME), RULE, _MESSAGE),))
     return Spelling(found.name, (*found.edits, _taken_out(file, binding)))
 
 

@@ -15,11 +15,11 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.python.project.imports import files_naming
-from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.text.templates import Operand, code, followed, operand
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
-from gpu2npu.records import Code
+from gpu2npu.records import Text
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
@@ -120,26 +120,25 @@ def is_move(file: ParsedFile, node: ast.AST) -> bool:
     )
 
 
-def distributed(wrap: Wrap, stays: bool, twice: bool, alone: tuple[Code, ...] | None) -> Iterator[Step]:
+def distributed(wrap: Wrap, stays: bool, twice: bool, alone: Text | None) -> Iterator[Step]:
     """The wrap in DistributedDataParallel. The module is on its device before it is wrapped, whatever comes after.
     `alone` is the model where there is no process group; None where the wrap is not come to without one."""
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
-    module = outer_bounds(file, wrap.module)
-    opening = (file.bounds(wrap.call.func)[1], module[0])
-    move = _move(wrap)
-    inside: tuple[Code, ...] = ("(", module, ")") if move and _needs_parentheses(wrap) else (module,)
-    buffers = ", broadcast_buffers=False" if twice else ""
-    tail = f", device_ids=[{torch.name}.npu.current_device()]{buffers})"
-    text = (ddp.name, opening, *inside, *move, tail)
+    module = operand(file, wrap.module)
+    space = file.text.index("(", file.bounds(wrap.call.func)[1]) + 1, module.bounds[0]
+    template = "{ddp}({space}{model}, device_ids=[{torch}.npu.current_device()])"
+    if twice:
+        template = "{ddp}({space}{model}, device_ids=[{torch}.npu.current_device()], broadcast_buffers=False)"
+    text = code(template, ddp=ddp.name, space=space, model=_moved(wrap, module), torch=torch.name)
     either = None
     if alone is not None:
         dist = spelling(file, "torch.distributed")
         yield from ((file, edit) for edit in dist.edits)
-        either = ("(", *text, f" if {in_group(dist.name)} else ", *alone, ")")
-        if file.parents[wrap.whole] is file.statement(wrap.whole):  # model = ...
-            either = either[1:-1]
+        is_loose = file.parents[wrap.whole] is file.statement(wrap.whole)  # model = ...
+        template = "{made} if {group} else {alone}" if is_loose else "({made} if {group} else {alone})"
+        either = code(template, made=text, group=in_group(dist.name), alone=alone)
     yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU, alone=either)
 
 
@@ -154,21 +153,17 @@ def retained_name(wrap: Wrap) -> Iterator[Step]:
         sequential = spelling(file, "torch.nn.Sequential")
     ordered = spelling(file, "collections.OrderedDict")
     yield from ((file, edit) for edit in (*sequential.edits, *ordered.edits))
-    text = (f"{sequential.name}({ordered.name}(module=", file.bounds(wrap.module), "))")
+    names = {"sequential": sequential.name, "ordered": ordered.name}
+    text = code("{sequential}({ordered}(module={module}))", **names, module=file.bounds(wrap.module))
     yield replaced(file, wrap.whole, text, "The whole model is wrapped; this keeps the names in its state dict.")
 
 
-def _needs_parentheses(wrap: Wrap) -> bool:
-    if isinstance(wrap.module, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-        return False
-    return outer_bounds(wrap.file, wrap.module) == wrap.file.bounds(wrap.module)
-
-
-def _move(wrap: Wrap) -> tuple[Code, ...]:
-    """Return the code that puts the module on the card of this process before it is wrapped."""
+def _moved(wrap: Wrap, module: Operand) -> Text:
+    """The module, on the card of this process before it is wrapped."""
     if wrap.whole is not wrap.call:
-        return ((wrap.file.bounds(wrap.call)[1], wrap.file.bounds(wrap.whole)[1]),)
-    return () if _is_on_device(wrap) else (".npu()",)
+        model = code("{model}" if module.is_whole else "({model})", model=module.bounds)
+        return followed(model, (wrap.file.bounds(wrap.call)[1], wrap.file.bounds(wrap.whole)[1]))
+    return code("{model}" if _is_on_device(wrap) else "{model}.npu()", model=module)
 
 
 def _is_on_device(wrap: Wrap) -> bool:

@@ -12,6 +12,7 @@ from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.group_condition import runs_without_group
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.literals import LiteralError, literals
+from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import (
     FORS,
@@ -87,7 +88,7 @@ def _in_string(file: ParsedFile, node: ast.Constant) -> Iterator[Step]:
         return
     if card.group(1) == "0":
         if "cuda:0" in file.code(node):
-            yield replaced(file, node, file.code(node).replace("cuda:0", "npu"), _MESSAGE, NPU)
+            yield replaced(file, node, plain(file.code(node).replace("cuda:0", "npu")), _MESSAGE, NPU)
     elif not isinstance(file.parents[node], ast.Dict):  # map_location={'cuda:1': 'cuda:0'}
         yield _other_card(file, node, "'npu'")
 
@@ -101,7 +102,7 @@ def _in_formatted(file: ParsedFile, node: ast.JoinedStr) -> Iterator[Step]:
         return
     quote = _quote(file, node)
     if isinstance(value, ast.FormattedValue) and quote is not None and _is_first_card(file, value.value):
-        yield replaced(file, node, f"{quote}npu{quote}", _MESSAGE, NPU)
+        yield replaced(file, node, code("'npu'" if quote.startswith("'") else '"npu"'), _MESSAGE, NPU)
     else:
         yield _other_card(file, node, "'npu'")
 
@@ -129,13 +130,11 @@ def _in_call(file: ParsedFile, node: ast.Call, variable: str, without_group: boo
         if variable not in file.code(first) and "rank" not in file.code(first).lower():
             os = spelling(file, "os")
             yield from ((file, edit) for edit in os.edits)
-            number = f"{os.name}.environ['{variable}']"
-            if without_group:
-                number = f"{os.name}.environ.get('{variable}', '0')"
-            yield replaced(file, first, f"int({number})", _MESSAGE)
+            template = "int({os}.environ.get({variable}, '0'))" if without_group else "int({os}.environ[{variable}])"
+            yield replaced(file, first, code(template, os=os.name, variable=repr(variable)), _MESSAGE)
     elif qualified == "torch.cuda.device":
         if _is_first_card(file, first):
-            yield replaced(file, first, f"{torch.name}.npu.current_device()", _MESSAGE, NPU)
+            yield replaced(file, first, code("{torch}.npu.current_device()", torch=torch.name), _MESSAGE, NPU)
     elif qualified == "torch.device":
         index = argument_value(given[1]) if len(given) > 1 else None
         if index is not None and string_value(first) == "cuda":

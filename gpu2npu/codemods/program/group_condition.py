@@ -12,7 +12,9 @@ from gpu2npu.codemods.program.entries import Entry, all_calls, find_entries
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.flow.reachability import TEST_FILE
 from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.text.templates import code, under
 from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_main_guard, last_name
+from gpu2npu.records import NewText
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
@@ -67,14 +69,26 @@ def _definitions(file: ParsedFile) -> list[tuple[int, int]]:
     return [file.bounds(node) for node in file.definitions]
 
 
-def in_group(dist: str) -> str:
+def first_rank(dist: str) -> tuple[NewText, NewText]:
+    """The condition of the process that writes files, and that where there may be no process group."""
+    first = code("{dist}.get_rank() == 0", dist=dist)
+    return first, code("not {group} or {first}", group=in_group(dist), first=first)
+
+
+def barrier(file: ParsedFile, dist: str) -> tuple[list[NewText], list[NewText]]:
+    """The lines in which all ranks wait for each other, and those where there may be no process group."""
+    line = code("{dist}.barrier()", dist=dist)
+    return [line], under(file, code("if {group}:", group=in_group(dist)), line)
+
+
+def in_group(dist: str) -> NewText:
     """The condition that there is a process group, with the file's name for torch.distributed."""
-    return f"{dist}.is_initialized()"
+    return code("{dist}.is_initialized()", dist=dist)
 
 
-def world_size(dist: str) -> str:
+def world_size(dist: str) -> NewText:
     """The number of processes, where there may be no process group."""
-    return f"({dist}.get_world_size() if {in_group(dist)} else 1)"
+    return code("({dist}.get_world_size() if {group} else 1)", dist=dist, group=in_group(dist))
 
 
 def group_place(entry: Entry) -> str | None:

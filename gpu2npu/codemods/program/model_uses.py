@@ -12,6 +12,7 @@ from gpu2npu.codemods.places import Step, inserted
 from gpu2npu.codemods.program.entries import Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_class import model_class
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import (
     Function,
@@ -69,7 +70,7 @@ class ModelUses:
         _, end = file.bounds(wrap)
         for other, use in self.of(file, wrap, target, end):
             if _needs_module(other, use):
-                yield inserted(other, other.bounds(use)[1], ".module", _MESSAGE)
+                yield inserted(other, other.bounds(use)[1], code(".module"), _MESSAGE)
 
     def of(self, file: ParsedFile, made: ast.AST, target: str, after: int = 0) -> Iterator[tuple[ParsedFile, ast.expr]]:
         """Every use of the model that a statement assigns to `target`, but those above `after` in its function."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.places import NPU, Step, inserted, replaced
+from gpu2npu.codemods.places import NPU, Step, inserted, quoted, replaced
 from gpu2npu.codemods.program.entries import Entry, calls_in, main_guard
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.group_condition import in_group
@@ -27,7 +27,8 @@ from gpu2npu.python.text.blocks import (
     same_line,
     start_of,
 )
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.offsets import indentation
+from gpu2npu.python.text.templates import code, followed, lines_above, lines_at, plain, under
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import (
     COMPREHENSIONS,
@@ -41,6 +42,7 @@ from gpu2npu.python.tree.syntax import (
     own_nodes,
     parameters,
 )
+from gpu2npu.records import NewText
 
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."
@@ -69,36 +71,42 @@ def set_up(entry: Entry, started: Collection[Entry]) -> Iterator[Step]:
         lines, dist, steps = _beginning(main)
         own = spelling(entry.file, "torch.distributed")
         yield from (*steps, *((entry.file, edit) for edit in own.edits))
-        yield inserted(main, place[0], _lines(main, lines, place[1], place[0]), _BEGIN, NPU)
-        yield from _end(entry.file, guard, f"{own.name}.destroy_process_group()", _END)
+        yield inserted(main, place[0], lines_at(main, place[0], place[1], lines), _BEGIN, NPU)
+        yield from _end(entry.file, guard, code("{dist}.destroy_process_group()", dist=own.name), _END)
         return
     file = entry.file
     begin, dist, steps = _beginning(file)
     yield from steps
-    end = f"{dist}.destroy_process_group"
+    end = code("{dist}.destroy_process_group", dist=dist)
     command = _command(entry)
     if command is None:
-        yield from at_start_and_end(entry, begin, _BEGIN, f"{end}()", _END)
+        yield from at_start_and_end(entry, begin, _BEGIN, code("{end}()", end=end), _END)
         return
     at_exit = spelling(file, "atexit")
     yield from ((file, edit) for edit in at_exit.edits)
-    lines = [f"{indent_step(file)}{line}" for line in (*begin, f"{at_exit.name}.register({end})")]
-    yield from _in_function(entry, command, [f"if not {in_group(dist)}:", *lines], _BEGIN)
+    lines = [*begin, code("{atexit}.register({end})", atexit=at_exit.name, end=end)]
+    head = code("if not {group}:", group=in_group(dist))
+    yield from _in_function(entry, command, under(file, head, *lines), _BEGIN)
 
 
-def _beginning(file: ParsedFile) -> tuple[list[str], str, list[Step]]:
+def _beginning(file: ParsedFile) -> tuple[list[NewText], str, list[Step]]:
     """The lines that make the group in a file, its name for torch.distributed, and the imports that they need."""
     os, torch, dist = (spelling(file, module) for module in ("os", "torch", "torch.distributed"))
+    words = ("RANK", "LOCAL_RANK", "hccl", "127.0.0.1", "0", "1")
+    rank, local_rank, hccl, address, zero, one = (quoted(file, word) for word in words)
+    head = "if {rank} not in {os}.environ:  # started without a launcher: one process on one card"
+    alone = (
+        "{os}.environ.update("
+        "RANK={zero}, LOCAL_RANK={zero}, WORLD_SIZE={one}, MASTER_ADDR={address}, MASTER_PORT={zero})"
+    )
+    update = code(alone, os=os.name, zero=zero, one=one, address=address)
     begin = [
-        f"if 'RANK' not in {os.name}.environ:  # started without a launcher: one process on one card",
-        f"{indent_step(file)}{os.name}.environ.update("
-        "RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')",
-        f"{torch.name}.npu.set_device(int({os.name}.environ['LOCAL_RANK']))",
-        f"{dist.name}.init_process_group('hccl')",
+        *under(file, code(head, rank=rank, os=os.name), update),
+        code("{torch}.npu.set_device(int({os}.environ[{rank}]))", torch=torch.name, os=os.name, rank=local_rank),
+        code("{dist}.init_process_group({hccl})", dist=dist.name, hccl=hccl),
     ]
-    quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     steps: list[Step] = [(file, edit) for found in (os, torch, dist) for edit in found.edits]
-    return [line.replace("'", quote) for line in begin], dist.name, steps
+    return begin, dist.name, steps
 
 
 def _imported(entry: Entry, started: Collection[Entry]) -> tuple[ParsedFile, tuple[int, str], ast.If] | None:
@@ -134,7 +142,7 @@ def _called(entry: Entry) -> tuple[ParsedFile, Definition] | None:
 
 
 def at_start_and_end(
-    entry: Entry, begin: Sequence[str], begin_message: str, end: str = "", end_message: str = ""
+    entry: Entry, begin: Sequence[NewText], begin_message: str, end: NewText | None = None, end_message: str = ""
 ) -> Iterator[Step]:
     """Lines at the first point of a program that runs, before anything needs the card, and one at its end.
 
@@ -152,7 +160,7 @@ def at_start_and_end(
         yield from _end(file, guard, end, end_message)
     elif end:
         length = len(file.text)
-        yield inserted(file, length, _lines(file, ["", end], "", length), end_message)
+        yield inserted(file, length, lines_at(file, length, "", [plain(""), end]), end_message)
 
 
 def _guard(file: ParsedFile) -> ast.If | None:
@@ -182,16 +190,16 @@ def _first(function: ast.FunctionDef) -> ast.stmt:
     return function.body[is_documented]
 
 
-def _in_function(entry: Entry, function: ast.FunctionDef, begin: Sequence[str], message: str) -> Iterator[Step]:
+def _in_function(entry: Entry, function: ast.FunctionDef, begin: Sequence[NewText], message: str) -> Iterator[Step]:
     file, start = entry.file, start_of(entry.file, _first(function))
     offset, indent = _below_options(entry, function.body, begin) or (
         line_start(file, start),
         indentation(file.text, start),
     )
-    yield inserted(file, offset, _lines(file, begin, indent, offset), message, NPU)
+    yield inserted(file, offset, lines_at(file, offset, indent, begin), message, NPU)
 
 
-def _at_top_level(entry: Entry, begin: Sequence[str], message: str) -> Iterator[Step]:
+def _at_top_level(entry: Entry, begin: Sequence[NewText], message: str) -> Iterator[Step]:
     """Below the imports and the options of the program, but above what uses the card."""
     file = entry.file
     last: ast.stmt | None = None
@@ -204,21 +212,20 @@ def _at_top_level(entry: Entry, begin: Sequence[str], message: str) -> Iterator[
     imports_end = first_code(file) if last is None else line_below(file, last)
     offset, indent = _below_options(entry, below_last, begin) or (imports_end, "")
     follows = file.text[offset : offset + 1]
-    below = [""] if follows and follows not in "\r\n" else []
-    lines = begin if indent else ["", *begin, *below]
-    yield inserted(file, offset, _lines(file, lines, indent, offset), message, NPU)
+    below = [plain("")] if follows and follows not in "\r\n" else []
+    lines = begin if indent else [plain(""), *begin, *below]
+    yield inserted(file, offset, lines_at(file, offset, indent, lines), message, NPU)
 
 
-def _in_guard(entry: Entry, guard: ast.If, begin: Sequence[str], message: str) -> Iterator[Step]:
+def _in_guard(entry: Entry, guard: ast.If, begin: Sequence[NewText], message: str) -> Iterator[Step]:
     file, first = entry.file, guard.body[0]
     place = _below_options(entry, guard.body, begin)
     if place is not None or begins_line(file, first):
         start, indent = place or (next_line(file, file.bounds(guard.test)[1]), _indent(file, guard))
-        yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
+        yield inserted(file, start, lines_at(file, start, indent, begin), message, NPU)
     else:  # if __name__ == '__main__': main()
         start, indent = file.bounds(first)[0], _indent(file, guard)
-        text = newline_of(file.text) + _lines(file, begin, indent, start) + indent
-        yield inserted(file, start, text, message, NPU)
+        yield inserted(file, start, lines_above(file, start, [plain(""), *begin], indent), message, NPU)
 
 
 def _indent(file: ParsedFile, guard: ast.If) -> str:
@@ -226,25 +233,24 @@ def _indent(file: ParsedFile, guard: ast.If) -> str:
     return indentation(file.text, file.bounds(first)[0]) if begins_line(file, first) else indent_step(file)
 
 
-def _end(file: ParsedFile, guard: ast.If, end: str, message: str) -> Iterator[Step]:
+def _end(file: ParsedFile, guard: ast.If, end: NewText, message: str) -> Iterator[Step]:
     """Below the last statement; where that is `sys.exit(main())`, between the two calls."""
     last, indent = guard.body[-1], _indent(file, guard)
     exit_call = _exit_call(last)
     if exit_call is None:
         stop = line_below(file, last)
-        yield inserted(file, stop, _lines(file, [end], indent, stop), message)
+        yield inserted(file, stop, lines_at(file, stop, indent, [end]), message)
         return
-    newline = newline_of(file.text)
     given = arguments(exit_call)
     status = argument_value(given[0]) if given else None
+    at = file.bounds(exit_call)[0]
     if not isinstance(status, (ast.Call, ast.Await)):
-        yield inserted(file, file.bounds(exit_call)[0], f"{end}{newline}{indent}", message)
+        yield inserted(file, at, lines_above(file, at, [end], indent), message)
         return
     start, stop = file.bounds(exit_call)
     inner, behind = file.bounds(status)
-    before = f"{newline}{indent}{end}{newline}{indent}"
-    text = ("status = ", (inner, behind), before, (start, inner), "status", (behind, stop))
-    yield replaced(file, exit_call, text, message)
+    lines = lines_above(file, at, [code("status = {status}", status=(inner, behind)), end], indent)
+    yield replaced(file, exit_call, followed(lines, (start, inner), plain("status"), (behind, stop)), message)
 
 
 def _exit_call(last: ast.stmt) -> ast.Call | None:
@@ -255,13 +261,6 @@ def _exit_call(last: ast.stmt) -> ast.Call | None:
     return None
 
 
-def _lines(file: ParsedFile, lines: Sequence[str], indent: str, offset: int) -> str:
-    """Lines of code to insert at an offset that starts a line, or ends a text that lacks its last line end."""
-    newline = newline_of(file.text)
-    missing = newline if offset == len(file.text) and not file.text.endswith(("\n", "\r")) else ""
-    return missing + "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
-
-
 def _is_import(statement: ast.stmt) -> bool:
     """Return whether a statement imports: also `try: import x`, and an import under a condition."""
     if isinstance(statement, (ast.Try, ast.If)):
@@ -270,7 +269,7 @@ def _is_import(statement: ast.stmt) -> bool:
 
 
 def _below_options(
-    entry: Entry, block: Sequence[ast.stmt], begin: Sequence[str], inside: Sequence[ast.AST] = ()
+    entry: Entry, block: Sequence[ast.stmt], begin: Sequence[NewText], inside: Sequence[ast.AST] = ()
 ) -> tuple[int, str] | None:
     """The offset and indentation of the first line below the statement that reads the command line, so that `--help`
     needs no group: in a block, or in a function of the file that only the block calls. None if something that may need

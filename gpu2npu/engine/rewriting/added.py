@@ -6,6 +6,8 @@ import ast
 
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.python.text.blocks import lines_of
+from gpu2npu.python.text.templates import code as new_code
+from gpu2npu.python.text.templates import followed, line_below, lines_above
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
@@ -33,13 +35,13 @@ def added(
         if hasattr(statement, "body"):
             return None
         start = line_end
-        is_line = file.text[:start].endswith(("\n", "\r"))
-        text = f"{indentation}{code}{file.newline}" if is_line else f"{file.newline}{indentation}{code}"
+        text = line_below(file, start, indentation, new_code("{line}", line=code))
     elif add.place != "around":
-        text = f"{code}{file.newline}{indentation}"
+        text = lines_above(file, start, [new_code("{line}", line=code)])
     else:
         whole = lines_of(file, (statement,))
-        return Edit(whole, (f"with {code}:", whole), rule.id, rule.why, needs=needs, is_block=True)
+        text = followed(new_code("with {context}:", context=code), whole)
+        return Edit(whole, text, rule.id, rule.why, needs=needs, is_block=True)
     neighbours = block[max(index - 1, 0) : index + 2]
     known = any(file.code(each) == code for each in neighbours)
     return Edit((start, start), "" if known else text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)

@@ -14,6 +14,7 @@ from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import alias_name, from_module
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Import, chain
@@ -219,9 +220,9 @@ class CodeImports:
             assert isinstance(statement, ast.ImportFrom)
             whole = self.file.bounds(statement)
             if parent(target) != statement.module:
-                yield Edit(from_module(self.file, statement), parent(target), rule.id, rule.why, whole)
+                yield Edit(from_module(self.file, statement), plain(parent(target)), rule.id, rule.why, whole)
             if leaf(target) != binding.alias.name:
-                yield Edit(alias_name(self.file, binding.alias), leaf(target), rule.id, rule.why, whole)
+                yield Edit(alias_name(self.file, binding.alias), plain(leaf(target)), rule.id, rule.why, whole)
         unused: dict[Import, list[tuple[int, Rule]]] = {}
         for key, (rule, dropped) in self.dropped.items():
             binding_ = self._import(key) if self.may_edit and key not in {*self.moved, *self.spelling} else None

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.code_imports import CodeImports
+from gpu2npu.python.text.templates import code as new_code
+from gpu2npu.python.text.templates import lines_above
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
 from gpu2npu.records import Edit, FindingKind, Found, Operation
@@ -101,5 +103,5 @@ class Definitions:
         indentation = self.file.indentation(start)
         if self.file.line_before(start) != indentation:
             return "it does not begin a line"
-        text = f"@{code}{self.file.newline}{indentation}"
+        text = lines_above(self.file, start, [new_code("@{decorator}", decorator=code)])
         return Edit((start, start), text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)

@@ -9,19 +9,15 @@ from functools import lru_cache
 from itertools import combinations
 from operator import itemgetter
 
-from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.literals import LiteralError, literals
+from gpu2npu.python.text.templates import ATOMS, operand
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import arguments
 from gpu2npu.python.tree.syntax_tree import parse_expression
 from gpu2npu.records import Code
 from gpu2npu.rulebook.template import Piece, parse_template
 
-# Expressions that need no parentheses wherever they are put.
-ATOMS = (
-    ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set,
-    ast.ListComp, ast.DictComp, ast.SetComp,
-)  # fmt: skip
 # What holds a whole expression, so that no operator beside it can take a part of it.
 _LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
 # What may give something else, or do something more, the second time.
@@ -63,13 +59,11 @@ def fill(file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Fill
 
 
 def _expression(file: PythonFile, pieces: Sequence[Piece], index: int, found: ast.expr) -> list[Code]:
-    bounds = file.bounds(found)
-    if isinstance(found, (ast.GeneratorExp, ast.Tuple)) and file.text[bounds[0]] == "(":  # counted to the node
-        return [bounds]
-    outer = outer_bounds(file, found)
-    if outer != bounds or _is_operand(pieces, index, found) or _is_enclosed(pieces, index, found):
-        return [outer]
-    return ["(", outer, ")"]
+    given = operand(file, found)
+    is_number = isinstance(found, ast.Constant) and type(found.value) is int and given.bounds == file.bounds(found)
+    if is_number and index + 1 < len(pieces) and (pieces[index + 1].text or "").lstrip().startswith("."):
+        return ["(", given.bounds, ")"]  # 1.npu() is not code
+    return [given.bounds] if given.is_whole or _is_enclosed(pieces, index, found) else ["(", given.bounds, ")"]
 
 
 def _has_slice(found: ast.expr) -> bool:
@@ -126,13 +120,6 @@ def _may_change(file: PythonFile, node: ast.expr, read: ast.expr) -> bool:
             return True
         assigned |= {name for each in ast.walk(file.tree) if isinstance(each, _OUTER) for name in each.names}
     return any(isinstance(each, ast.Name) and each.id in assigned for each in other)
-
-
-def _is_operand(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
-    """Return whether no operator beside it can take a part of it."""
-    if isinstance(found, ast.Constant) and type(found.value) is int:  # 1.npu() is not code
-        return index + 1 == len(pieces) or not (pieces[index + 1].text or "").lstrip().startswith(".")
-    return isinstance(found, ATOMS)
 
 
 def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.rewriting.code_imports import respelled
 from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.templates import code as new_code
 from gpu2npu.python.text.tokens import keyword_name, name_bounds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments
@@ -40,7 +41,7 @@ def in_place(
         return None
     start, end = file.bounds(node)
     code: list[Code] = []
-    added = [((bounds[-1][1], bounds[-1][1]), "".join(f", {each}" for each in further))] if further else []
+    added = [((bounds[-1][1], bounds[-1][1]), new_code(", {each}", each=each)) for each in further]
     for (first, last), text in sorted([*callee, *given, *added]):
         code += [(start, first)] if start < first else []
         code += [text] if text else []
@@ -119,7 +120,7 @@ def _is_same(old: Argument | None, new: Argument) -> bool:
 def _keyword(file: PythonFile, given: Argument, wanted: str | None, bounds: Bounds) -> list[Cut]:
     """The cut that gives an argument another keyword, or one, or none."""
     if not isinstance(given, ast.keyword):
-        return [((bounds[0], bounds[0]), f"{wanted}=")] if wanted is not None else []
+        return [((bounds[0], bounds[0]), new_code("{keyword}=", keyword=wanted))] if wanted is not None else []
     if wanted is None:
         return [((bounds[0], file.value_start(given)), "")]
     return [(keyword_name(file, given), wanted)] if given.arg != wanted else []

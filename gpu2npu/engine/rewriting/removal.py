@@ -6,6 +6,7 @@ import ast
 from collections.abc import Set
 
 from gpu2npu.python.text.blocks import line_below, line_start, next_line
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
@@ -16,7 +17,7 @@ def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
     """The edit that takes a statement out with its line; where the block would be empty, `pass` stands in for it."""
     place = file.bounds(node)
     if not _has_line(file, node):
-        return Edit(place, "pass", rule, message)
+        return Edit(place, code("pass"), rule, message)
     end = len(file.text[: statement_end(file.text, place[1])].rstrip())  # a comment goes with it
     return Edit((place[0], end), "", rule, message, operation=Operation.DELETE)
 

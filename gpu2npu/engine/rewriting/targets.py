@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.text.templates import plain
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.release_tables import SupportTable, has_cuda_name, has_npu_name, npu_name_from
@@ -54,4 +55,4 @@ class Targets(Struct, frozen=True):
 
     def edit(self, place: Bounds, text: str, rule: Rule, shown: Bounds | None = None, *targets: str) -> None:
         """Replace the text at a place, which then means the `targets`."""
-        self.matches.edit(Edit(place, text, rule.id, self.why(rule, *targets), shown))
+        self.matches.edit(Edit(place, plain(text), rule.id, self.why(rule, *targets), shown))

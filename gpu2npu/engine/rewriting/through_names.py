@@ -9,6 +9,7 @@ from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.elsewhere.capability import compared_answer
 from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
@@ -64,8 +65,8 @@ def unpacked(file: PythonFile, replaced: Sequence[tuple[Rule, Matched]]) -> Iter
         ]
         if all(use in gone or _is_lower_bound(file.parents[use], use) for use in uses):
             rule, bounds = replaced[0][0], file.bounds(statement.value)
-            zeros = ast.Tuple([ast.Constant(0) for _ in parts], ast.Load())
-            yield Edit(bounds, (bounds, " or ", ast.unparse(zeros)), rule.id, rule.why)
+            zeros = ast.unparse(ast.Tuple([ast.Constant(0) for _ in parts], ast.Load()))
+            yield Edit(bounds, code("{answer} or {zeros}", answer=bounds, zeros=zeros), rule.id, rule.why)
 
 
 def _bindings(matched: Matched) -> Iterator[Assigned]:

@@ -7,10 +7,11 @@ import ast
 from msgspec import Struct
 
 from gpu2npu.python.text.literals import Literal, LiteralError, literals
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
-from gpu2npu.records import Bounds
+from gpu2npu.records import Bounds, NewText
 
 
 class StringText(Struct, frozen=True):
@@ -39,11 +40,11 @@ class StringText(Struct, frozen=True):
         found = written(file, node)
         return plain_text(file, node, found[0]) if len(found) == 1 else None
 
-    def quoted(self, text: str) -> str:
+    def quoted(self, text: str) -> NewText:
         """Another text in the same quotes."""
-        return self.opening + text + self.closing
+        return plain(self.opening + text + self.closing)
 
-    def replacements(self, text: str) -> list[tuple[Bounds, str]]:
+    def replacements(self, text: str) -> list[tuple[Bounds, NewText]]:
         """The places and their new text, for another text: of a text of many lines only the lines that differ."""
         old, new = self.raw.split("\n"), text.split("\n")
         if len(old) == 1 or len(old) != len(new):
@@ -51,7 +52,7 @@ class StringText(Struct, frozen=True):
         start, found = self.place[0] + len(self.opening), []
         for before, after in zip(old, new, strict=True):
             if before != after:
-                found.append(((start, start + len(before)), after))
+                found.append(((start, start + len(before)), plain(after)))
             start += len(before) + 1
         return found
 

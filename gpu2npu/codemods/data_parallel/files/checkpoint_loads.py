@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpu2npu.codemods.places import Rewriting, is_skipped, quoted
 from gpu2npu.codemods.program.files import ParsedFile
-from gpu2npu.codemods.program.group_condition import in_group
+from gpu2npu.codemods.program.group_condition import barrier
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import indent_step, own_lines, start_of
+from gpu2npu.python.text.blocks import own_lines, start_of
 from gpu2npu.python.text.concrete import argument_bounds
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.templates import code, joined, lines_above
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
 from gpu2npu.python.tree.syntax import FORS, argument_keyword, argument_value, arguments, is_unpacked, string_value
@@ -148,10 +148,9 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
     at = start_of(file, statement)
-    below = newline_of(file.text) + indentation(file.text, at)
-    line = f"{dist.name}.barrier(){below}"
-    alone = f"if {in_group(dist.name)}:{below}{indent_step(file)}{line}"
-    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.", alone)
+    lines, alone = barrier(file, dist.name)
+    message = "All ranks wait for the file that rank 0 writes."
+    rewriting.ask_group(file, (at, at), lines_above(file, at, lines), message, lines_above(file, at, alone))
 
 
 def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:
@@ -191,8 +190,9 @@ def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
         if not _has_map_location(load.node) and not is_skipped(load.file, load.node):
             spans = argument_bounds(load.file, load.node) or [load.file.bounds(arguments(load.node)[-1])]
             start, end = load.file.bounds(load.node)
-            location = f", map_location={quoted(load.file, 'cpu')}"
-            rewriting.put(load.file, start, end, ((start, spans[-1][1]), location, (spans[-1][1], end)), _MESSAGE)
+            location = code(", map_location={device}", device=quoted(load.file, "cpu"))
+            pieces = (start, spans[-1][1]), location, (spans[-1][1], end)
+            rewriting.put(load.file, start, end, joined(pieces), _MESSAGE)
 
 
 def _loads(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[CallPlace]:

@@ -19,12 +19,12 @@ from gpu2npu.codemods.data_parallel.files.written_paths import has_own_name, is_
 from gpu2npu.codemods.places import GroupEdit, Rewriting, is_skipped
 from gpu2npu.codemods.program.entries import dataflow_of
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
-from gpu2npu.codemods.program.group_condition import in_group
+from gpu2npu.codemods.program.group_condition import barrier, first_rank
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, lines_of, same_line, start_of
-from gpu2npu.python.text.concrete import outer_bounds
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.blocks import begins_line, line_below, lines_of, same_line, start_of
+from gpu2npu.python.text.offsets import indentation
+from gpu2npu.python.text.templates import code, followed, lines_at, operand, plain
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import CallPlace, Place
 from gpu2npu.python.tree.syntax import (
@@ -35,9 +35,8 @@ from gpu2npu.python.tree.syntax import (
     blocks,
     is_main_guard,
     is_unpacked,
-    string_value,
 )
-from gpu2npu.records import Code, FileRewrite
+from gpu2npu.records import FileRewrite
 
 _MESSAGE = "Rank 0 writes files, and the others do not."
 _LOG_FILES = frozenset({"logging.FileHandler", "logging.basicConfig"})
@@ -185,14 +184,11 @@ def _leave_to_rank_zero(flow: Dataflow, file: ParsedFile, group: Sequence[ast.st
 def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> None:
     """A barrier below a statement."""
     dist = spelling(file, "torch.distributed")
-    at, newline = line_below(file, statement), newline_of(file.text)
-    missing = "" if file.text[:at].endswith(("\n", "\r")) else newline
+    at = line_below(file, statement)
     indent = indentation(file.text, start_of(file, statement))
-    line = f"{missing}{indent}{dist.name}.barrier(){newline}"
-    alone = (
-        f"{missing}{indent}if {in_group(dist.name)}:{newline}{indent}{indent_step(file)}{dist.name}.barrier(){newline}"
-    )
-    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.", alone)
+    lines, alone = barrier(file, dist.name)
+    message = "All ranks wait for the file that rank 0 writes."
+    rewriting.ask_group(file, (at, at), lines_at(file, at, indent, lines), message, lines_at(file, at, indent, alone))
 
 
 def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
@@ -200,8 +196,7 @@ def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> 
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
     whole = lines_of(file, group)
-    first = f"{dist.name}.get_rank() == 0"
-    text, alone = (f"if {first}:", whole), (f"if not {dist.name}.is_initialized() or {first}:", whole)
+    text, alone = (followed(code("if {first}:", first=each), whole) for each in first_rank(dist.name))
     edit = GroupEdit(whole, text, rewriting.rule, _MESSAGE, alone=alone, optional=True, is_block=True)
     rewriting.add(file, (edit,))
 
@@ -251,11 +246,11 @@ def _allow_existing(call: CallPlace, name: str | None, rewriting: Rewriting) -> 
         if not isinstance(node.func, ast.Attribute) or len(given) != 1:
             return
         end = file.bounds(node.func)[1]
-        rewriting.put(file, end - len(node.func.attr), end, "makedirs", message)
+        rewriting.put(file, end - len(node.func.attr), end, plain("makedirs"), message)
     elif name != "os.makedirs" and not _is_path(node):
         return
     end = file.bounds(node)[1] - 1
-    rewriting.put(file, end, end, "exist_ok=True", message)
+    rewriting.put(file, end, end, code("exist_ok=True"), message)
 
 
 def _is_path(call: ast.Call) -> bool:
@@ -266,18 +261,17 @@ def _is_path(call: ast.Call) -> bool:
 def _silence(call: CallPlace, rewriting: Rewriting) -> None:
     node, file = call.node, call.file
     dist = spelling(file, "torch.distributed")
-    first = f"if {dist.name}.get_rank() == 0 else 'disabled'"
-    alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0 else 'disabled'"
+    conditions = first_rank(dist.name)
     given = next((keyword.value for keyword in node.keywords if keyword.arg == "mode"), None)
     if given is not None and RANK.search(file.code(given)):
         return
     rewriting.add(file, dist.edits)
     message = "Rank 0 keeps the records of the run."
     if given is not None:
-        start, end = outer_bounds(file, given)
-        plain = string_value(given) is not None or isinstance(given, ast.Attribute)
-        value: tuple[Code, ...] = ((start, end), " ") if plain else ("(", (start, end), ") ")
-        rewriting.ask_group(file, (start, end), (*value, first), message, (*value, alone), optional=True)
-        return
-    end = file.bounds(node)[1] - 1
-    rewriting.ask_group(file, (end, end), f"mode=None {first}", message, f"mode=None {alone}", optional=True)
+        value = operand(file, given)
+        template = "{mode} if {first} else 'disabled'"
+        place, (text, alone) = value.bounds, (code(template, mode=value, first=each) for each in conditions)
+    else:
+        place = (file.bounds(node)[1] - 1,) * 2
+        text, alone = (code("mode=None if {first} else 'disabled'", first=each) for each in conditions)
+    rewriting.ask_group(file, place, text, message, alone, optional=True)

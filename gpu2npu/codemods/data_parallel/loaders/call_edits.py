@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -14,24 +15,24 @@ from gpu2npu.codemods.program.group_condition import in_group, runs_without_grou
 from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.blocks import line_start, own_lines, start_of
-from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
-from gpu2npu.python.text.offsets import indentation, newline_of
-from gpu2npu.python.tree.place import is_integer
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.offsets import newline_of
+from gpu2npu.python.text.templates import ATOMS, Operand, code, followed, lines_above, operand, plain
+from gpu2npu.python.text.templates import call as new_call
 from gpu2npu.python.tree.syntax import argument_value, arguments
-from gpu2npu.records import Bounds, Code
+from gpu2npu.records import Bounds, NewText, Text
 
 SAMPLER = "torch.utils.data.DistributedSampler"
 _SHARE = "Each rank takes its share of every batch of the training loader."
 _LONG = 120  # characters in a line, beyond which the sampler gets one of its own
-_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.UnaryOp)
 
 
 class _Terms(Struct, frozen=True):
     """The texts that a rewritten call is made of; `shuffle` is what stays of it in the call, if anything."""
 
-    ranks: str
-    sampler: tuple[Code, ...]
-    shuffle: tuple[Code, ...] | None
+    ranks: NewText
+    sampler: Text
+    shuffle: Text | None
 
 
 def shard(program: TrainingProgram, call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
@@ -40,29 +41,28 @@ def shard(program: TrainingProgram, call: LoaderCall, shared: Shared | None, rew
     file = call.place.file
     dist, sampler = spelling(file, "torch.distributed"), spelling(file, SAMPLER)
     rewriting.add(file, (*dist.edits, *sampler.edits))
-    ranks = f"{dist.name}.get_world_size()"
-    divisor = ranks
+    divisor = ranks = code("{dist}.get_world_size()", dist=dist.name)
     if runs_without_group(program, file, file.bounds(call.call)[0]):
         divisor = world_size(dist.name)
         shared = where_there_is_a_group(shared, in_group(dist.name))
     dataset, lines = name_dataset(call, rewriting)
-    made: tuple[Code, ...] = (f"{sampler.name}({dataset}", *_sampler_options(call), ")")
+    made = new_call(sampler.name, plain(dataset), *_sampler_options(call))
     shuffle = None
     if shared is not None:
-        made = (*made, f" if {shared.condition} else None")
+        made = code("{made} if {condition} else None", made=made, condition=shared.condition or "")
         shuffle = _remaining_shuffle(call, shared)
         _pass_condition(program, shared, rewriting)
     if _is_long(call, made):
         name = free_name(call, "sampler")
-        lines.append((f"{name} = ", *made))
-        made = (name,)
+        lines.append(code("{name} = {made}", name=name, made=made))
+        made = plain(name)
     if "batch_size" not in call.given:
-        lines.append((f"{_keywords(call)}['batch_size'] //= {divisor}",))
+        lines.append(code("{given}['batch_size'] //= {ranks}", given=_keywords(call), ranks=divisor))
     _put_above(call, lines, rewriting)
-    _edit(call, shared, _Terms(ranks, ("sampler=", *made), shuffle), rewriting)
+    _edit(call, shared, _Terms(ranks, code("sampler={made}", made=made), shuffle), rewriting)
 
 
-def _is_long(call: LoaderCall, sampler: tuple[Code, ...]) -> bool:
+def _is_long(call: LoaderCall, sampler: Text) -> bool:
     """Return whether the sampler makes the line too long, and can be made in a line above."""
     file = call.place.file
     first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
@@ -72,25 +72,24 @@ def _is_long(call: LoaderCall, sampler: tuple[Code, ...]) -> bool:
     return len(line) + length > _LONG and can_be_moved(call)
 
 
-def _put_above(call: LoaderCall, lines: list[tuple[Code, ...]], rewriting: Rewriting) -> None:
+def _put_above(call: LoaderCall, lines: list[Text], rewriting: Rewriting) -> None:
     """Lines above the statement of the call."""
     file = call.place.file
     statement = own_lines(file, call.call)
     if not lines or statement is None:
         return
     at = start_of(file, statement)
-    below = newline_of(file.text) + indentation(file.text, at)
-    rewriting.ask_group(file, (at, at), tuple(piece for line in lines for piece in (*line, below)), _SHARE)
+    rewriting.ask_group(file, (at, at), lines_above(file, at, lines), _SHARE)
 
 
-def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | None:
+def _remaining_shuffle(call: LoaderCall, shared: Shared) -> Text | None:
     """Return what the call keeps of `shuffle` for the loaders that are not for training; None if nothing."""
     shuffle = call.code("shuffle")
     if shuffle in {None, "None", "False"}:
         return None
     if shuffle == "True":
-        return (f"shuffle={shared.negation}",)
-    return ("shuffle=", *_atom(call, "shuffle"), f" and {shared.negation}")
+        return code("shuffle={negation}", negation=shared.negation or "")
+    return code("shuffle={given} and {negation}", given=_operand(call, "shuffle"), negation=shared.negation or "")
 
 
 def _pass_condition(program: TrainingProgram, shared: Shared, rewriting: Rewriting) -> None:
@@ -100,31 +99,32 @@ def _pass_condition(program: TrainingProgram, shared: Shared, rewriting: Rewriti
     message = f"{shared.condition} says that the loader is for training, and shared out."
     rewriting.put(shared.function.file, at, at, parameter, message)
     for place in shared.training:
-        value = "True"
+        value = plain("True")
         if runs_without_group(program, place.file, place.file.bounds(place.node)[0]):
             dist = spelling(place.file, "torch.distributed")
             rewriting.add(place.file, dist.edits)
             value = in_group(dist.name)
         end = place.file.bounds(place.node)[1] - 1
-        rewriting.put(place.file, end, end, f"{shared.condition}={value}", message)
+        given = code("{name}={value}", name=shared.condition or "", value=value)
+        rewriting.put(place.file, end, end, given, message)
 
 
-def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:
-    """Return the options that the sampler takes over from the loader, with a leading comma."""
-    options: list[Code] = []
+def _sampler_options(call: LoaderCall) -> Sequence[Text]:
+    """Return the options that the sampler takes over from the loader."""
+    options: list[Text] = []
     shuffle = call.code("shuffle")
     if shuffle is None and call.may_hold("shuffle"):
-        options.append(f", shuffle={_keywords(call)}.pop('shuffle', False)")
+        options.append(code("shuffle={given}.pop('shuffle', False)", given=_keywords(call)))
     elif shuffle in {None, "None"}:
-        options.append(", shuffle=False")
+        options.append(code("shuffle=False"))
     elif shuffle != "True":
-        options += (", shuffle=", _bounds(call, "shuffle"))
+        options.append(code("shuffle={given}", given=_bounds(call, "shuffle")))
     drop_last = call.code("drop_last")
     if drop_last is None and call.may_hold("drop_last") and call.keys is not None:
-        options.append(f", drop_last={_keywords(call)}.get('drop_last', False)")
+        options.append(code("drop_last={given}.get('drop_last', False)", given=_keywords(call)))
     elif drop_last not in {None, "False"}:
-        options += (", drop_last=", _bounds(call, "drop_last"))
-    return tuple(options)
+        options.append(code("drop_last={given}", given=_bounds(call, "drop_last")))
+    return options
 
 
 def _bounds(call: LoaderCall, parameter: str) -> Bounds:
@@ -136,13 +136,12 @@ def _keywords(call: LoaderCall) -> str:
     return call.place.file.code(call.keywords)
 
 
-def _atom(call: LoaderCall, parameter: str) -> tuple[Code, ...]:
-    """Return the code that a parameter is given, in parentheses where an operator could tear it apart."""
+def _operand(call: LoaderCall, parameter: str) -> Operand:
+    """Return what a parameter is given, as written in its place."""
     value = argument_value(call.given[parameter])
-    code = call.place.file.code(value)
-    plain = (isinstance(value, _ATOMS) or is_integer(value)) and not code.startswith("-")
-    bounds = _bounds(call, parameter)
-    return (bounds,) if plain else ("(", bounds, ")")
+    is_whole = isinstance(value, ast.UnaryOp) and not call.place.file.code(value).startswith("-")
+    found = operand(call.place.file, value)
+    return Operand(_bounds(call, parameter), is_whole or isinstance(value, ATOMS)) if parameter == "shuffle" else found
 
 
 def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
@@ -151,17 +150,17 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
     taken = next((call.given[name] for name in ("shuffle", "sampler") if name in call.given), None)
     sampler = terms.sampler
     if terms.shuffle is not None and taken is not None:
-        sampler = (*sampler, _comma(call, taken), *terms.shuffle)
+        sampler = followed(sampler, plain(_comma(call, taken)), terms.shuffle)
     if "batch_size" in call.given:
-        ranks = terms.ranks if shared is None else f"({terms.ranks} if {shared.condition} else 1)"
-        value = argument_value(call.given["batch_size"])
-        start, end = outer_bounds(file, value)
-        is_atom = (start, end) != file.bounds(value) or len(_atom(call, "batch_size")) == 1
-        parts: tuple[Code, ...] = ((start, end),) if is_atom else ("(", (start, end), ")")
-        rewriting.ask_group(file, (start, end), (*parts, f" // {ranks}"), _SHARE)
+        size, template = _operand(call, "batch_size"), "{size} // {ranks}"
+        if shared is not None:
+            template = "{size} // ({ranks} if {condition} else 1)"
+        condition = (shared.condition or "") if shared is not None else ""
+        text = code(template, size=size, ranks=terms.ranks, condition=condition)
+        rewriting.ask_group(file, size.bounds, text, _SHARE)
     if taken is None:
         end = _span_of(call, call.given["batch_size" if "batch_size" in call.given else "dataset"])[1]
-        rewriting.ask_group(file, (end, end), (", ", *sampler), _SHARE)
+        rewriting.ask_group(file, (end, end), code(", {sampler}", sampler=sampler), _SHARE)
     if taken is not None:
         rewriting.ask_group(file, _span_of(call, taken), sampler, _SHARE)
         _drop_other(call, taken, rewriting)

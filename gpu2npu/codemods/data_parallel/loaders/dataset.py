@@ -12,6 +12,7 @@ from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import own_lines, same_line
 from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import CallPlace
 from gpu2npu.python.tree.syntax import (
@@ -25,7 +26,7 @@ from gpu2npu.python.tree.syntax import (
     last_name,
     string_value,
 )
-from gpu2npu.records import Code
+from gpu2npu.records import Text
 
 _ITERABLE = frozenset({"IterDataPipe", "IterableDataset"})
 
@@ -138,7 +139,7 @@ def can_be_moved(call: LoaderCall) -> bool:
     return False
 
 
-def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[tuple[Code, ...]]]:
+def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[Text]]:
     """The text by which the sampler names the dataset, and the line above the call that makes it, if it was made in the
     call itself."""
     file, dataset = call.place.file, call.value("dataset")
@@ -148,9 +149,9 @@ def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[tupl
     name = free_name(call, "dataset")
     start, end = outer_bounds(file, dataset)
     text = file.text[start:end]
-    rewriting.put(file, start, end, name, "The dataset is made once, for the loader and for its sampler.")
-    parts: tuple[Code, ...] = ((start, end),) if _stands_alone(text) else ("(", (start, end), ")")
-    return name, [(f"{name} = ", *parts)]
+    rewriting.put(file, start, end, plain(name), "The dataset is made once, for the loader and for its sampler.")
+    template = "{name} = {made}" if _stands_alone(text) else "{name} = ({made})"
+    return name, [code(template, name=name, made=(start, end))]
 
 
 def _stands_alone(text: str) -> bool:

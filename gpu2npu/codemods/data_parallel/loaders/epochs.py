@@ -16,12 +16,14 @@ from gpu2npu.codemods.program.group_condition import runs_without_group
 from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
-from gpu2npu.python.text.blocks import begins_line, indent_step, line_start, own_lines, start_of
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.blocks import begins_line, line_start, own_lines, start_of
+from gpu2npu.python.text.offsets import indentation
+from gpu2npu.python.text.templates import code, lines_above, lines_at, under
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, argument, enclosing_function
 from gpu2npu.python.tree.scopes import Parameter
 from gpu2npu.python.tree.syntax import FORS, argument_value, arguments, elements, is_unpacked, last_name, string_value
+from gpu2npu.records import NewText
 
 API = "torch.utils.data.DistributedSampler.set_epoch"
 _COUNTS = frozenset({"range", "trange", "count", "tqdm_range", "arange"})
@@ -183,12 +185,12 @@ class _Finder:
             return
         at = start_of(file, loop.body[0])
         if not begins_line(file, loop.body[0]):
-            line = f"{access.text}.sampler.set_epoch({epoch.id})"
-            self.rewriting.put(file, at, at, f"{line}; ", _MESSAGE)
+            line = code("{loader}.sampler.set_epoch({epoch}); ", loader=access.text, epoch=epoch.id)
+            self.rewriting.put(file, at, at, line, _MESSAGE)
             return
         start = _above_comments(file, at, file.bounds(loop.iter)[1])
         indent = indentation(file.text, at)
-        text = f"{indent}{self._lines(file, at, access, epoch.id)}{newline_of(file.text)}"
+        text = lines_at(file, start, indent, self._lines(file, at, access, epoch.id))
         self.rewriting.put(file, start, start, text, _MESSAGE)
 
     def _is_made_in(self, loop: ast.For | ast.AsyncFor, access: _Access) -> bool:
@@ -206,22 +208,21 @@ class _Finder:
         if statement is None:
             return False
         at = start_of(file, statement)
-        lines = f"{self._lines(file, at, access, epoch)}{newline_of(file.text)}"
-        self.rewriting.put(file, at, at, f"{lines}{indentation(file.text, at)}", _MESSAGE)
+        self.rewriting.put(file, at, at, lines_above(file, at, self._lines(file, at, access, epoch)), _MESSAGE)
         return True
 
-    def _lines(self, file: ParsedFile, at: int, access: _Access, epoch: str) -> str:
+    def _lines(self, file: ParsedFile, at: int, access: _Access, epoch: str) -> list[NewText]:
         """The call of `set_epoch` at an offset; where the code also runs without a process group, and with loaders of
         others, only for a sampler that has it."""
-        line = f"{access.text}.sampler.set_epoch({epoch})"
+        line = code("{loader}.sampler.set_epoch({epoch})", loader=access.text, epoch=epoch)
         is_shared = not any(maker.node in self.whole for maker in self.flow.makers(access.place))
         if is_shared and not runs_without_group(self.program, file, at):
-            return line
+            return [line]
         sampler = spelling(file, SAMPLER)
         self.rewriting.add(file, sampler.edits)
-        below = f"{newline_of(file.text)}{indentation(file.text, at)}{indent_step(file)}"
-        given = f"getattr({access.text}, {quoted(file, 'sampler')}, None)"
-        return f"if isinstance({given}, {sampler.name}):{below}{line}"
+        template = "if isinstance(getattr({loader}, {name}, None), {sampler}):"
+        head = code(template, loader=access.text, name=quoted(file, "sampler"), sampler=sampler.name)
+        return under(file, head, line)
 
 
 def _root(node: ast.AST) -> ast.AST:

@@ -11,6 +11,7 @@ from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function
 from gpu2npu.python.tree.scopes import Parameter
@@ -110,7 +111,7 @@ def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
             continue
         if file.code(counted.value) in sources and not _is_divided(file, node, sources):
             end = file.bounds(counted)[1]
-            rewriting.put(file, end - len("dataset"), end, "sampler", "A rank sees its share of the samples.")
+            rewriting.put(file, end - len("dataset"), end, plain("sampler"), "A rank sees its share of the samples.")
 
 
 def _is_divided(file: ParsedFile, count: ast.expr, sources: Collection[str]) -> bool:

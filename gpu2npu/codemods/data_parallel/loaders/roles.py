@@ -14,8 +14,10 @@ from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import Dataflow, Made
 from gpu2npu.python.text.blocks import own_lines, start_of
 from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.place import CallPlace, FunctionPlace, enclosing_class, enclosing_function
 from gpu2npu.python.tree.syntax import COMPREHENSIONS, Comprehension, defaults, elements, parameters, string_value
+from gpu2npu.records import NewText
 
 # Words in the names of loaders that are not for training.
 _OTHER = re.compile(r"val|test|eval|dev(?!ice)|held_?out")
@@ -25,8 +27,8 @@ class Shared(Struct, frozen=True, eq=False):
     """A call that also makes loaders that are not trained on. `condition` is true where the training loader is made;
     if it is a new parameter of `function`, the calls `training` pass it. Both are None where they are not known."""
 
-    condition: str | None = None
-    negation: str | None = None
+    condition: NewText | None = None
+    negation: NewText | None = None
     function: FunctionPlace | None = None
     training: tuple[CallPlace, ...] = ()
 
@@ -123,7 +125,9 @@ def _by_phase(place: CallPlace) -> Shared:
     if len(training) != 1 or None in phases:
         return Shared()
     quoted = next(place.file.code(element) for element in elements(loop.iter) if string_value(element) == training[0])
-    return Shared(f"{loop.target.id} == {quoted}", f"{loop.target.id} != {quoted}")
+    comparisons = ("{phase} == {training}", "{phase} != {training}")
+    is_one, is_other = (code(each, phase=loop.target.id, training=quoted) for each in comparisons)
+    return Shared(is_one, is_other)
 
 
 def _by_parameter(flow: Dataflow, function: FunctionPlace, training: Sequence[CallPlace]) -> Shared:
@@ -133,29 +137,29 @@ def _by_parameter(flow: Dataflow, function: FunctionPlace, training: Sequence[Ca
     direct = all(len(flow.targets(call)) == 1 and _comprehension(call) is None for call in training)
     if "distributed" in bound or node.decorator_list or not direct or node.args.kwarg is not None:
         return Shared()
-    return Shared("distributed", "not distributed", function, tuple(training))
+    return Shared(plain("distributed"), code("not distributed"), function, tuple(training))
 
 
-def where_there_is_a_group(shared: Shared | None, group: str) -> Shared:
+def where_there_is_a_group(shared: Shared | None, group: NewText) -> Shared:
     """The condition of a call that also runs without a process group; `group` is the condition that there is one.
     A parameter stays as it is: the calls pass the condition."""
     if shared is None:
-        return Shared(group, f"not {group}")
+        return Shared(group, code("not {group}", group=group))
     if shared.function is not None or shared.condition is None:
         return shared
-    both = f"{shared.condition} and {group}"
-    return replace(shared, condition=both, negation=f"not ({both})")
+    both = code("{condition} and {group}", condition=shared.condition, group=group)
+    return replace(shared, condition=both, negation=code("not {both}", both=both))
 
 
-def new_parameter(function: FunctionPlace, name: str) -> tuple[int, str]:
+def new_parameter(function: FunctionPlace, name: str) -> tuple[int, NewText]:
     """Return the offset for a parameter with the default False in a function, and its text, with a comma if needed."""
     file, node = function.file, function.node
     given = parameters(node)
     if not given:
         start = file.bounds(node)[0]
         opening = file.text.index("(", file.text.index(node.name, file.text.index("def", start) + 3))
-        return opening + 1, f"{name}=False"
+        return opening + 1, code("{name}=False", name=name)
     typed = any(parameter.annotation is not None for parameter in given)
     ends = [file.bounds(given[-1])[1]]
     ends += [outer_bounds(file, default)[1] for parameter, default in defaults(node) if parameter is given[-1]]
-    return max(ends), f", {name}: bool = False" if typed else f", {name}=False"
+    return max(ends), code(", {name}: bool = False" if typed else ", {name}=False", name=name)
