@@ -21,7 +21,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
-from gpu2npu.python.text.templates import of_pieces
+from gpu2npu.python.text.templates import of_parts
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found, Operation
 from gpu2npu.shapes.catalogue import available
@@ -137,7 +137,7 @@ def _replaced(
         return
     if found.imports:
         start = f"from {'.' * _depth(program, file)}{MODULE}.flash_attention import "
-        yield file, Edit(file.bounds(node), of_pieces((start, *found.text)), kind.id, kind.message, imports=(MODULE,))
+        yield file, Edit(file.bounds(node), of_parts((start, *found.text)), kind.id, kind.message, imports=(MODULE,))
         return
     more = ((file.bounds(part), function, text) for part, function, text in found.more)
     for place, function, text in ((found.at or file.bounds(node), found.function, found.text), *more):
@@ -145,7 +145,7 @@ def _replaced(
         for edit in spelled.edits:
             yield file, replace(edit, rule=kind.id)
         name = f"{spelled.name}.{function}" if function else ""
-        yield file, Edit(place, of_pieces((name, *text)), kind.id, kind.message)
+        yield file, Edit(place, of_parts((name, *text)), kind.id, kind.message)
 
 
 def _is_allowed(
@@ -202,7 +202,7 @@ def _steps(
         yield file, replace(edit, rule=kind.id)
     name = f"{spelled.name}.{found.function}" if own else spelled.name
     text = (f"{name}(", *_arguments(file, found, plan), f"){found.behind}")
-    yield file, Edit(file.bounds(node), of_pieces(text), kind.id, kind.message)
+    yield file, Edit(file.bounds(node), of_parts(text), kind.id, kind.message)
     for statement in plan.deleted:
         message = f"Part of what {name} computes."
         yield file, Edit(file.bounds(statement), "", kind.id, message, operation=Operation.DELETE)

@@ -117,7 +117,7 @@ def of_pieces(pieces: Sequence[str | Bounds]) -> Text:
 
 
 def of_parts(pieces: Sequence[str | Bounds]) -> Text:
-    """A call that stays as it is laid out, with new names and arguments between its parts."""
+    """New code and parts of the file, which together are parsed by who asks: a call that stays as it is laid out."""
     return joined(NewText(each) if isinstance(each, str) else each for each in pieces)
 
 
