@@ -28,7 +28,7 @@ from gpu2npu.formats.nodes import FormatError, Items, Node, entry, without_data
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.required_packages import is_for_others
 from gpu2npu.formats.requirements import lock_marks, requirements_marks
-from gpu2npu.formats.settings import data_marks, data_values, expression_marks, settings_marks
+from gpu2npu.formats.settings import data_marks, data_values, expression_marks, settings_marks, tag_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
@@ -51,11 +51,13 @@ _SPACED = re.compile(
     re.MULTILINE,
 )
 _WITH_PYTHON = (FileKind.JSON, FileKind.YAML)
-_EXPRESSION = re.compile(r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)""")  # MONAI's `$torch.device('cuda')`
+# MONAI's `$torch.device('cuda')`, `${eval:"torch.cuda.is_available()"}`, `!!python/name:torch.cuda.empty_cache`
+_EXPRESSION = re.compile(r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)|\btorch\.cuda\.\w+\(|!!python/[^\s\[]*torch\.cuda""")
 _COMPARED = "Conditions of this workflow compare the entry: change it here and in them, or in neither."
 # The key of an entry, also of one in a list, as the text before it ends.
 _KEY = re.compile(r"(\w+)[\"']?:[ \t]*(?:\[[^\]\n:]*|(?:\r?\n[ \t]*-[^\n:]*)*\r?\n[ \t]*-[ \t]*)?[\"']?$")
-_TESTED = r"matrix\.{0}\s*[!=]=|[!=]=\s*matrix\.{0}\b|(?:contains|endsWith|startsWith)\(\s*matrix\.{0}\b"
+_TESTED = r"{1}{0}\s*[!=]=|[!=]=\s*{1}{0}\b|(?:contains|endsWith|startsWith)\(\s*{1}{0}\b"
+_CONTEXTS = r"\b(?:matrix|env)\."  # https://docs.github.com/en/actions/reference/workflows-and-actions/contexts
 _NO_PLUGIN = (
     "No Python file of this project imports torch_npu or would after the migration, and PyTorch below 2.5 does not "
     "load it by itself: add `import torch_npu` after `import torch` in the program that reads this."
@@ -198,18 +200,19 @@ def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: Projec
         roots = _roots(text, kind)
     except FormatError:  # it is reported already
         return []
-    return list(expression_marks(roots, rulebook, context))
+    tags = tag_marks(text, rulebook, context) if kind is FileKind.YAML else ()
+    return [*expression_marks(roots, rulebook, context), *tags]
 
 
 def _compared(marks: list[Mark], text: str) -> list[Mark]:
-    """Marks with findings in place of edits of entries of a workflow's matrix that conditions compare:
-    `matrix.device ==`."""
-    return [_if_compared(mark, text) for mark in marks] if "matrix." in text else marks
+    """Marks with findings in place of edits of entries of a workflow's matrix, or of its variables, that conditions
+    compare: `matrix.device ==`, `env.DEVICE ==`."""
+    return [_if_compared(mark, text) for mark in marks] if re.search(_CONTEXTS, text) is not None else marks
 
 
 def _if_compared(mark: Mark, text: str) -> Mark:
     key = _KEY.search(text[: mark.place[0]])
-    if not isinstance(mark, Edit) or key is None or re.search(_TESTED.format(key[1]), text) is None:
+    if not isinstance(mark, Edit) or key is None or re.search(_TESTED.format(key[1], _CONTEXTS), text) is None:
         return mark
     return Found(mark.place, mark.rule, FindingKind.REVIEW, text[slice(*mark.place)], _COMPARED, Severity.CHANGE)
 

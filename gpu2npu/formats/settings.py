@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 from gpu2npu.engine import ProjectContext, migrate_python
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
@@ -19,7 +19,7 @@ from gpu2npu.python.facts.values import INHERIT, MODULE, STORE, DataValues, Edge
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.text.templates import plain
-from gpu2npu.records import Edit, Found
+from gpu2npu.records import Bounds, Edit, Found
 from gpu2npu.rulebook.rule import Rulebook
 
 # Keys under which a string is a command line.
@@ -38,10 +38,16 @@ _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 # Variables in a text that some program expands: $NAME, ${NAME, ${oc.env:NAME, ${{ env.NAME.
 _READ = re.compile(r"\$(?:\{?(?:oc\.env:|(?:local|container)?[eE]nv:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
 # What is taken where a variable is not set: ${oc.env:DEVICE,cuda}, ${DEVICE:-cuda}.
-_DEFAULT = re.compile(r"\$\{(?:(?:oc\.)?env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
+# And what a resolver gets: ${pick:cuda}.
+_DEFAULT = re.compile(r"\$\{(?:oc\.)?(?:(?:env|select):)?[\w.]+(?:,\s*|:-?|-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
 # What the expressions of MONAI's bundles name without importing it. In `"$torch.device('cuda:0')"` the dollar begins
 # Python, `@` refers to another entry and `%` to its text: https://docs.monai.io/en/stable/config_syntax.html
 _PRELUDE = "import torch\nimport torch.distributed as dist\nimport torch.nn as nn\nimport torch_npu\n"
+# What a resolver of OmegaConf gets, which may be Python: ${eval:"4 if torch.cuda.is_available() else 0"}.
+_RESOLVED = re.compile(r"""\$\{[\w.]+:\s*(?P<quote>["']?)(?P<code>.+)(?P=quote)\s*\}""", re.DOTALL)
+_CALL = re.compile(r"\btorch\.cuda\.\w+\(")
+# The names of Python that PyYAML's unsafe loader takes: !!python/name:torch.cuda.empty_cache.
+_TAG = re.compile(r"!!python/[\w/]+:(?P<name>torch\.cuda(?:\.\w+)+)")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _SIGN = re.compile(r"[@%](?=[\w#:])|(?<=\w)#(?=\w)|(?<=[@\w])::(?=\w)")
 
@@ -173,30 +179,43 @@ def _value_marks(
 def expression_marks(roots: Iterable[Node], rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
     """The edits and findings of the Python in a configuration, from its trees."""
     for scalar in (each for root in roots for each in scalars(root)):
-        code = _python(scalar.value or "")
+        code, start = _python(scalar.value or "")
         if code and scalar.exact:
-            yield from _python_marks(scalar, code, rulebook, context)
+            whole = scalar.place(0), scalar.place(len(scalar.value or ""))
+            yield from _python_marks(code, start, scalar.place, whole, rulebook, context)
 
 
-def _python(value: str) -> str:
-    """The Python of a text that begins with a dollar, in which `@device` is `_device`; nothing of any other text."""
-    if not value.startswith("$") or value.startswith("${"):
-        return ""
-    return _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:])
+def tag_marks(text: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
+    """The edits and findings of the names of Python in the tags of YAML's text."""
+    for tag in _TAG.finditer(text):
+        yield from _python_marks(tag["name"], tag.start("name"), int, tag.span("name"), rulebook, context)
 
 
-def _python_marks(scalar: Scalar, code: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
+def _python(value: str) -> tuple[str, int]:
+    """The Python of a text, and where it begins there: what stands behind a dollar, with `@device` as `_device`, and
+    what asks torch.cuda, also by a resolver; nothing of any other text."""
+    if value.startswith("$") and not value.startswith("${"):
+        return _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:]), 1
+    resolved = _RESOLVED.fullmatch(value)
+    code, start = (resolved["code"], resolved.start("code")) if resolved is not None else (value, 0)
+    return (code, start) if _CALL.search(code) is not None else ("", 0)
+
+
+def _python_marks(
+    code: str, start: int, place: Callable[[int], int], whole: Bounds, rulebook: Rulebook, context: ProjectContext
+) -> Iterator[Mark]:
+    """The marks of code that begins at `start` of a text, of which `place` says where it is in the file; findings are
+    at the `whole` of it."""
     result, written = migrate_python(_PRELUDE + code.strip(), "expression.py", rulebook, context)
-    shift = 1 + len(code) - len(code.lstrip()) - len(_PRELUDE)  # of the dollar, and blanks behind it
+    shift = start + len(code) - len(code.lstrip()) - len(_PRELUDE)
     edited = written if written is None or isinstance(written, Edited) else written.edited
     for node in edited.nodes if edited is not None else ():
         assert edited is not None
         new = edited.new(node)
         if node.start >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
-            place = scalar.place(node.start + shift), scalar.place(node.end + shift)
-            yield Edit(place, plain(new), node.edit.rule, node.edit.message)
+            at = place(node.start + shift), place(node.end + shift)
+            yield Edit(at, plain(new), node.edit.rule, node.edit.message)
     for finding in result.findings:
-        whole = scalar.place(0), scalar.place(len(scalar.value or ""))
         yield Found(whole, finding.rule, finding.kind, finding.api, finding.message, finding.severity)
 
 
@@ -278,7 +297,7 @@ class _Tree:
             text = scalar.value.rstrip("\n") if scalar.block else scalar.value  # programs strip it to use it
             self.texts.append(Text(node, text, line, scalar.start))
             self.fixed |= set() if scalar.exact else {node}
-            if name := _NAME.fullmatch(_python(text).strip()):
+            if name := _NAME.fullmatch(_python(text)[0].strip()):
                 self.outside.append((self.new(line), name[0]))
                 self.store(self.outside[-1][0], node, "()")  # what the code in it gives
         elif scalar.atom.lower() in ("true", "false"):

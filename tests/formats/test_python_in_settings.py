@@ -28,6 +28,25 @@ def test_expressions_of_bundles_are_edited_as_python(path, before, wanted):
 
 
 @pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ('n: ${eval:"4 if torch.cuda.is_available() else 0"}\n', 'n: ${eval:"4 if torch.npu.is_available() else 0"}\n'),
+        ("n: ${calc:torch.cuda.device_count()}\n", "n: ${calc:torch.npu.device_count()}\n"),
+        ("device: ${pick:cuda}\n", "device: ${pick:npu}\n"),
+        ("device: ${oc.select:main.device,'cuda:1'}\n", "device: ${oc.select:main.device,'npu:1'}\n"),
+        ("sync: !!python/name:torch.cuda.synchronize\n", "sync: !!python/name:torch.npu.synchronize\n"),
+        (
+            "n: !!python/object/apply:torch.cuda.device_count []\n",
+            "n: !!python/object/apply:torch.npu.device_count []\n",
+        ),
+        ("help: Call torch.cuda.is_available() first.\n", "help: Call torch.cuda.is_available() first.\n"),
+    ],
+)
+def test_what_resolvers_and_tags_take_for_python_is_edited(before, wanted):
+    assert after(before, "conf.yaml")[0] == wanted
+
+
+@pytest.mark.parametrize(
     "entries", ['{include: [{device: "cuda"}]}', "{device: [cpu, cuda]}", "\n        device:\n        - cuda"]
 )
 @pytest.mark.parametrize(
@@ -43,6 +62,20 @@ def test_a_matrix_that_conditions_compare_is_only_reported(entries, test):
     text, messages = after(source, ".github/workflows/a.yml")
     assert text == source
     assert any("Conditions of this workflow" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    "test", ["env.DEVICE == 'cuda'", "${{ env.DEVICE != 'cuda' }}", "contains(env.DEVICE, 'cuda')"]
+)
+def test_a_variable_that_conditions_compare_is_only_reported(test):
+    source = f"env:\n  DEVICE: cuda\njobs:\n  test:\n    if: {test}\n"
+    text, messages = after(source, ".github/workflows/a.yml")
+    assert text == source
+    assert any("Conditions of this workflow" in message for message in messages)
+
+
+def test_a_variable_that_nothing_compares_is_renamed():
+    assert after("env:\n  DEVICE: cuda\n", ".github/workflows/a.yml")[0] == "env:\n  DEVICE: npu\n"
 
 
 def test_each_edit_of_an_expression_is_of_its_own_rule():
