@@ -67,6 +67,7 @@ def public_names(archive: ZipFile) -> set[str]:
             sources = {f"{folder}__init__.py": _text(archive, f"{folder[:-1]}.py")}
         if sources:
             names |= read_surface(sources, package).names
+    names |= {"torch.chalf"} if "torch.Tensor.chalf" in names else set()  # there before the stubs of 2.2 name it
     modules = {member.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for member in archive.namelist()}
     return {name for name in names - modules if not any(part.startswith("_") for part in name.split("."))}
 
