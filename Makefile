@@ -43,7 +43,7 @@ test-settings: $(INSTALLED)
 # Every fixture for many cards on the CPU and on one, two and four NPUs, with checkpoints exchanged between them.
 test-cards: $(INSTALLED)
 	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py \
-		tests/fixtures/test_trainings.py tests/fixtures/test_data_parallel.py
+		tests/fixtures/test_trainings.py tests/fixtures/test_data_parallel.py tests/fixtures/test_recent.py
 
 # 500 files that are hard to edit, and 2,000 with random damage: what is migrated parses, and all of it is listed.
 test-hard: $(INSTALLED)

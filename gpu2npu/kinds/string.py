@@ -251,7 +251,7 @@ def _value_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
             continue
         if not _has_role(rule, last, whole):
             bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
-            return [_review(rule, start, value)] if bare else []
+            return [_review(rule, start, value)] if bare and target is not None else []
         return [mark for at, match in parts for mark in _rewritten(rule, match, start + at)]
     return []
 
