@@ -137,14 +137,16 @@ def _is_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
 
 
 def _chooses_bfloat16(node: ast.AST, capability: str, names: Names) -> bool:
-    """Return whether an answer, or a comparison of one, decides for or against bfloat16, which NPUs have."""
+    """Return whether an answer, or a comparison of one, decides for or against bfloat16, which NPUs have, and not for
+    float8 with it."""
     file = names.file
-    return chooses(file, node, "bfloat16") or any(
+    is_chosen = chooses(file, node, "bfloat16") or any(
         isinstance(each, ast.Compare)
         and chooses(file, each, "bfloat16")
         and (compared_answer(each, names) or "").startswith(capability)
         for each in file.unordered().get(ast.Compare, ())
     )
+    return is_chosen and not chooses(file, node, "float8")
 
 
 def _beside_questions(node: ast.AST, names: Names, table: RuleTable) -> Iterator[ast.AST]:

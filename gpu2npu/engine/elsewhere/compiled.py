@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gpu2npu.engine.elsewhere.choices import affirmed
 from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.elsewhere.kernels import LOADERS
 from gpu2npu.engine.imports import is_compiled
@@ -45,16 +46,28 @@ class OwnCode(Struct, frozen=True):
         of such a package, or is set beside its import, the class of `isinstance(a, CUDAOpBuilder)`, and a call of what
         builds CUDA sources."""
         if isinstance(node, ast.Call):
-            tested = node.args[1] if last_name(node.func) == "isinstance" and len(node.args) > 1 else node.func
-            return self.table.is_cuda_alone("member", last_name(tested)) or self._builds(node.func)
+            is_member = self.is_of_class(node) or self.table.is_cuda_alone("member", last_name(node.func))
+            return is_member or self._builds(node.func)
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return False
         if is_of_package(self._qualified(node), self.table):
             return True
         bound = self.names.file.scope_of(node).bound(node)
         values = [each.whole for each in bound if isinstance(each, Assigned) and each.whole is not None]
+        made = (each.func for each in values if isinstance(each, ast.Call))
+        if any(self.table.is_cuda_alone("member", last_name(each)) for each in made):
+            return True
         tries = (above for each in values for above in self.names.file.above(each) if isinstance(above, ast.Try))
         return any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body)
+
+    def is_of_class(self, call: ast.Call) -> bool:
+        """`isinstance(a, CUDAOpBuilder)`"""
+        is_test = last_name(call.func) == "isinstance" and len(call.args) > 1
+        return is_test and self.table.is_cuda_alone("member", last_name(call.args[1]))
+
+    def tests_class(self, test: ast.expr) -> bool:
+        """`isinstance(self, CUDAOpBuilder)`, also with more beside it: what is under it is of objects for CUDA."""
+        return any(isinstance(part, ast.Call) and self.is_of_class(part) for part in affirmed(test))
 
     def _builds(self, function: ast.expr) -> bool:
         """Return whether a function of the project has the names of CUDA sources: in a call, or in a list for one."""

@@ -163,7 +163,7 @@ class _CudaCode:
         if isinstance(node, ast.If) and isinstance(node.body[0], _ENDS) and self._refuses(node):
             return True
         if not self._needs_cuda(test):
-            return False
+            return isinstance(node.test, ast.Call) and self.code.is_of_class(node.test)
         if is_denied and isinstance(node, ast.If) and sets_architectures(node):
             return True
         if answers_for_nvidia(node, self.names, self.table):
@@ -236,7 +236,8 @@ class _CudaCode:
     def guard(self, test: ast.BoolOp) -> ast.If | None:
         """The statement whose whole condition this is: `if torch.cuda.is_available() and torch.version.cuda:`."""
         above = self.names.file.parents[test]
-        return above if isinstance(above, ast.If) and above.test is test and self._needs_cuda(test) else None
+        is_for_cuda = self._needs_cuda(test) or self.code.tests_class(test)
+        return above if isinstance(above, ast.If) and above.test is test and is_for_cuda else None
 
     def _is_whole(self, test: ast.BoolOp) -> bool:
         """Return whether what a condition guards runs with CUDA alone, and the condition is whole."""

@@ -59,3 +59,27 @@ def test_a_choice_of_a_provider_stays_by_its_text_and_in_a_table(project):
     assert project({"a.py": code})["a.py"].content is None
     calls = code.replace("log('no')", "return torch.zeros(2)").replace("import ", "import torch, ", 1)
     assert b"device == 'npu'" in project({"a.py": calls})["a.py"].content
+
+
+HUB = "from kernels import {0}\ntry:\n    fast = {0}('some/rope')\nexcept Exception:\n    fast = None\n"
+HUB += "if fast is not None and x.is_cuda:\n    y = fast.rope(x)\nelse:\n    y = rope(x)\n"
+FLOAT8 = (
+    "if x.is_cuda and torch.cuda.get_device_capability() >= (8, 9):\n    y = mul(x.to({}), out_dtype=torch.bfloat16)\n"
+)
+OF_CLASS = "if {}:\n    a.for_cpu = not torch.cuda.is_available()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        (HUB.format("get_kernel"), True),
+        (HUB.format("make_rope"), False),
+        (FLOAT8.format("torch.float8_e4m3fn"), True),
+        (OF_CLASS.format("isinstance(a, CUDAOpBuilder)"), True),
+        (OF_CLASS.format("isinstance(a, CUDAOpBuilder) and not a.is_rocm()"), True),
+        (OF_CLASS.format("not isinstance(a, CUDAOpBuilder)"), False),
+        (OF_CLASS.format("isinstance(a, CUDAOpBuilder) or b"), False),
+    ],
+)
+def test_a_kernel_of_the_hub_and_an_object_for_cuda_keep_their_code(project, code, stays):
+    assert (project({"a.py": f"import torch\n{code}"})["a.py"].content is None) is stays
