@@ -26,7 +26,7 @@ from gpu2npu.rulebook.rule import Role
 # Calls that look at a value and do nothing that depends on its being a device.
 _HARMLESS = frozenset(
     {"len", "isinstance", "repr", "hash", "id", "type", "bool", "hasattr", "print", "any", "all", "ljust", "rjust",
-     "encode", "count", "index", "callable", "range", "title", "capitalize"}
+     "encode", "callable", "range", "title", "capitalize"}
 )  # fmt: skip
 # Calls that give a string another meaning: a file, a module, a variable of the environment, a program.
 _OTHERS = frozenset(

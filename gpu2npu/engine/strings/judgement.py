@@ -349,9 +349,7 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
         return LEFT
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
-    is_choice = keyword != "choices" and string_value(place.node) in map(string_value, choices)
-    # A choice that is left, and reported, keeps its default.
-    return beside(strings_of([*values, *choices]), place, role) or (LEFT if is_choice else UNSURE)
+    return beside(strings_of([*values, *choices]), place, role) or UNSURE
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:

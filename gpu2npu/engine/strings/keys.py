@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu2npu.engine.strings.places import StringPlace
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
-from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, STORE
+from gpu2npu.python.facts.values import ARGUMENT, COMPARE, INHERIT, LOAD, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.tree.syntax import string_value
@@ -161,8 +161,12 @@ def _is_read_elsewhere(table: int, text: str, asker: str, values: Values) -> boo
 
 
 def _is_display(one: ValueOrigin, values: Values) -> bool:
-    """Return whether a value is a dict as it is written out, and not a copy of one, which has its keys."""
-    return one.kind == "container" and one.place not in values.at(one.place).calls
+    """Return whether a value is a dict as it is written out or a new one, and not a copy, which has its keys."""
+    file = values.at(one.place)
+    if one.kind != "container" or one.place not in file.calls:
+        return one.kind == "container"
+    is_copy = any(kind == INHERIT for _, kind, _ in file.into.get(one.place, ()))
+    return not is_copy and _effect(one.place, values) in ("counted", "default", "table")
 
 
 def _is_written(place: int, values: Values) -> bool:

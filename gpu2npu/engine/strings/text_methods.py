@@ -21,4 +21,4 @@ TESTS = _ENDS | {"__eq__", "__contains__"}
 # A string that is given to these is looked for in a text.
 SEARCHES = MATCHES | _FINDS | _ENDS | {"split", "replace"}
 # A string that is given to these says nothing of what it stands for elsewhere.
-LOOKUPS = MATCHES | _FINDS | _STRIPS | _REPLACES | {"sub"}
+LOOKUPS = MATCHES | (_FINDS - {"count", "index"}) | _STRIPS | _REPLACES | {"sub"}

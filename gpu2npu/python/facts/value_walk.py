@@ -278,7 +278,7 @@ class _Walk(Expressions):
     def class_(self, node: ast.ClassDef) -> None:
         bases, owner, instance = tuple(map(self.value, node.bases)), self.new(), self.new()
         for one in node.decorator_list:
-            self.value(one)
+            self.decorate(self.value(one), last_name(one) or "", owner)
         for base in bases:
             self.edge(base, INHERIT, owner)
         self.edge(owner, INHERIT, instance)

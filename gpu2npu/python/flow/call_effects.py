@@ -13,6 +13,7 @@ from gpu2npu.python.facts.values import (
     INHERIT,
     KEYS,
     LOAD,
+    MODULE,
     STORE,
     TEXT,
     Called,
@@ -20,15 +21,28 @@ from gpu2npu.python.facts.values import (
     ValueFacts,
 )
 from gpu2npu.python.flow.holders import join_holders, table_of
-from gpu2npu.python.flow.indirect_calls import DECORATIONS, mapped, partial, started, submitted
+from gpu2npu.python.flow.indirect_calls import (
+    DECORATIONS,
+    filtered,
+    getter,
+    mapped,
+    ordered,
+    partial,
+    started,
+    submitted,
+)
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
 def _text(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is a text of the object and the arguments."""
+    """The result is a text of the object and the arguments, or what their `__str__` returns."""
     result = file.first + call.node
     for value in {*file.arguments(call).values(), *([file.first + call.receiver] if call.receiver else [])}:
         file.add(value, TEXT, result)
+        if call.name == "str" and ".__str__" in file.stored:
+            method = file.new(call.line)
+            file.add(value, LOAD, method, ".__str__")
+            file.add(method, LOAD, result, "()")
 
 
 def _substituted(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -93,6 +107,21 @@ def _default(file: ValueFile, call: Called, effect: CallEffect) -> None:
         element = file.new(call.line)
         file.add(given["0"], LOAD, element, "()")
         file.add(element, STORE, made, "[*]")
+
+
+def _counted(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The keys of the result are the elements of the first argument."""
+    given, each = file.arguments(call), file.new(call.line)
+    if "0" in given:
+        file.add(given["0"], LOAD, each, "[each]")
+        file.add(each, STORE, file.first + call.node, "[key]")
+
+
+def _set(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The object holds the last argument; without one the result is a set of the first."""
+    (_added if call.receiver else _copy)(file, call, effect)
+    if not call.receiver:
+        file.kinds.setdefault(file.first + call.node, ("container", None))
 
 
 def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -217,6 +246,14 @@ def _compared(file: ValueFile, call: Called, effect: CallEffect) -> None:
         _compare(file, one, other)
 
 
+def _found(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is compared with the elements of the object."""
+    given, each = file.arguments(call), file.new(call.line)
+    if "0" in given and call.receiver:
+        file.add(file.first + call.receiver, LOAD, each, "[each]")
+        _compare(file, given["0"], each)
+
+
 def _compare(file: ValueFile, one: int, other: int) -> None:
     file.add(one, COMPARE, other)
     file.add(other, COMPARE, one)
@@ -253,9 +290,9 @@ def _record(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is an element of the first argument."""
+    """The result is an element of the first argument; that of `max` too, but for a tensor's."""
     given = file.arguments(call)
-    if "0" in given:
+    if "0" in given and not (call.receiver and call.name in ("max", "min")):
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
 
 
@@ -295,12 +332,17 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "begins": _compared,
     "class": _same,
     "copy": _copy,
+    "counted": _counted,
     "default": _default,
     "defaults": _fields,
     "element": _element,
     "evaluated": _evaluated,
     "equal": _compared,
     "fields": _fields,
+    "filtered": filtered,
+    "found": _found,
+    "getter": getter,
+    "globals": lambda file, call, _: file.add(file.first + MODULE, KEYS, file.first + call.node),
     "holding": _copy,
     "item": _item,
     "items": _items,
@@ -312,6 +354,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
     "option": _option,
+    "ordered": ordered,
     "numbered": lambda file, call, _: _rows(file, call, 1),
     "parsed": _parsed_with_rest,
     "partial": partial,
@@ -320,6 +363,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "record": _record,
     "replaced": _replaced,
     "same": _same,
+    "set": _set,
     "set attribute": _set_attribute,
     "submitted": submitted,
     "substituted": _substituted,
@@ -332,8 +376,9 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
 
 # Effects whose result is a new object, which holds what is stored in it.
 _MAKING = frozenset(
-    {"copy", "default", "fields", "items", "keyed", "keys", "mapped", "numbered", "parts", "table", "values", "zipped"}
-)
+    {"copy", "counted", "default", "fields", "filtered", "items", "keyed", "keys", "mapped", "numbered", "parts",
+     "table", "values", "zipped"}
+)  # fmt: skip
 
 
 def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, CallEffect]) -> ValueFile:

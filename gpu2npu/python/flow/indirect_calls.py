@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, LOAD, STORE, Called, Parameters
+from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, LOAD, STORE, Called, Parameters
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
@@ -38,6 +38,54 @@ def mapped(file: ValueFile, call: Called, effect: CallEffect) -> None:
             file.add(value, LOAD, each, "[each]")
             file.add(each, ARGUMENT, inner, "*" if is_unpacked else str(index - 1))
         file.add(inner, STORE, file.first + call.node, "[*]")
+
+
+def filtered(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is called with the elements of the second one, which the result holds."""
+    given = file.arguments(call)
+    if "0" in given:
+        _each_given(file, call, given.get("1", 0), given["0"])
+    if "1" in given:
+        file.add(given["1"], INHERIT, file.first + call.node)
+
+
+def ordered(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """`key` is called with the elements of the first argument or of the object, which the result holds; that of
+    `groupby` holds pairs of what `key` returns and such elements."""
+    given, result = file.arguments(call), file.first + call.node
+    values = given.get("0", call.receiver and file.first + call.receiver)
+    key = given.get("key", given.get("1", 0))
+    keys = _each_given(file, call, values, key) if key and values else 0
+    if call.name != "groupby":
+        file.add(values, INHERIT, result)
+        file.kinds.setdefault(result, ("container", None))
+    elif keys:
+        pair = file.new(call.line)
+        file.kinds[pair] = file.kinds[result] = ("container", None)
+        file.add(keys, STORE, pair, "[0]")
+        file.add(values, STORE, pair, "[1]")
+        file.add(pair, STORE, result, "[*]")
+
+
+def getter(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is a function that returns the element or the attribute of its argument which the first one names."""
+    text = file.values.get(file.arguments(call).get("0", 0))
+    if text is not None:
+        result, taken, value = file.first + call.node, file.new(call.line), file.new(call.line)
+        parameters = (("", taken - file.first),)
+        file.kinds[result] = "function", Parameters(call.node, parameters, (), 0, 0, False, False)
+        file.parameters[taken] = result
+        file.add(taken, LOAD, value, f"[{text!r}]" if call.name == "itemgetter" else f".{text}")
+        file.add(value, STORE, result, "()")
+
+
+def _each_given(file: ValueFile, call: Called, values: int, function: int) -> int:
+    """The result of a function that is called with each element."""
+    inner, each = file.new(call.line), file.new(call.line)
+    file.add(function, LOAD, inner, "()")
+    file.add(values, LOAD, each, "[each]")
+    file.add(each, ARGUMENT, inner, "0")
+    return inner
 
 
 def started(file: ValueFile, call: Called, effect: CallEffect) -> None:

@@ -90,14 +90,14 @@ class CallValues(ValueProject):
         for origin, skip in self.callees(call):
             file = self.at(origin.place)
             one = file.kinds.get(origin.place, UNKNOWN)[1]
-            if origin.kind == "class" and one.fields and key == "**":
+            if origin.kind == "class" and self.holds_argument(file, one):
+                yield file.first + one.instance, "", () if key in ("0", "**") else (f"['{key}']",)
+            elif origin.kind == "class" and one.fields and key == "**":
                 yield from ((file.first + one.instance, f"['{name}']", (f".{name}",)) for name in one.fields)
             elif origin.kind == "class" and one.fields:
                 index = int(key) if key.isdigit() else -1
                 name = one.fields[index] if 0 <= index < len(one.fields) else key
                 yield file.first + one.instance, "", (f".{name}",)
-            elif origin.kind == "class" and self.holds_argument(file, one):
-                yield file.first + one.instance, "", () if key in ("0", "**") else (f"['{key}']",)
             elif origin.kind == "function":
                 yield from ((file.first + node, taken, added) for node, taken, added in bound_to(one, key, skip))
             elif origin.kind == "outside" and origin.text.endswith(".__init__") and self._copies(origin.text[:-9]):
