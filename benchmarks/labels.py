@@ -38,6 +38,7 @@ QUICK = frozenset(
     | {"skrl", "surya_ocr"}
     | {"auto_gptq", "mmrotate"}
     | {"cellbender", "torchkge"}
+    | {"lightweight_gan", "pytorch_wavelets", "open_clip_torch"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
