@@ -17,6 +17,7 @@ from gpu2npu.codemods.choice import CODEMODS, DEFAULT_CHOICE, CodemodChoice, Cod
 from gpu2npu.codemods.device_files import device_readers
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
+from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
@@ -163,7 +164,9 @@ class Migrator(Struct, frozen=True):
         context = dataclasses.replace(context, data={path: each for path, each in data.items() if each is not None})
         rulebook = rules_for_built(built_modules(context.project, built), rulebook)
         giving = {} if autoloads(version) else others
-        readers = device_readers(giving, sources, lambda source, path: gives_device(source, path, rulebook, context))
+        readers = with_deep_stack(  # what programs do with a value is followed by recursion
+            lambda: device_readers(giving, sources, lambda source, path: gives_device(source, path, rulebook, context))
+        )
         wanted = replace(_wanted(codemods, rulebook), readers=readers)
         plan = plan_codemods(sources, context, wanted, spread)
         return cls(rulebook, _with_plugin(context, plan), plan)
