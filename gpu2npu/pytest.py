@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from gpu2npu.support.behaviour import row
+
 HARDWARE = "npu_hardware"
 _WORKER_REPORTS = "gpu2npu_tests"  # where pytest-xdist's workers give theirs to the one that writes
 _REFUSED = re.compile(r"\[([a-z0-9]+(?:-[a-z0-9]+)+)\]$", re.MULTILINE)
@@ -88,8 +90,10 @@ class NpuTests:
         test = self.tests[report.nodeid]
         if report.failed:
             test.outcome = "failed"
-            for row in _REFUSED.findall(report.longreprtext):  # what the NPU refuses, by the table of behaviour
-                test.behaviour.setdefault(row, 1)
+            named = _REFUSED.findall(
+                report.longreprtext
+            )  # what the NPU refuses; also a comment of a line that is shown
+            test.behaviour.update({each: 1 for each in named if each not in test.behaviour and row(each) is not None})
         elif report.skipped and test.outcome == "passed":
             test.outcome = "skipped"
             where = report.longrepr
