@@ -136,3 +136,15 @@ def test_what_was_read_of_values_is_forgotten_between_files_and_found_again(monk
     monkeypatch.setattr("gpu2npu.engine.strings.value_effects._MOST_PLACES", 0)
     values.clear()
     assert changes() == first and len({id(each) for each in values if each is not None}) == 2
+
+
+def test_what_gives_a_device_is_sought_with_a_deep_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way from a value of a configuration to its uses is thousands of calls long in a large project."""
+
+    def depth(left: int) -> int:
+        return depth(left - 1) + 1 if left else 0
+
+    depths = []
+    monkeypatch.setattr("gpu2npu.project.migrator.device_readers", lambda *_: depths.append(depth(5_000)) or {})
+    Migrator.of(load_rulebook(), "2.1.0", Path(), {"a.py": b"import torch\n"}, others={"c.yaml": b"device: cuda\n"})
+    assert depths == [5_000]
