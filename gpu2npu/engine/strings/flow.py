@@ -86,6 +86,8 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
     contradicts; what foreign packages are given of these is decided by `elsewhere.devices`."""
     if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or (not is_named and stays(place)):
         return Flow(UNSURE)
+    if is_named and not _may_be_contradicted(place, role):
+        return Flow(YES)
     values = values_of(place.names.project)
     foreign = (lambda _: False) if is_named else is_foreign
     judge = _Judge(values, role, place.names.path, string_value(place.node) or "", place.replaced_by, foreign)
@@ -93,6 +95,12 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
     if at is None:
         return Flow(YES if is_named else UNSURE)
     return judge.of(at, is_named)
+
+
+def _may_be_contradicted(place: StringPlace, role: Role) -> bool:
+    """Return whether the project has a text in capitals too, or names what takes such a text for something else."""
+    text, others = string_value(place.node) or "", (each.rpartition(".")[2] for each in role.others)
+    return any(place.names.project.naming(each) for each in (text.upper(), *others) if each)
 
 
 def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Callable[[str], bool]) -> Flow:
