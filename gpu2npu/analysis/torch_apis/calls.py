@@ -262,3 +262,18 @@ def _tests(test: ast.expr, name: str, release: str) -> bool:
 def _is_number_of(text: str | None, release: str) -> bool:
     """Return whether a text is the number of a release, with or without its last part: "2.9" of "2.9.0"."""
     return text is not None and text in (release, release.rpartition(".")[0])
+
+
+def is_on_cpu(call: ast.Call) -> bool:
+    """Return whether the text of a call says that what it gives is on the CPU."""
+    device = keyword(call, "device")
+    if device is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        device = call.args[0]
+    return isinstance(device, ast.Constant) and device.value == "cpu"
+
+
+def contracts(equation: ast.expr | None) -> bool:
+    """Return whether an equation of einsum multiplies matrices: it sums over an index."""
+    text = string_value(equation) if equation is not None else None
+    before, arrow, after = (text or "").replace(" ", "").partition("->")
+    return bool(text) and "," in before and (not arrow or bool(set(before) - set(after) - {",", "."}))

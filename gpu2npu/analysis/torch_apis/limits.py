@@ -14,13 +14,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword
-from gpu2npu.analysis.torch_apis.calls import message
+from gpu2npu.analysis.torch_apis.calls import contracts, is_on_cpu, message
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, FLOAT64_WORDS
 from gpu2npu.python.meaning.types import OTHER
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
 from gpu2npu.support.behaviour import (
@@ -64,6 +62,7 @@ _EINSUM = "torch.einsum"
 _CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
 _DEFAULT = "float32"
 _EVERY = "tensors"
+_SET = "value"  # what a limited attribute is assigned
 _DTYPE_NAMES = ALL_DTYPES | DTYPE_GROUPS.keys()
 _ANY = re.compile("")
 _OF_DTYPES = re.compile(
@@ -153,6 +152,11 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
                 yield product, _PRODUCT, CallFacts(others=facts)
     if file.may_meet(_ELEMENTS):
         yield from _picked(code, tensors)
+    for node, scope in code.mentions:
+        is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in _settings()
+        statement = code.file.parents[node] if is_set else None
+        if isinstance(statement, ast.Assign) and (api := code.qualified(node, scope)) in names():
+            yield node, api or "", CallFacts({_SET: _value(_SET, True, statement.value, 0, scope, code, tensors)})
 
 
 def _picked(code: Code, tensors: Tensors) -> Iterator[tuple[ast.expr, str, CallFacts]]:
@@ -195,9 +199,9 @@ def _apis(call: ast.Call, scope: Scope, file: _File) -> Iterator[tuple[str, Call
     function, code, tensors = call.func, file.code, file.tensors
     qualified = code.qualified(function, scope)
     if qualified is not None:
-        if qualified in names() and not _is_on_cpu(call):
+        if qualified in names() and not is_on_cpu(call):
             yield qualified, _given(qualified, call, scope, file)
-    elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not _is_on_cpu(call):
+    elif isinstance(function, ast.Attribute) and function.attr in _limited_methods() and not is_on_cpu(call):
         method, owner = function.attr, function.value
         for api in (f"{_MODULE}.{method}", f"{_TENSOR}.{method}"):
             if api not in names():
@@ -238,16 +242,15 @@ def _limited_methods() -> frozenset[str]:
 
 
 @cache
+def _settings() -> frozenset[str]:
+    """The last names of limited attributes that are assigned."""
+    return frozenset(name.rpartition(".")[2] for name in names() if tuple(parameters(name)) == (_SET,))
+
+
+@cache
 def _called_layers() -> tuple[tuple[str, str], ...]:
     """The layers that have rows about what they are called with, each with the name that these rows have."""
     return tuple((api.removesuffix(".forward"), api) for api in sorted(names()) if api.endswith(".forward"))
-
-
-def _is_on_cpu(call: ast.Call) -> bool:
-    device = keyword(call, "device")
-    if device is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
-        device = call.args[0]
-    return isinstance(device, ast.Constant) and device.value == "cpu"
 
 
 def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
@@ -264,7 +267,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     is_method = isinstance(call.func, ast.Attribute) and api.startswith((f"{_TENSOR}.", f"{_MODULE}."))
     if is_method and isinstance(call.func, ast.Attribute):
         positional.insert(0, (call.func.value, tensors.receiver(place) if place else 0))
-    if api == _EINSUM and not _contracts(positional.pop(0)[0] if positional else None):
+    if api == _EINSUM and not contracts(positional.pop(0)[0] if positional else None):
         return CallFacts()
     if any(isinstance(each, ast.Starred) for each, _ in positional):
         positional = []
@@ -366,13 +369,6 @@ def _are_of_numpy(operands: list[tuple[ast.expr, int]], scope: Scope, code: Code
     return bool(operands) and all(
         code.types.of(each, scope) == {OTHER} or tensors.label(place).of_numpy for each, place in operands
     )
-
-
-def _contracts(equation: ast.expr | None) -> bool:
-    """Return whether an equation of einsum multiplies matrices: it sums over an index."""
-    text = string_value(equation) if equation is not None else None
-    before, arrow, after = (text or "").replace(" ", "").partition("->")
-    return bool(text) and "," in before and (not arrow or bool(set(before) - set(after) - {",", "."}))
 
 
 def _value(

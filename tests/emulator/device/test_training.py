@@ -143,6 +143,23 @@ def test_an_encoder_for_nested_tensors_says_what_to_do(borrowing):
     torch.testing.assert_close(actual[~padding], expected[~padding])
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "computed",
+    [
+        lambda nested: nested + 1,
+        torch.relu,
+        lambda nested: nested.to_padded_tensor(0.0),
+        lambda nested: torch.softmax(nested, -1),
+        lambda nested: nn.functional.linear(nested, torch.ones(5, 3, device="npu")),
+    ],
+)
+def test_nothing_is_computed_of_nested_tensors(computed):
+    nested = torch.nested.as_nested_tensor([torch.ones(2, 3, device="npu"), torch.ones(4, 3, device="npu")])
+    with pytest.raises(RuntimeError):
+        computed(nested)
+
+
 def test_what_a_tensor_costs_does_not_grow_with_the_list():
     def calls(count):
         lists = [torch.ones(2, device="npu") for _ in range(count)]
