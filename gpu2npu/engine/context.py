@@ -73,7 +73,7 @@ class ProjectContext:
             return names is not None and ObjectKinds(names).has_own_class(member, read)
 
         self.project.consult(asker, path)
-        return bool(self.project.settled(("own class", path, member, read), ask))
+        return bool(self.project.cached(("own class", path, member, read), ask))
 
 
 def scan_project(

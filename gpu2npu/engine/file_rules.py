@@ -49,20 +49,20 @@ class Quoted(Struct, frozen=True):
 @dataclass
 class RuledString:
     """A string, and what the rules for its text make of it, one kind after the other: `text` is what it becomes,
-    `rules` are those that are for it; `is_settled` ends the search."""
+    `rules` are those that are for it; `is_handled` ends the search."""
 
     string: StringText
     text: str
     rules: list[Rule] = field(default_factory=list)
-    is_settled: bool = False
+    is_handled: bool = False
 
 
 @dataclass
 class FileRules:
     """One file. `spelled` are its words; `may_rename` says that no comment switches a rule off for a line, so that a
-    name may change at all its places; in `settled` nodes no further rule is looked for, but for the `unsettled` code
-    within them, which has these nodes; the own names of `called` callees are settled by a rule for the call; `spelling`
-    are aliases of modules that new code uses, and so stay; `imports` the import statements that nothing has settled."""
+    name may change at all its places; in `handled` nodes no further rule is looked for, but for the `unhandled` code
+    within them, which has these nodes; the own names of `called` callees are handled by a rule for the call; `spelling`
+    are aliases of modules that new code uses, and so stay; `imports` the import statements that no rule has handled."""
 
     names: Names
     context: ProjectContext
@@ -70,8 +70,8 @@ class FileRules:
     matches: Matches
     may_rename: bool
     spelled: frozenset[bytes]
-    settled: set[ast.AST] = field(default_factory=set)
-    unsettled: dict[ast.AST, Collection[ast.AST]] = field(default_factory=dict)
+    handled: set[ast.AST] = field(default_factory=set)
+    unhandled: dict[ast.AST, Collection[ast.AST]] = field(default_factory=dict)
     called: set[ast.AST] = field(default_factory=set)
     spelling: set[tuple[Scope, str]] = field(default_factory=set)
     refused: set[ast.AST] = field(default_factory=set)

@@ -120,7 +120,7 @@ def _modules(names: Names, paths: Iterable[str]) -> frozenset[str]:
         facts = project.facts(path, names.path)
         if facts is not None:
             modules |= imported_modules(facts)
-            pending += project.settled(("imported paths", path), partial(project.imported_paths, facts, path)) or ()
+            pending += project.cached(("imported paths", path), partial(project.imported_paths, facts, path)) or ()
     return frozenset(modules)
 
 

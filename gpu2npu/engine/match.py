@@ -46,7 +46,7 @@ class _Matcher:
         self.file = work.file
         self.table = work.table
         self.matches = work.matches
-        self.settled = work.settled
+        self.handled = work.handled
         self.text_kinds = [kind for kind in work.table.classes if kind.in_strings]
 
     def run(self) -> None:
@@ -57,7 +57,7 @@ class _Matcher:
             kind = node.__class__
             if kind is ast.Name and node.id not in interesting:  # type: ignore[attr-defined]  # as most names are not
                 continue
-            if kind not in handlers or (self.settled and self._is_settled(node)):
+            if kind not in handlers or (self.handled and self._is_handled(node)):
                 continue
             part: ast.AST | None = _owner(node, called) if node in called else node
             for handler in handlers.get(type(part), ()) if part is not None else ():
@@ -91,15 +91,15 @@ class _Matcher:
         return found
 
     def import_(self, node: Import, scope: Scope) -> None:
-        """Remember an import statement that no rule has settled."""
+        """Remember an import statement that no rule has handled."""
         self.work.imports.append((node, scope))
 
-    def _is_settled(self, node: ast.AST) -> bool:
+    def _is_handled(self, node: ast.AST) -> bool:
         left: set[ast.AST] = set()
         for each in (node, *self.file.above(node)):
-            if each in self.settled and each not in left:
+            if each in self.handled and each not in left:
                 return True
-            left.update(self.work.unsettled.get(each, ()))
+            left.update(self.work.unhandled.get(each, ()))
         return False
 
     # Strings.
@@ -132,7 +132,7 @@ class _Matcher:
         ruled = RuledString(string, string.raw)
         for kind in self.text_kinds:
             kind.in_text(self.work, ruled)
-            if ruled.is_settled:
+            if ruled.is_handled:
                 break
         if ruled.text != string.raw:
             rule = next(rule for rule in ruled.rules if rule.then.rename is not None)
@@ -163,7 +163,7 @@ def _site(work: FileRules, node: Import, scope: Scope) -> ImportSite:
 
 
 def _owner(node: ast.AST, called: Set[ast.AST]) -> ast.expr | None:
-    """The owner of a called name, which the rule for the call has not settled."""
+    """The owner of a called name, which the rule for the call has not handled."""
     while isinstance(node, ast.Attribute) and node in called:
         node = node.value
     return node if isinstance(node, (ast.Name, ast.Attribute)) and node not in called else None

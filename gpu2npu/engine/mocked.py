@@ -138,7 +138,7 @@ class MockedMembers:
         )
         if new != name:
             self.work.matches.edit(Edit(place, text.quoted(new) if text is not None else plain(new), rule.id, rule.why))
-            self.work.settled.add(member.node)
+            self.work.handled.add(member.node)
 
     def _rule(self, parts: list[str], index: int, member: _Member) -> Rule | None:
         """The rule that renames a part of a name: one for attributes, or in a string one for methods."""

@@ -196,7 +196,7 @@ class Arguments(Callees):
         """Apply the rules for what a call is given."""
         if node in self.work.refused or not self._may_match(node):
             return
-        self.work.settled.update(self.given(node, scope))
+        self.work.handled.update(self.given(node, scope))
         self.unpacked(node, scope)
 
     def _may_match(self, node: ast.Call) -> bool:
@@ -214,7 +214,7 @@ class Arguments(Callees):
             return []
         given = arguments(node)
         removed: dict[int, Rule] = {}
-        settled: list[Argument] = []
+        handled: list[Argument] = []
         for rule in rules:
             assert isinstance(rule.match, ArgumentMatch)
             index = _argument_index(given, rule.match)
@@ -233,10 +233,10 @@ class Arguments(Callees):
                 removed[index] = rule
                 self._note(rule, given[index], self._bounds(node, index))
             if rule.then.remove or self.argument(rule, node, given[index], self._bounds(node, index), scope):
-                settled.append(given[index])
+                handled.append(given[index])
         for first, last in _runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
-        return settled
+        return handled
 
     def unpacked(self, node: ast.Call, scope: Scope) -> None:
         """Report the arguments that rules are for and that come out of a dictionary: `Trainer(**{"gpus": 2})`."""

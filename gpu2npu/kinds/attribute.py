@@ -128,7 +128,7 @@ class Attributes:
         self.called_member(node.func, scope)
         is_renamed = self.member_by_string(node, scope)
         if is_renamed:
-            self.work.settled.add(node.args[1])
+            self.work.handled.add(node.args[1])
         return is_renamed
 
     def member(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:

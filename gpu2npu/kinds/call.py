@@ -106,11 +106,11 @@ class Calls(Callees):
     """Applies rules for calls in one file."""
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
-        """Apply the first rule for the call itself; gives whether the callee's own name is settled by that."""
-        is_settled = self._apply_first(node, scope)
-        if is_settled:
+        """Apply the first rule for the call itself; gives whether the callee's own name is handled by that."""
+        is_handled = self._apply_first(node, scope)
+        if is_handled:
             self.work.called.add(node.func)
-        return is_settled
+        return is_handled
 
     def _apply_first(self, node: ast.Call, scope: Scope) -> bool:
         for rule in (rule for name in self.callees(node, scope) for rule in self.table.calls.get(name, ())):
@@ -123,7 +123,7 @@ class Calls(Callees):
         return False
 
     def apply(self, rule: Rule, node: ast.Call, scope: Scope) -> bool:
-        """Apply a rule to a call that it matches; gives whether the callee's own name is settled."""
+        """Apply a rule to a call that it matches; gives whether the callee's own name is handled."""
         then = rule.then
         if then.keep:
             return True

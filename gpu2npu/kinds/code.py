@@ -211,9 +211,9 @@ class CodeRules:
         for rule, matched in self._where_npu_runs({at: each for at, each in possible.items() if at not in met}):
             if (message := possible_message(self.work, rule, matched)) is not None:
                 self._report(rule, matched, message)
-        self.work.settled.update(name for _, matched in found for name in matched.names)
+        self.work.handled.update(name for _, matched in found for name in matched.names)
         for _, matched in found:  # what `$X.cuda()` is called on is the file's own code
-            self.work.unsettled.update(dict.fromkeys(matched.values.values(), matched.names))
+            self.work.unhandled.update(dict.fromkeys(matched.values.values(), matched.names))
         self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
         self.matches.edit(*unpacked(self.file, [each for each in found if not each[1].names]))
 

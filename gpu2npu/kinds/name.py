@@ -200,7 +200,7 @@ class _References:
         knows the name."""
         is_known = self._by_string(node, scope)
         if is_known:
-            self.work.settled.add(node.args[1])
+            self.work.handled.add(node.args[1])
         return is_known
 
     def _by_string(self, node: ast.Call, scope: Scope) -> bool:

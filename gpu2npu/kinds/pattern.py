@@ -83,8 +83,8 @@ class PatternMatch(Match, frozen=True):
             if pattern.search(new) is None:
                 continue
             ruled.rules.append(rule)
-            ruled.is_settled = rule.then.keep
-            if ruled.is_settled:
+            ruled.is_handled = rule.then.keep
+            if ruled.is_handled:
                 return
             if rule.then.rename is None:
                 if not is_spoken(work.file, string.node) and not is_own_name(work.file, string.node):

@@ -100,7 +100,7 @@ class StringMatch(Match, frozen=True):
         if rule is None:
             return
         ruled.rules.append(rule)
-        ruled.is_settled = True
+        ruled.is_handled = True
         if not rule.then.keep and (rule.then.rename is not None or not is_spoken(work.file, ruled.string.node)):
             work.matches.note(rule, ruled.string.place, ruled.string.raw)
             ruled.text = rule.then.rename if rule.then.rename is not None else ruled.text

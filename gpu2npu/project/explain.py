@@ -157,7 +157,7 @@ class _Reasons:
 
     def _of_others(self) -> str:
         if self.involved:
-            return f"the place is settled by {' and '.join(self.involved)}, which comes first"
+            return f"the place is handled by {' and '.join(self.involved)}, which comes first"
         return "its words do not stand together as the rule requires"
 
     def _of_place(self, rule: Rule, names: Names) -> Iterator[str]:

@@ -186,7 +186,7 @@ class Match(Struct, frozen=True):
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
         """Return what is done at the nodes of a Python file: functions by the type of the node, those that name, call,
-        import, define or quote something first. One that gives true has settled its node for the kinds tested later.
+        import, define or quote something first. One that gives true has handled its node for the kinds tested later.
         `Quoted` stands for strings whose text no rule matches, `ast.Module` for the end of the file."""
         return {}
 

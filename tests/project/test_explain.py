@@ -101,7 +101,7 @@ def test_a_rule_that_another_comes_before() -> None:
         "import torch\ntorch.cuda.synchronize()", rule(NameMatch("torch.cuda.synchronize"), Then(rename="a.b"))
     )
     assert [change.rule for change in found.changes] == ["mine"]
-    assert reason(found, "torch-cuda") == "the place is settled by mine, which comes first"
+    assert reason(found, "torch-cuda") == "the place is handled by mine, which comes first"
 
 
 def test_rules_for_imports_are_not_spoken_of_where_nothing_is_imported() -> None:

@@ -179,7 +179,7 @@ class ForeignDevices:
             other.collect()
             return other._parameters_given()
 
-        return names.project.settled(("foreign parameters", names.path), ask) or {}
+        return names.project.cached(("foreign parameters", names.path), ask) or {}
 
     def _parameters_given(self) -> _ParameterRules:
         found: dict[int, dict[str, tuple[Rule, bool]]] = {}
@@ -268,7 +268,7 @@ def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
     """
     if not packages.isdisjoint(imported_packages(names.file)):
         return True
-    wanted = names.project.settled(("imports", packages), partial(_importing, names, packages)) or frozenset()
+    wanted = names.project.cached(("imports", packages), partial(_importing, names, packages)) or frozenset()
     return bool(wanted) and not wanted.isdisjoint(_reached(names))
 
 

@@ -69,7 +69,7 @@ def judge_member(names: Names, cls: ast.AST, place: StringPlace, role: Role, has
     def ask() -> bool:
         return any(not has_role(side, where, role) for side, where in _compared(text, names, cls, place))
 
-    is_unsure = project.settled(("compared with a member", names.path, cls.name, text, place.replaced_by), ask)
+    is_unsure = project.cached(("compared with a member", names.path, cls.name, text, place.replaced_by), ask)
     return UNSURE if is_unsure else YES
 
 

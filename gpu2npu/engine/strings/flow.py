@@ -126,7 +126,7 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
     what is read from a file that is not known, a text of any file of data may be it."""
     project = place.names.project
     values, asker, text = values_of(project), place.names.path, string_value(place.node)
-    is_compared = text and (project.data or project.settled(("npu_files",), lambda: _has_npu_files(project.files)))
+    is_compared = text and (project.data or project.cached(("npu_files",), lambda: _has_npu_files(project.files)))
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset) if is_compared else None
     if at is None or text is None:
         return None

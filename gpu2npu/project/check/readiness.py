@@ -50,11 +50,11 @@ def readiness(
     failures = sum(file.failure is not None for file in checked) + unread
     causes = causes_of(found)
     kernels = native.kernels - native.apart
-    stops, unsettled = (0, blocking + kernels) if plugin else (blocking + kernels, 0)
-    if plugin and unsettled:
-        plugin = f"{plugin} Without it {unsettled} places would block."
+    stops, unresolved = (0, blocking + kernels) if plugin else (blocking + kernels, 0)
+    if plugin and unresolved:
+        plugin = f"{plugin} Without it {unresolved} places would block."
     return Readiness(
-        _verdict(causes, stops, automatic + len(found), failures + native.apart + unsettled),
+        _verdict(causes, stops, automatic + len(found), failures + native.apart + unresolved),
         automatic,
         len(found) - blocking,
         blocking,
@@ -65,10 +65,10 @@ def readiness(
     )
 
 
-def _verdict(causes: Iterable[Cause], blocking: int, uses: int, unsettled: int) -> Verdict:
+def _verdict(causes: Iterable[Cause], blocking: int, uses: int, unresolved: int) -> Verdict:
     if blocking:
         return Verdict.BLOCKED
-    if unsettled or any(is_open(cause.kind, cause.severity) for cause in causes):
+    if unresolved or any(is_open(cause.kind, cause.severity) for cause in causes):
         return Verdict.REVIEW
     return Verdict.READY if uses else Verdict.NO_CUDA
 

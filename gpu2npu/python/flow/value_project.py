@@ -19,7 +19,8 @@ _MOST_ROUNDS = 12
 class Questions:
     """Remembers answers. One that leads to itself is the least that agrees with all others in its circle: these are
     found by asking again until nothing is added, so that the order of questions does not matter. What leads to no
-    circle, and a circle that has settled, is known for good at once (as in Tarjan's search for components)."""
+    circle, and a circle whose answer no longer changes, is known for good at once (as in Tarjan's search for
+    components)."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Any, Any]] = {}

@@ -46,9 +46,9 @@ class Classes(ABC):
         finally:
             self._depth -= 1
 
-    def settled(self, question: tuple[str, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+    def cached(self, question: tuple[str, ...], ask: Callable[[], _Answer]) -> _Answer | None:
         """The answer to a question that is remembered for good."""
-        return self.deeper(partial(self.project.settled, question, ask))
+        return self.deeper(partial(self.project.cached, question, ask))
 
     def definition(self, meaning: Meaning) -> tuple[Defined, Names] | None:
         """The function or class that is meant, or the class of an object, with the names of its file; of several with
@@ -65,7 +65,7 @@ class Classes(ABC):
     def line_of_classes(self, cls: Meaning) -> Found:
         """A class of the project and those it inherits from, nearest first."""
         question = "classes", cls.path, cls.name
-        return self.settled(question, partial(self._line_of_classes, cls)) or (cls,)
+        return self.cached(question, partial(self._line_of_classes, cls)) or (cls,)
 
     def _line_of_classes(self, cls: Meaning) -> Found:
         own = Meaning(_CLASS, cls.name, cls.path)
@@ -91,7 +91,7 @@ class Classes(ABC):
 
     def _methods(self, cls: Meaning) -> dict[str, bool]:
         """The methods that a class defines itself; True for those that are read like attributes."""
-        return self.settled(("methods", cls.path, cls.name), partial(self._own_methods, cls)) or {}
+        return self.cached(("methods", cls.path, cls.name), partial(self._own_methods, cls)) or {}
 
     def _own_methods(self, cls: Meaning) -> dict[str, bool]:
         found = self.definition(cls)
@@ -121,11 +121,11 @@ def method_parameters(project: Project, method: str, asker: str) -> frozenset[tu
     """The names of the parameters that can be given by position, of each method of a name that the project's classes
     define, without the first where it is the object or class itself."""
     project.consult(asker, EVERY_FILE)
-    return project.settled(("parameters", method), partial(_parameters_of, project, method)) or frozenset()
+    return project.cached(("parameters", method), partial(_parameters_of, project, method)) or frozenset()
 
 
 def _parameters_of(project: Project, method: str) -> frozenset[tuple[str, ...]]:
-    defining = project.settled(("functions",), partial(_files_of_functions, project)) or {}
+    defining = project.cached(("functions",), partial(_files_of_functions, project)) or {}
     return frozenset(
         positional
         for path in defining.get(method.encode(errors="surrogatepass"), ())

@@ -278,7 +278,7 @@ def may_be_none(names: Names, node: ast.expr, scope: Scope) -> bool:
     name = dotted_name(node)
     tests = [part for test in _conditions(node, names) for part in _certain(test)]
     is_tested = any(dotted_name(test) == name or _compares_with_none(test, name, ast.IsNot) for test in tests)
-    return not (is_tested or guarded_classes(node, names) or _is_settled_before(names, node, name))
+    return not (is_tested or guarded_classes(node, names) or _is_narrowed_before(names, node, name))
 
 
 def _may_give_none(binding: Binding, scope: Scope) -> bool:
@@ -309,7 +309,7 @@ def _compares_with_none(test: ast.expr, name: str | None, operator: type[ast.cmp
     return isinstance(test.ops[0], operator) and is_none(test.comparators[0])
 
 
-def _is_settled_before(names: Names, node: ast.expr, name: str | None) -> bool:
+def _is_narrowed_before(names: Names, node: ast.expr, name: str | None) -> bool:
     """Return whether a statement before, in a block around, goes on only where a name is not None: it leaves the block
     or gives the name a value."""
     for above in names.file.above(node):

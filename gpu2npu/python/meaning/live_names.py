@@ -151,7 +151,7 @@ def _stores(project: Project, path: str, asker: str) -> frozenset[tuple[str, str
     names = project.names(path, asker)
     if names is None:
         return frozenset()
-    return project.settled(("stores", path), partial(frozenset, _stored(names))) or frozenset()
+    return project.cached(("stores", path), partial(frozenset, _stored(names))) or frozenset()
 
 
 def _stored(names: Names) -> Iterator[tuple[str, str, int]]:

@@ -182,7 +182,7 @@ class Meanings(Classes):
 
     def member(self, path: str, name: str) -> Found:
         """Return what a name of a module means, through its imports; a submodule, where it binds none."""
-        return self.settled(("member", path, name), partial(self._member, path, name)) or ()
+        return self.cached(("member", path, name), partial(self._member, path, name)) or ()
 
     def _member(self, path: str, name: str) -> Found:
         facts = self.project.facts(path, path)
@@ -244,7 +244,7 @@ class Meanings(Classes):
         if owner.kind is _CLASS and name in self.library.class_calls:
             return (Meaning(_OBJECT, owner.name, owner.path),)
         question = "attribute", owner.path, owner.name, name
-        assigned, found = self.settled(question, partial(self._values, owner, name)) or (True, ())
+        assigned, found = self.cached(question, partial(self._values, owner, name)) or (True, ())
         base = self.outside_base(owner) if not assigned else None
         return (Meaning(_MEMBER, f"{base}.{name}"),) if base is not None else found
 
@@ -332,7 +332,7 @@ class Meanings(Classes):
 
     def result(self, function: Meaning) -> Found:
         """Return what a function of the project returns: what its annotation says, else what its returns are."""
-        return self.settled(("result", function.path, function.name), partial(self._result, function)) or ()
+        return self.cached(("result", function.path, function.name), partial(self._result, function)) or ()
 
     def _result(self, function: Meaning) -> Found:
         found = self.definition(function)

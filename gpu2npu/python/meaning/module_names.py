@@ -41,7 +41,7 @@ class ModuleNames:
 
     def global_name(self, name: str) -> str | None:
         """The qualified name of what a name of this module means to one that imports it."""
-        return self.project.settled(("meaning", self.path, name), partial(self._global_name, name))
+        return self.project.cached(("meaning", self.path, name), partial(self._global_name, name))
 
     def _global_name(self, name: str) -> str | None:
         origins = self.facts.bound.get(name)
@@ -116,7 +116,7 @@ class ModuleNames:
         """The qualified name of a free name that a star import of a project module (or of the library) brings in."""
         if not self.facts.stars:
             return None
-        return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
+        return self.project.cached(("star", self.path, name), partial(self._through_stars, name))
 
     def _through_stars(self, name: str) -> str | None:
         library = self.project.library

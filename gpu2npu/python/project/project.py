@@ -81,7 +81,7 @@ class Project:
         self._running: set[tuple[object, ...]] = set()
         self._incomplete: set[tuple[object, ...]] = set()  # answers found within a circle
         self._circles = 0
-        self._settled: dict[tuple[object, ...], Any] = {}
+        self._cached: dict[tuple[object, ...], Any] = {}
         self._imports: dict[str, frozenset[str] | None] = {}
         self._importing: dict[str, set[str]] | None = None
         self._has_library: bool | None = None
@@ -137,17 +137,17 @@ class Project:
         """Return whether a question is being answered of which answers in between may lack something; see `once`."""
         return bool(self._answers)
 
-    def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+    def cached(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
         """The same, remembered for good unless it was answered within a circle, where it may lack something. The
         question and its answer hold no nodes."""
-        if question in self._settled:
-            known: _Answer | None = self._settled[question]
+        if question in self._cached:
+            known: _Answer | None = self._cached[question]
             return known
         outermost = not self._answers
         circles = self._circles
         answer = self.once(question, ask)
         if outermost or self._circles == circles:
-            self._settled[question] = answer
+            self._cached[question] = answer
         return answer
 
     def module_path(self, module: str, importer: str) -> str | None:

@@ -50,13 +50,14 @@ class _Count:
 class _Pool:
     """The memory of one NPU; all sizes in bytes.
 
-    `total` is that of all blocks ever made, `large` counts large ones. Up to `settled` allocated bytes there is neither
+    `total` is that of all blocks ever made, `large` counts large ones. Up to `checked` allocated bytes there is neither
     a new peak nor a limit that is reached.
     """
 
     __slots__ = (
         "allocated",
         "allocations",
+        "checked",
         "fraction",
         "freed",
         "index",
@@ -65,14 +66,13 @@ class _Pool:
         "peak",
         "peak_reserved",
         "reserved",
-        "settled",
         "total",
     )
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.large, self.total, self.fraction = _Count(), 0, environment.memory_fraction()
-        self.allocated = self.peak = self.settled = 0
+        self.allocated = self.peak = self.checked = 0
         self.reserved = self.peak_reserved = self.allocations = self.freed = self.ooms = 0
 
     @property
@@ -191,10 +191,10 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     size = (values.nbytes + _GRANULE - 1) & -_GRANULE
     pool = _pools.get(index) or pool_of(index)
     allocated = pool.allocated + size
-    if allocated > pool.settled:
+    if allocated > pool.checked:
         if allocated > pool.limit:
             raise out_of_memory(values.nbytes, index)
-        pool.settled = allocated
+        pool.checked = allocated
         pool.peak = max(pool.peak, allocated)
     if allocated > pool.reserved:
         pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
@@ -221,7 +221,7 @@ def hold_like(values: np.ndarray[Any, Any], address: int, like: Block) -> None:
     """
     pool, size = like.pool, like.size
     allocated = pool.allocated + size
-    if allocated > pool.settled or allocated > pool.reserved or size > SMALL:
+    if allocated > pool.checked or allocated > pool.reserved or size > SMALL:
         hold(values, address, like.dtype, pool.index)
         return
     block = Block(values, _free)
@@ -350,7 +350,7 @@ max_memory_cached = max_memory_reserved
 def reset_peak_memory_stats(device: visible_npus.DeviceLike = None) -> None:
     """Start the peaks again from what is live now."""
     pool = pool_of(visible_npus.index_of(device))
-    pool.peak = pool.settled = pool.allocated
+    pool.peak = pool.checked = pool.allocated
     pool.peak_reserved = pool.reserved
     pool.large.peak_blocks, pool.large.peak_bytes = pool.large.blocks, pool.large.bytes
 
@@ -392,7 +392,7 @@ def set_per_process_memory_fraction(fraction: float, device: visible_npus.Device
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
     pool = pool_of(visible_npus.index_of(device))
-    pool.fraction, pool.settled = fraction, 0
+    pool.fraction, pool.checked = fraction, 0
 
 
 def get_per_process_memory_fraction(device: visible_npus.DeviceLike = None) -> float:
