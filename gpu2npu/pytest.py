@@ -116,9 +116,9 @@ class NpuTests:
         file = self.config.getoption("--npu-report")
         if file:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
-            beside = Path(f"{file}.part")
-            beside.write_text(json.dumps({"summary": self.summary(), "tests": tests}, indent=1) + "\n", "utf-8")
-            beside.replace(file)
+            temporary = Path(f"{file}.part")
+            temporary.write_text(json.dumps({"summary": self.summary(), "tests": tests}, indent=1) + "\n", "utf-8")
+            temporary.replace(file)
 
     def summary(self) -> dict[str, int]:
         """Numbers of tests: all, those that ran on the NPU, that needed hardware, fell back, or met a known limit."""

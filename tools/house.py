@@ -60,7 +60,7 @@ _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
 # What torch itself calls so: the emulator and the reference device each play it.
 _OF_TORCH = frozenset({"Event", "Generator", "Stream", "StreamContext", "device", "device_of"})
 _FOREIGN = ("emulator/site/", "codemods/templates/", "analysis/dynamic_shape_runtime/")  # names of others' APIs
-_BESIDE_THE_PACKAGE = ("tests", "tools", "benchmarks", "clients", "browser")
+_OUTSIDE_THE_PACKAGE = ("tests", "tools", "benchmarks", "clients", "browser")
 
 
 def main() -> int:
@@ -70,7 +70,7 @@ def main() -> int:
         *grown(ROOT / "gpu2npu", SIZES),
         *_long(sorted((ROOT / "tests").rglob("*.py")), MOST_TEST_LINES),
     ]
-    for file in (path for folder in _BESIDE_THE_PACKAGE for path in (ROOT / folder).rglob("*.py")):
+    for file in (path for folder in _OUTSIDE_THE_PACKAGE for path in (ROOT / folder).rglob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))
         found += (f"{file}:{line}: {sentence}" for line, sentence in (*_names(file.stem, tree), *_docstrings(tree)))
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):

@@ -44,7 +44,7 @@ def spelling(file: ParsedFile, qualified: str, written: str = "", before: int | 
         return Spelling(bound[qualified])
     owners = [owner for owner in bound if qualified.startswith(f"{owner}.")]
     owner = max(owners, key=len, default=None)
-    beside = None
+    alias_end = None
     if owner is not None and (owner != "torch" or _imports_of_torch(file, qualified)):
         return Spelling(bound[owner] + qualified[len(owner) :])
     statement, name = _statement(qualified)
@@ -56,13 +56,13 @@ def spelling(file: ParsedFile, qualified: str, written: str = "", before: int | 
         template = "{statement} as {name}" if written else "import {statement} as {name}"
         statement = code(template, statement=written or qualified, name=name)
     else:
-        beside = _last_alias(file, qualified, before)
+        alias_end = _last_alias(file, qualified, before)
     imported: tuple[str, ...] = (qualified,)
     statements = [statement]
     if qualified == "torch":  # code for the NPU is what asks for it
         statements, imported = [statement, code("import {module}", module=_PLUGIN)], (qualified, _PLUGIN)
-    if beside is not None:
-        at = beside
+    if alias_end is not None:
+        at = alias_end
         text: Text = code(", {name}", name=name)
     else:
         at = _place(file, qualified, before)

@@ -22,7 +22,7 @@ from gpu2npu.support.cann import cann_key
 
 NPU_SMI_SECONDS = 20  # it answers in two, and can hang where the driver does
 _PYTHON_SECONDS = 60
-_BESIDE = "import json, sys; print(json.dumps([sys.version.split()[0], sys.path]))"
+_READ_PATHS = "import json, sys; print(json.dumps([sys.version.split()[0], sys.path]))"
 # A row of `npu-smi info` for a chip: its number, its name, which is not a number alone, and its health.
 _CHIP = re.compile(r"^\|\s*(\d+)\s+([\w-]*[A-Za-z][\w-]*)\s*\|\s*(\w+)\s*\|", re.MULTILINE)
 
@@ -50,8 +50,8 @@ class Toolkit(Struct, frozen=True):
     @property
     def set_env(self) -> Path:
         """The script that sets its environment: that beside `latest`, or its own."""
-        beside = self.home.parent / "set_env.sh"
-        return beside if self.home.parent.name == "ascend-toolkit" and beside.is_file() else self.home / "set_env.sh"
+        script = self.home.parent / "set_env.sh"
+        return script if self.home.parent.name == "ascend-toolkit" and script.is_file() else self.home / "set_env.sh"
 
 
 class NpuSmi(Struct, frozen=True):
@@ -160,7 +160,7 @@ def _ask(python: Path) -> tuple[str, list[str]]:
     """The version of another Python and where it looks for modules."""
     try:
         done = subprocess.run(
-            [python, "-c", _BESIDE], capture_output=True, text=True, timeout=_PYTHON_SECONDS, check=True
+            [python, "-c", _READ_PATHS], capture_output=True, text=True, timeout=_PYTHON_SECONDS, check=True
         )
         version, search_path = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

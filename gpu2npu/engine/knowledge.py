@@ -48,13 +48,13 @@ class SettingValue(Struct, frozen=True):
 
 class KeyedValue(Struct, frozen=True):
     """A value at `start` by the nearest key alone: an option of the program `of`, or with `*` a key of anything. It is
-    None where it is not a string, and the key stands at `start`; it may be one of those `beside` it in a list."""
+    None where it is not a string, and the key stands at `start`; `siblings` are the others of its list."""
 
     key: str | None
     of: str
     value: str | None
     start: int
-    beside: Set[str] = frozenset()
+    siblings: Set[str] = frozenset()
 
 
 class CommandLine(Struct, frozen=True):
@@ -96,11 +96,11 @@ class Knowledge:
         """Return the marks for an environment variable whose name stands at `start`, and for what it is set to."""
         return self.first(NamedVariable(name, start, given)) or []
 
-    def value(self, key: str | None, value: str, start: int, beside: Set[str] = frozenset()) -> list[Mark]:
-        """Return the marks for a value that stands at `start` under `key`, one of those `beside` it in a list."""
+    def value(self, key: str | None, value: str, start: int, siblings: Set[str] = frozenset()) -> list[Mark]:
+        """Return the marks for a value that stands at `start` under `key`; `siblings` are the others of its list."""
         dotted = (key or "").lstrip("-+~").split(".")
         known = self.first(SettingValue(dotted, value, start)) if len(dotted) > 1 else None
-        return known if known is not None else self.first(KeyedValue(key, "*", value, start, beside)) or []
+        return known if known is not None else self.first(KeyedValue(key, "*", value, start, siblings)) or []
 
     def patterns(self, text: str, start: int) -> list[Mark]:
         """Return the marks of all kinds in text that stands at `start`."""

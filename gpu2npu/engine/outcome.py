@@ -217,13 +217,13 @@ def needed_imports(
     needed = _needed(edits, file, table)
     imported = {module for edit in edits for module in edit.imports}
     everywhere = sorted(matches.sites, key=lambda site: file.bounds(site.statement))
-    beside_torch = [site for site in everywhere if not site.names.isdisjoint(matches.anchors)]
+    torch_sites = [site for site in everywhere if not site.names.isdisjoint(matches.anchors)]
     spelled = {module for edit in edits for module in edit.needs}
     spelled_torch = not matches.anchors.isdisjoint(each.partition(".")[0] for each in spelled)
     insertions = []
     for module, needing in needed.items():
         # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
-        sites = everywhere if (module != _PLUGIN or module in spelled) and not beside_torch else beside_torch
+        sites = everywhere if (module != _PLUGIN or module in spelled) and not torch_sites else torch_sites
         places: list[tuple[ast.stmt, bool]] = [
             (site.statement, above) for site, above in _places(sites, needing, matches, file)
         ]

@@ -106,9 +106,9 @@ def write(plan: Document, path: Path) -> None:
         text = page(plan)
     else:
         text = json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def page(plan: Any) -> str:

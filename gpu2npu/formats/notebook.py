@@ -68,7 +68,7 @@ def migrate_notebook(
     of_python = _by_cell(_cut(program, edited.replacements if edited is not None else ()), cells)
     edits: list[Edit] = []
     for (_, lines), cell, own, skips in zip(sources, cells, of_python, _skips(cells), strict=True):
-        other, reported = _beside_python(cell, path, rulebook, context, knowledge, skips)
+        other, reported = _outside_python(cell, path, rulebook, context, knowledge, skips)
         changes += reported[0]
         findings += reported[1]
         edits += _edits(text, lines, sorted([*unmasked(own, cell), *other], key=lambda one: (one.start, one.end)))
@@ -206,7 +206,7 @@ def _skips(cells: Sequence[Cell]) -> Iterator[Skips]:
 _Reported = tuple[Sequence[Change], Sequence[Finding]]
 
 
-def _beside_python(
+def _outside_python(
     cell: Cell,
     path: str,
     rulebook: Rulebook,

@@ -103,11 +103,11 @@ def requirement_marks(required: Required, knowledge: Knowledge) -> list[Mark]:
         written = f"{required.name}{required.specifier}"
         message = f"torch-npu needs PyTorch {wanted}, which this excludes: write {required.name}=={wanted}."
         return [_pin((required.start, required.end), TORCH_NPU, written, message)]
-    beside = companion(required.name, torch_of(knowledge.version))
-    if beside is not None and not allows(required.specifier, beside):
+    paired = companion(required.name, torch_of(knowledge.version))
+    if paired is not None and not allows(required.specifier, paired):
         written = f"{required.name}{required.specifier}"
         message = (
-            f"It is for another PyTorch: write {required.name}=={beside}, which is for {torch_of(knowledge.version)}."
+            f"It is for another PyTorch: write {required.name}=={paired}, which is for {torch_of(knowledge.version)}."
         )
         return [_pin((required.start, required.end), COMPANION, written, message)]
     if rule is None and BUILT_FOR_CUDA.fullmatch(required.name + required.extras):

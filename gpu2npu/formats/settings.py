@@ -313,9 +313,9 @@ def data_marks(roots: Sequence[Node], path: str, knowledge: Knowledge, context: 
     places: dict[int, list[int]] = {}  # several of a text that YAML has under another name too
     for one in file.facts.texts:
         places.setdefault(one.column, []).append(file.first + one.node)
-    for scalar, beside in {each[0].start: each for root in roots for each in _texts(root)}.values():
+    for scalar, siblings in {each[0].start: each for root in roots for each in _texts(root)}.values():
         at = places.get(scalar.start, ())
-        marks = [mark for place in at for mark in text_marks(knowledge.table, values, place, beside)]
+        marks = [mark for place in at for mark in text_marks(knowledge.table, values, place, siblings)]
         yield from placed(scalar, [each for each in marks if not isinstance(each, Edit)][:1] or marks[:1])
 
 
@@ -327,6 +327,6 @@ def _texts(node: Node) -> Iterator[tuple[Scalar, frozenset[str]]]:
             yield key, keys
             yield from ((value, frozenset()),) if isinstance(value, Scalar) else _texts(value)
     elif isinstance(node, Items):
-        beside = frozenset(each.value for each in node.items if isinstance(each, Scalar) and each.value)
+        siblings = frozenset(each.value for each in node.items if isinstance(each, Scalar) and each.value)
         for each in node.items:
-            yield from ((each, beside),) if isinstance(each, Scalar) else _texts(each)
+            yield from ((each, siblings),) if isinstance(each, Scalar) else _texts(each)

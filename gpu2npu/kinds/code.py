@@ -13,7 +13,7 @@ from gpu2npu.engine.code_matching import CodeMatcher, Matched, rules_by_word, ty
 from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.possible_code import function_as_value, possible_message
-from gpu2npu.engine.rewriting.added import added, beside
+from gpu2npu.engine.rewriting.added import added, anchor_of
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
@@ -296,7 +296,7 @@ class CodeRules:
         """Add a statement beside the one that has the match, once."""
         imports = CodeImports(self.names, may_edit=False, spelling=set())
         written = imports.written(rule, matched.scope, add.code, matched.names)
-        statement = beside(self.file, matched, add.place)
+        statement = anchor_of(self.file, matched, add.place)
         edit = added(self.file, statement, rule, add, *written) if written is not None else None
         if edit is None:
             message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."

@@ -67,7 +67,7 @@ class _Decorators(Definitions):
             return "what its arguments call would no longer run"
         inner, end = self.file.bounds(part)
         start = self.file.text.rindex("@", 0, inner)
-        beside = self.file.text[start:inner] + self.file.text[end : next_line(self.file, end)]
-        if "#" in beside or has_comment(self.file, part):
+        rest = self.file.text[start:inner] + self.file.text[end : next_line(self.file, end)]
+        if "#" in rest or has_comment(self.file, part):
             return "a comment would be lost"
         return Edit((start, end), "", rule.id, rule.why, operation=Operation.DELETE)

@@ -147,7 +147,7 @@ def _report_other_place(work: FileRules, node: ast.Constant, scope: Scope, withi
     `"engine.backend=gpu"`. Rules for strings still see it; `within` are its keys in a dictionary."""
     text = string_value(node) or ""
     path, equals, value = text.partition("=")
-    keys = tuple(path.lstrip("+").split(".")) if equals else path_beside(work.file, node, scope, within)
+    keys = tuple(path.lstrip("+").split(".")) if equals else path_of(work.file, node, scope, within)
     for rule in work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ():
         assert isinstance(rule.match, SettingMatch)
         begins = range(len(keys))  # the first may be the variable that has all settings
@@ -204,7 +204,7 @@ _READS = frozenset({"get", "setdefault", "pop"})
 _READS_OF_FIRST = frozenset({"getattr", "setattr", "select", "update", "deep_get"})
 
 
-def path_beside(file: PythonFile, node: ast.expr, scope: Scope, within: tuple[str, ...] = ()) -> tuple[str, ...]:
+def path_of(file: PythonFile, node: ast.expr, scope: Scope, within: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The variable, keys and attributes of what a string is compared with, assigned to, or stands for where it is not
     set: `cfg["engine"]["backend"] == "gpu"`, `cfg.engine.get("backend", "gpu")`. `within` are its keys in a dictionary
     that settings may be updated with. None of anything else."""

@@ -235,7 +235,7 @@ class _Strings:
 
 def _value_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
     """Return the marks for a value under a key, one of those beside it in a list; None for an option of one program."""
-    key, value, start, beside = place.key, place.value, place.start, place.beside
+    key, value, start, siblings = place.key, place.value, place.start, place.siblings
     if value is None or place.of != "*":
         return None
     masked = _PLACEHOLDER.sub(lambda match: "{" + "_" * (len(match[0]) - 2) + "}", value)
@@ -247,7 +247,7 @@ def _value_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
         if whole is None and not (_is_list(masked, listed) and is_word(last, rule.role)):
             continue
         parts = [(0, whole)] if whole is not None else list(_parts(listed, rule))
-        if not parts or target in beside or target in listed:
+        if not parts or target in siblings or target in listed:
             continue
         if not _has_role(rule, last, whole):
             bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
@@ -300,21 +300,21 @@ def _parts(listed: list[str], rule: StringRule) -> Iterator[tuple[int, re.Match[
         at += len(part) + 1
 
 
-def data_marks(table: RuleTable, values: Values, place: int, beside: Set[str]) -> list[Mark]:
-    """Return the marks for a text of a file of data, or a key there, one of those `beside` it, by what programs do
+def data_marks(table: RuleTable, values: Values, place: int, siblings: Set[str]) -> list[Mark]:
+    """Return the marks for a text of a file of data, or a key there, among its `siblings`, by what programs do
     with what they read: by offsets in the text."""
     text = values.text(place) or ""
     rules = ((rule, rule.literal.fullmatch(text)) for rule in table.strings)
     rule, whole = next(((rule, whole) for rule, whole in rules if whole is not None), (None, None))
     new = rule.rule.then.rename if rule is not None else None
-    if rule is None or whole is None or new is None or new in beside:
+    if rule is None or whole is None or new is None or new in siblings:
         return []
     flow, file = judge_data(values, place, rule.role, new, partial(_is_foreign, table)), values.at(place)
     if flow.verdict == YES:
         is_named = place - file.first in values.project.data[file.path].changed  # the rule for its key edits it
         return [] if is_named else _rewritten(rule, whole, 0, flow.why_edited())
     is_read = values.readers_of(file.first + values.project.data[file.path].root)
-    is_listed = bool(is_read) and not beside.isdisjoint(rule.role.siblings)  # "cuda" beside "cpu"
+    is_listed = bool(is_read) and not siblings.isdisjoint(rule.role.siblings)  # "cuda" beside "cpu"
     if not is_listed and not flow.is_contradicted and (flow.use is None or flow.use.kind not in ("unnamed", "shared")):
         return []
     message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."

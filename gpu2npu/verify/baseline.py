@@ -159,12 +159,12 @@ def write_baseline(file: Path, baseline: StoredRuns) -> None:
         OSError: The file cannot be written.
     """
     content = {"format": FORMAT, "version": VERSION, "gpu2npu": __version__, **asdict(baseline)}
-    beside = file.with_name(f".{file.name}.part")
+    temporary = file.with_name(f".{file.name}.part")
     try:
-        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        beside.replace(file)
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(file)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def read_baseline(file: Path) -> StoredRuns:

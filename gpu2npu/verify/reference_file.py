@@ -53,17 +53,17 @@ def write_reference(file: Path, reference: ReferenceRun) -> None:
         "numbers": [_numbers(recording, tolerance) for recording, tolerance in reference.ranks],
         "lengths": [list(tolerance.lengths.items()) for _, tolerance in reference.ranks],
     }
-    beside = file.with_name(f".{file.name}.part")
+    temporary = file.with_name(f".{file.name}.part")
     try:
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_ABOUT, json.dumps(about, indent=1))
             for rank, (recording, tolerance) in enumerate(reference.ranks):
                 _add(archive, rank, recording, tolerance)
             for rank, tensors in enumerate(reference.whole):
                 _add_whole(archive, rank, tensors)
-        beside.replace(file)
+        temporary.replace(file)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: Tolerance) -> None:

@@ -249,16 +249,16 @@ def dump(original: Side, migrated: Side, comparison: Comparison, folder: Path) -
     The folder appears when it is complete: it holds `original` and `migrated`, each with a folder for the step.
     """
     step = min(comparison.first.event.step, comparison.steps - 1) if comparison.first is not None else 0
-    beside = folder.with_name(f".{folder.name}.part")
+    temporary = folder.with_name(f".{folder.name}.part")
     running = [
-        start(original.dumping(step, beside / "original")),
-        start(migrated.dumping(step, beside / "migrated")),
+        start(original.dumping(step, temporary / "original")),
+        start(migrated.dumping(step, temporary / "migrated")),
     ]
     try:
         _watch(running, lambda: None)
-        beside.rename(folder)
+        temporary.rename(folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def recorded(program: RecordedProgram) -> tuple[Recording, ...]:

@@ -167,8 +167,8 @@ def test_a_wrong_setting_is_reported(edit: Callable[..., None], tmp_path: Path) 
 
 def test_what_changes_in_the_project_counts_in_all_that_is_open(edit: Callable[..., None], tmp_path: Path) -> None:
     """Other files that are saved or changed elsewhere, new files, and folders that are opened later."""
-    inside, beside = tmp_path / "inside", tmp_path / "beside"
-    for folder in (inside, beside):
+    inside, outside = tmp_path / "inside", tmp_path / "beside"
+    for folder in (inside, outside):
         folder.mkdir()
         (folder / "a.py").write_text("import numpy as th\n")
         (folder / "b.py").write_text("from a import th\nth.cuda.synchronize()\n")
@@ -181,9 +181,9 @@ def test_what_changes_in_the_project_counts_in_all_that_is_open(edit: Callable[.
         editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([changed]))
         assert [each.code for each in await editor.found("inside/b.py", 1)] == ["torch-cuda"]
 
-        (beside / "a.py").write_text("import torch as th  # anew\n")
+        (outside / "a.py").write_text("import torch as th  # anew\n")
         assert await editor.open("beside/b.py", text) == []  # of no folder: a file by itself
-        event = types.WorkspaceFoldersChangeEvent([types.WorkspaceFolder(beside.as_uri(), "beside")], [])
+        event = types.WorkspaceFoldersChangeEvent([types.WorkspaceFolder(outside.as_uri(), "beside")], [])
         editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
         assert [each.code for each in await editor.found("beside/b.py", 1)] == ["torch-cuda"]
 

@@ -52,10 +52,10 @@ def test_what_is_added_before_a_line_that_goes_stays(migrate_with, body: str) ->
 
 
 def test_what_is_added_beside_a_block_stays_in_its_column(migrate_with) -> None:
-    beside = "if n:\n    {}teamlib.start()\n"
-    source = f"import teamlib\n{beside}with teamlib.ctx():\n    g()\n    h()\n{beside}"
+    block = "if n:\n    {}teamlib.start()\n"
+    source = f"import teamlib\n{block}with teamlib.ctx():\n    g()\n    h()\n{block}"
     result = migrate_with([_REMOVE, _adding("before")], source.replace("{}", ""))
-    added = beside.format("teamlib.warm()\n    ")
+    added = block.format("teamlib.warm()\n    ")
     assert result.content.decode() == f"import teamlib\n{added}g()\nh()\n{added}"
 
 

@@ -76,7 +76,7 @@ def _place(file: ParsedFile, target: str) -> ast.stmt:
         start, _ = file.bounds(optimizer)
         ready = [node for node in ready if file.bounds(node)[0] < start] or ready
     last = max(ready, key=lambda node: file.bounds(node)[1])
-    return _beside(file, last, first if optimizer is None else optimizer)
+    return _shared_block(file, last, first if optimizer is None else optimizer)
 
 
 def last_move(file: ParsedFile, statement: ast.stmt, target: str) -> ast.stmt:
@@ -87,7 +87,7 @@ def last_move(file: ParsedFile, statement: ast.stmt, target: str) -> ast.stmt:
     return moving[-1] if moving else statement
 
 
-def _beside(file: ParsedFile, node: ast.AST, other: ast.AST) -> ast.stmt:
+def _shared_block(file: ParsedFile, node: ast.AST, other: ast.AST) -> ast.stmt:
     """The statement that holds a node in the innermost block that holds another too, in lines of its own."""
     holding = {file.statement(other), *file.above(other)}
     statement = file.statement(node)

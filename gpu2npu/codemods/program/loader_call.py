@@ -62,7 +62,7 @@ def read_call(flow: Dataflow, place: CallPlace) -> LoaderCall:
         elif index < len(_POSITIONAL):
             given[_POSITIONAL[index]] = each
             positional += 1 if positional >= 0 else 0
-    keys = _keys(flow, place.beside(keywords), 5) if keywords is not None else frozenset[str]()
+    keys = _keys(flow, place.at(keywords), 5) if keywords is not None else frozenset[str]()
     return LoaderCall(place, given, keywords, keys, positional)
 
 
@@ -74,15 +74,15 @@ def _keys(flow: Dataflow, place: AnyPlace, depth: int) -> frozenset[str] | None:
     parts: list[frozenset[str] | None]
     if isinstance(node, ast.Dict):
         parts = [
-            _key(key) if key is not None else _keys(flow, place.beside(value), depth - 1)
+            _key(key) if key is not None else _keys(flow, place.at(value), depth - 1)
             for key, value in zip(node.keys, node.values, strict=True)
         ]
     elif isinstance(node, ast.Call) and last_name(node.func) == "dict":
-        parts = _keys_of_arguments(flow, place.beside(node), depth)
+        parts = _keys_of_arguments(flow, place.at(node), depth)
     elif isinstance(node, ast.IfExp):
-        parts = [_keys(flow, place.beside(part), depth - 1) for part in (node.body, node.orelse)]
+        parts = [_keys(flow, place.at(part), depth - 1) for part in (node.body, node.orelse)]
     elif isinstance(node, ast.Name):
-        name = place.beside(node)
+        name = place.at(node)
         values = flow.assigned(name)
         parts = [_keys(flow, value, depth - 1) for value in values] if values else [None]
         for update in flow.updates(name):
@@ -90,7 +90,7 @@ def _keys(flow: Dataflow, place: AnyPlace, depth: int) -> frozenset[str] | None:
             if isinstance(target, ast.Subscript):
                 parts.append(_key(target.slice))
             else:
-                parts += _keys_of_arguments(flow, update.beside(target), depth)
+                parts += _keys_of_arguments(flow, update.at(target), depth)
     else:
         return None
     known = [part for part in parts if part is not None]
@@ -102,7 +102,7 @@ def _keys_of_arguments(flow: Dataflow, call: CallPlace, depth: int) -> list[froz
     return [
         frozenset({each.arg})
         if isinstance(each, ast.keyword) and each.arg is not None
-        else _keys(flow, call.beside(argument_value(each)), depth - 1)
+        else _keys(flow, call.at(argument_value(each)), depth - 1)
         for each in arguments(call.node)
     ]
 

@@ -48,7 +48,7 @@ class LoopFinder:
         calling: dict[Function, list[Function]] = {}
         pending: list[Function] = []
         for place in self.flow.functions:
-            calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
+            calls = [place.at(node) for node in walk(place.node) if isinstance(node, ast.Call)]
             self._does[place.node] = frozenset().union(*map(self._called_directly, calls))
             for called in {target for call in calls for target in self._functions(call)}:
                 calling.setdefault(called, []).append(place.node)
@@ -133,7 +133,7 @@ class LoopFinder:
                 if node in trained and node is not loop.place.node:
                     return True
                 if isinstance(node, ast.Call):
-                    called = [target for target in self.flow.targets(place.beside(node)) if target.node not in seen]
+                    called = [target for target in self.flow.targets(place.at(node)) if target.node not in seen]
                     seen.update(target.node for target in called)
                     pending += [target for target in called if isinstance(target.node, FUNCTIONS)]
         return False

@@ -47,9 +47,9 @@ def write(process: EmulatedProcess) -> None:
     """Describe a process; a description of the same one is replaced."""
     path = _path(process.pid)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(asdict(process)), encoding="utf-8")
-    beside.replace(path)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(asdict(process)), encoding="utf-8")
+    temporary.replace(path)
 
 
 def remove(pid: int) -> None:

@@ -28,7 +28,7 @@ def finds_capability(body: Sequence[ast.AST], names: Names, table: RuleTable) ->
     if not any(_always_tests_capability(each, names, table) for each in body):
         return False
     seen = set[ast.AST]()
-    if any(is_use(node, names, seen) for each in body for node in _beside_questions(each, names, table)):
+    if any(is_use(node, names, seen) for each in body for node in _without_questions(each, names, table)):
         return False
     answers = _Answers(body, names, table)
     return all(answers.are_all(each) for each in body)
@@ -149,7 +149,7 @@ def _chooses_bfloat16(node: ast.AST, capability: str, names: Names) -> bool:
     return is_chosen and not chooses(file, node, "float8")
 
 
-def _beside_questions(node: ast.AST, names: Names, table: RuleTable) -> Iterator[ast.AST]:
+def _without_questions(node: ast.AST, names: Names, table: RuleTable) -> Iterator[ast.AST]:
     """The nodes of a piece of code, without questions about a GPU and the devices that they are given."""
     if isinstance(node, ast.Call) and (tests_torch_cuda(node, names) or _is_capability(node, names, table)):
         return
@@ -157,7 +157,7 @@ def _beside_questions(node: ast.AST, names: Names, table: RuleTable) -> Iterator
         return
     yield node
     for child in child_nodes(node):
-        yield from _beside_questions(child, names, table)
+        yield from _without_questions(child, names, table)
 
 
 def _is_of_questions(statement: ast.Assign, names: Names) -> bool:

@@ -68,9 +68,9 @@ def _is_for_gpus(cls: ast.ClassDef, names: Names) -> bool:
         return False
     project.consult(names.path, EVERY_FILE)
     defining = project.files_with(lambda facts: other in facts.bound)
-    for beside in (project.names(path, names.path) for path in sorted(defining)):
-        for each in beside.file.unordered().get(ast.ClassDef, ()) if beside is not None else ():
-            above = [beside.definition(base, beside.file.scope_of(each)) for base in each.bases] if beside else ()
+    for others in (project.names(path, names.path) for path in sorted(defining)):
+        for each in others.file.unordered().get(ast.ClassDef, ()) if others is not None else ():
+            above = [others.definition(base, others.file.scope_of(each)) for base in each.bases] if others else ()
             if each.name == other and any(one is not None and one.bound.node in bases for one in above):
                 return True
     return False
@@ -114,8 +114,8 @@ def _definitions(names: Names, kinds: ByKind) -> Iterator[Bounds]:
     used = {node.id for node, _ in file.uses if isinstance(node, ast.Name)}
     for (scope, name), values in bound.items():
         other = _WORD.sub(_of_npu, name)
-        beside = bound.get((scope, other), []) if other != name else []
-        if any(mentions_npu(file.code(each)) for each in beside) and (
+        of_npu = bound.get((scope, other), []) if other != name else []
+        if any(mentions_npu(file.code(each)) for each in of_npu) and (
             name not in used or other in used or _is_exported(other, scope, names)
         ):
             yield from map(file.bounds, values)

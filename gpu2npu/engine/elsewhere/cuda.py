@@ -22,7 +22,7 @@ from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
 from gpu2npu.engine.elsewhere.counterparts import tests_own_function
 from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
-from gpu2npu.engine.elsewhere.sources import is_beside, is_capture, is_source, sets_architectures, sets_compiler
+from gpu2npu.engine.elsewhere.sources import is_build_step, is_capture, is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -328,8 +328,8 @@ class _CudaCode:
         marked = [self._is_marked(statement) for statement in body]
         ends = [each.body[-1] for each in tried.handlers] if tried is not None and of_tensor else [ast.Raise()]
         marked = marked if any(isinstance(each, ast.Raise) for each in ends) else _with_uses(body, marked)
-        beside = [is_beside(each) or imports_foreign(each, self.names, self.table) for each in body]
-        return any(marked) and all(one or other for one, other in zip(marked, beside, strict=True))
+        steps = [is_build_step(each) or imports_foreign(each, self.names, self.table) for each in body]
+        return any(marked) and all(one or other for one, other in zip(marked, steps, strict=True))
 
     def _is_of_source(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether statements name what is built for CUDA, and call nothing of PyTorch:

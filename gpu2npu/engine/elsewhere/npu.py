@@ -18,7 +18,7 @@ from gpu2npu.records import Bounds
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
-_BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
+_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
 # Words in the names of files for other devices, and those in their place in the names of files for NPUs.
 _DEVICES = ("cuda", "gpu", "hpu", "mps", "rocm", "tpu", "xpu")
 _COUNTERPARTS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
@@ -48,11 +48,11 @@ def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
     beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU stands beside them."""
-    beside = (place for kind in _BESIDE for node in kinds.get(kind, ()) for place in _beside(node, file))
-    return sorted([*beside, *compared_with_cuda(file, kinds)])
+    branches = (place for kind in _WITH_OTHERS for node in kinds.get(kind, ()) for place in _other_parts(node, file))
+    return sorted([*branches, *compared_with_cuda(file, kinds)])
 
 
-def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
+def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
     if isinstance(node, ast.IfExp):
         tested = tests_for_npu(node.test)
         if tested is not None:
@@ -72,9 +72,9 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
             block = file.block(node)
             yield from _bounds(block[block.index(node) + 1 :], file)
     elif isinstance(node, ast.Match):  # case "npu": ... case "cuda": ...
-        own_cases = [case for case in node.cases if _is_for_npu(case)]
-        for case in node.cases if own_cases else ():
-            if case not in own_cases:
+        npu_cases = [case for case in node.cases if _is_for_npu(case)]
+        for case in node.cases if npu_cases else ():
+            if case not in npu_cases:
                 yield file.bounds(case.pattern)
                 yield from _bounds(case.body, file)
     elif isinstance(node, ast.If) and not _is_elif(node, file):

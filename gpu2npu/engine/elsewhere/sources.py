@@ -100,7 +100,7 @@ def _function(call: ast.Call, scope: Scope, names: Names) -> tuple[Function, Nam
     return (function, found.names) if found is not None and isinstance(function, FUNCTIONS) else None
 
 
-def is_beside(statement: ast.stmt) -> bool:
+def is_build_step(statement: ast.stmt) -> bool:
     """`with_cuda = True`, `home = CUDA_HOME`, `command = {"build_ext": BuildExtension}`, `print(...)`, `pass`"""
     if isinstance(statement, ast.Assign):
         value = statement.value

@@ -47,7 +47,7 @@ def added(
     return Edit((start, start), "" if known else text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)
 
 
-def beside(file: PythonFile, matched: Matched, place: str) -> ast.stmt:
+def anchor_of(file: PythonFile, matched: Matched, place: str) -> ast.stmt:
     """The statement beside which one is added: the one with the match, or the first of the function around it."""
     statement = file.statement(matched.node)
     function = next((above for above in file.above(statement) if isinstance(above, FUNCTIONS)), None)

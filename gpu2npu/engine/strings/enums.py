@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from gpu2npu.engine.strings.places import UNSURE, YES, Siblings, StringPlace, beside, strings_of
+from gpu2npu.engine.strings.places import UNSURE, YES, Siblings, StringPlace, by_siblings, strings_of
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.python.meaning.module_names import Definition
 from gpu2npu.python.meaning.names import Names
@@ -60,7 +60,7 @@ def judge_member(names: Names, cls: ast.AST, place: StringPlace, role: Role, has
     if not isinstance(cls, ast.ClassDef) or text is None:
         return None
     values = strings_of(each.value for each in cls.body if isinstance(each, ast.Assign))
-    verdict = beside(values, place, role) or (YES if is_word(cls.name, role) else None)
+    verdict = by_siblings(values, place, role) or (YES if is_word(cls.name, role) else None)
     if verdict != YES or text not in values:
         return verdict
     project = names.project

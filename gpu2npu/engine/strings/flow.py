@@ -217,9 +217,9 @@ class _Judge:
         callee = use.text.removesuffix("()")
         if use.kind == "argument":
             return callee in self.role.others or self.is_foreign(callee)
-        return use.kind == "compared" and self.stays_beside(use.place)
+        return use.kind == "compared" and self.compared_stays(use.place)
 
-    def stays_beside(self, other: int) -> bool:
+    def compared_stays(self, other: int) -> bool:
         """Return whether what a value is compared with stays as it is: a key that other code reads too, or the device
         in capitals."""
         tables = tables_compared(other, self.asker, self.values) or []
@@ -260,7 +260,7 @@ class _Judge:
         tables = tables_compared(other, self.asker, self.values)
         if tables is None:
             return UNSURE
-        if self.stays_beside(other):
+        if self.compared_stays(other):
             return NO
         keys = [key for each in tables for key in looked_up_by(each, self.values)]
         origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
-from gpu2npu.engine.strings.keys import is_key, keys_beside, stays
+from gpu2npu.engine.strings.keys import is_key, sibling_keys, stays
 from gpu2npu.engine.strings.parameters import by_signature, is_param, param_of, param_with, readings
-from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, beside, chosen, strings_of
+from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, by_siblings, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.text_methods import LOOKUPS, MATCHES, PARTS, TESTS, TRIMS
 from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_word, mentions
@@ -96,7 +96,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and is_list_of_names(above):
         return NO
     if isinstance(child, ast.Starred):  # ["cpu", *(["cuda"] if is_gpu else [])]
-        return beside(place.siblings.inside(parent), place, role)
+        return by_siblings(place.siblings.inside(parent), place, role)
     if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
     if isinstance(above, ast.keyword) and chooses_column(place.parent(above)):
@@ -105,7 +105,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
-    verdict = beside(place.siblings.inside(parent) | of_members(parent, place), place, role)
+    verdict = by_siblings(place.siblings.inside(parent) | of_members(parent, place), place, role)
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict
@@ -123,7 +123,7 @@ def _joined(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> 
         return None
     other = parent.right if child is parent.left else parent.left
     branches = [other.body, other.orelse] if isinstance(other, ast.IfExp) else [other]
-    return beside(frozenset().union(*map(place.siblings.inside, branches)), place, role)
+    return by_siblings(frozenset().union(*map(place.siblings.inside, branches)), place, role)
 
 
 def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
@@ -141,14 +141,14 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     if key is None:  # {**other}
         return UNSURE
     if key is child:
-        verdict = beside(place.siblings.inside(parent), place, role) or UNSURE
+        verdict = by_siblings(place.siblings.inside(parent), place, role) or UNSURE
         is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
         if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
             return LEFT
         return UNSURE if stays(place) else verdict
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
-    if string_value(key) == string_value(value) and beside(place.siblings.inside(parent), place, role) == YES:
+    if string_value(key) == string_value(value) and by_siblings(place.siblings.inside(parent), place, role) == YES:
         return YES  # {"nccl": "nccl", "gloo": own}: both or none
     values = place.siblings.values(parent)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
@@ -168,10 +168,10 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
-    verdict = beside(strings_of(indexes(parent)), place, role)
+    verdict = by_siblings(strings_of(indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may decide
         return verdict
-    return verdict or beside(keys_beside(place), place, role) or UNSURE
+    return verdict or by_siblings(sibling_keys(place), place, role) or UNSURE
 
 
 def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
@@ -181,7 +181,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     if place.enables_feature(parent, role) or any(map(is_cut, sides)):
         return LEFT
     if isinstance(parent.ops[0], (ast.In, ast.NotIn)) and is_key(place):  # judged as where it is looked up
-        return LEFT if stays(place) else beside(keys_beside(place), place, role) or UNSURE
+        return LEFT if stays(place) else by_siblings(sibling_keys(place), place, role) or UNSURE
     owner = next((found for part in others if (found := enum_of(part, place)) is not None), None)
     if owner is not None:
         return judge_member(owner.names, owner.cls.node, place, role, _has_role) or UNSURE
@@ -196,7 +196,7 @@ def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     param = param_of(node, place)
     if param is not None and is_param(param, place, role):
         return True
-    return beside(place.siblings.compared(node, place.names.file), place, role) == YES
+    return by_siblings(place.siblings.compared(node, place.names.file), place, role) == YES
 
 
 def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
@@ -208,7 +208,7 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     cls = place.parent(parent) if isinstance(parent, ast.Assign) else None
     verdict = judge_member(place.names, cls, place, role, _has_role) if cls is not None and is_enum(cls) else None
     if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
-        verdict = beside(allowed(parent.annotation), place, role)
+        verdict = by_siblings(allowed(parent.annotation), place, role)
     if verdict is not None:
         return verdict
     return YES if any(holds(target, role) for target in targets) else UNSURE
@@ -219,7 +219,7 @@ def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     function = place.parent(parent)
     assert isinstance(function, (*FUNCTIONS, ast.Lambda))
     parameter = next(parameter for parameter, default in defaults(function) if default is child)
-    verdict = beside(allowed(parameter.annotation), place, role)
+    verdict = by_siblings(allowed(parameter.annotation), place, role)
     return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
 
 
@@ -233,7 +233,7 @@ def _returned(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -
     function = next((node for node in place.names.file.above(parent) if isinstance(node, FUNCTIONS)), None)
     if function is None:
         return UNSURE
-    verdict = beside(allowed(function.returns), place, role)
+    verdict = by_siblings(allowed(function.returns), place, role)
     if verdict is not None:
         return verdict
     named = is_word(function.name, role) or place.siblings.inside(function) & role.siblings
@@ -332,7 +332,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
         if (string_value(place.node) or "").endswith(":"):  # x.replace("cuda:", ""), as certain as x.strip("cuda:")
             return LEFT
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
-        return beside(keys_beside(place), place, role) or UNSURE
+        return by_siblings(sibling_keys(place), place, role) or UNSURE
     if (func.attr == "join" and string_value(func.value) != ":") or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None
@@ -349,7 +349,7 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
         return LEFT
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
-    return beside(strings_of([*values, *choices]), place, role) or UNSURE
+    return by_siblings(strings_of([*values, *choices]), place, role) or UNSURE
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:

@@ -15,12 +15,12 @@ from gpu2npu.rulebook.rule import Role
 _TRUTHS = frozenset({"Not", "Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"})
 
 
-def keys_beside(place: StringPlace) -> frozenset[str]:
+def sibling_keys(place: StringPlace) -> frozenset[str]:
     """The keys of the dicts that a key is stored in or looked up in; none where it stays, or a dict is not known."""
     values = values_of(place.names.project)
     tables = _tables(place, values)
     text = string_value(place.node) or ""
-    if any(_is_read_elsewhere(each, text, place.names.path, values) for each in tables):
+    if any(_is_read_by_others(each, text, place.names.path, values) for each in tables):
         return frozenset()
     return frozenset(key for each in tables for key in _keys(each, values))
 
@@ -49,7 +49,7 @@ def looked_up_by(table: int, values: Values) -> list[int]:
 
 def stays_in(table: int, text: str, asker: str, values: Values) -> bool:
     """Return whether a key is one of a dict that other code reads."""
-    return text in _keys(table, values) and _is_read_elsewhere(table, text, asker, values)
+    return text in _keys(table, values) and _is_read_by_others(table, text, asker, values)
 
 
 def _read_from(place: int, values: Values) -> Iterator[tuple[int, str]]:
@@ -72,12 +72,12 @@ def is_flag(place: StringPlace, role: Role) -> bool:
     `{"cuda": True, "seed": 1}`, `args["cuda"] = not args["cpu"]`, and where such a key is looked up."""
     values, field = values_of(place.names.project), _field(string_value(place.node) or "")
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
-    beside = {_field(each) for each in role.siblings} | {field}
+    siblings = {_field(each) for each in role.siblings} | {field}
     tables = dict.fromkeys([*(table for table, _ in _lookups(place, values)), *(_looked_up(at, values) if at else ())])
-    return any(_is_flag_of(each, field, beside, values) for each in tables)
+    return any(_is_flag_of(each, field, siblings, values) for each in tables)
 
 
-def _is_flag_of(base: int, field: str, beside: set[str], values: Values) -> bool:
+def _is_flag_of(base: int, field: str, siblings: set[str], values: Values) -> bool:
     """Return whether all that is under a key of a table is true or false, where the table has further keys and is read
     by what is written out alone."""
     tables = [base, *(each.place for each in values.origins(base))]
@@ -85,7 +85,7 @@ def _is_flag_of(base: int, field: str, beside: set[str], values: Values) -> bool
     stores = [values.at(each).stores.get(each, {}) for each in holders]
     loads = [values.at(each).loads.get(each, {}) for each in holders]
     keys = {key for fields in (*stores, *loads) for key in fields if key.startswith("['")}
-    if keys <= beside or any("[*]" in fields or "[each]" in fields for fields in loads):
+    if keys <= siblings or any("[*]" in fields or "[each]" in fields for fields in loads):
         return False
     read = [key for fields in loads for key in fields.get("[key]", ())]
     if any(kind != COMPARE for key in read for _, kind, _ in values.at(key).out.get(key, ())):
@@ -147,7 +147,7 @@ def _holders(table: int, values: Values) -> list[int]:
     return [place for place, path in values.reach(table) if not path]
 
 
-def _is_read_elsewhere(table: int, text: str, asker: str, values: Values) -> bool:
+def _is_read_by_others(table: int, text: str, asker: str, values: Values) -> bool:
     """Return whether a dict, or what it is in, is written to a file, or its key is read of what is not known to be
     another dict, in a file that has the dict."""
     file, field = values.file_at(asker), _field(text)

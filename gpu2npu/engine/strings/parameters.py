@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace, beside, strings_of
+from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace, by_siblings, strings_of
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.python.meaning.classes import method_parameters
 from gpu2npu.python.tree.nodes import walk
@@ -64,7 +64,7 @@ def _values(param: Param, place: StringPlace) -> frozenset[str]:
 
 def is_param(param: Param, place: StringPlace, role: Role) -> bool:
     """Return whether a parameter has a role by the name of its fixture, or by what else it may be."""
-    return is_word(param.fixture.name, role) or beside(_values(param, place), place, role) == YES
+    return is_word(param.fixture.name, role) or by_siblings(_values(param, place), place, role) == YES
 
 
 def readings(param: Param, place: StringPlace) -> Iterator[ast.expr]:

@@ -151,7 +151,7 @@ def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
     return frozenset(value for value in map(string_value, nodes) if value is not None)
 
 
-def beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
+def by_siblings(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
     """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
     return among(values, string_value(place.node), place.replaced_by, role)
 
@@ -175,7 +175,7 @@ def chosen(name: str | None, others: Iterable[ast.AST | None], place: StringPlac
     values = (place.scope.only_value(each.id) if isinstance(each, ast.Name) else each for each in others)
     lists = [place.siblings.inside(each) for each in values if isinstance(each, (ast.List, ast.Tuple, ast.Set))]
     text = string_value(place.node)
-    return beside(frozenset().union(*(each for each in lists if text in each)), place, role)
+    return by_siblings(frozenset().union(*(each for each in lists if text in each)), place, role)
 
 
 def allowed(annotation: ast.AST | None) -> frozenset[str]:

@@ -170,7 +170,7 @@ class Dataflow:
                 continue
             seen.add(state)
             if isinstance(place.node, ast.Call):
-                call = place.beside(place.node)
+                call = place.at(place.node)
                 if not self._is_forwarding(call):
                     if not value.steps:
                         known = via if via is not None and self._calls_function_of(via, call) else None
@@ -198,21 +198,21 @@ class Dataflow:
         """One step back: the values that an expression takes its own from."""
         node = place.node
         if isinstance(node, ast.Name):
-            yield from self._of_name(place.beside(node), steps)
+            yield from self._of_name(place.at(node), steps)
         elif isinstance(node, ast.Attribute):
-            yield from self._of_attribute(place.beside(node), steps)
+            yield from self._of_attribute(place.at(node), steps)
         elif isinstance(node, ast.Subscript):
-            yield Value(place.beside(node.value), (key_of(node), *steps))
+            yield Value(place.at(node.value), (key_of(node), *steps))
         elif isinstance(node, ast.Call):
-            yield from self._of_call(place.beside(node), steps)
+            yield from self._of_call(place.at(node), steps)
         elif isinstance(node, ast.IfExp):
-            yield from (Value(place.beside(part), steps) for part in (node.body, node.orelse))
+            yield from (Value(place.at(part), steps) for part in (node.body, node.orelse))
         elif isinstance(node, ast.BoolOp):
-            yield from (Value(place.beside(part), steps) for part in node.values)
+            yield from (Value(place.at(part), steps) for part in node.values)
         elif isinstance(node, ast.NamedExpr):
-            yield Value(place.beside(node.value), steps)
+            yield Value(place.at(node.value), steps)
         elif steps:
-            yield from (Value(place.beside(part), steps[1:]) for part in elements_under(node, steps[0]))
+            yield from (Value(place.at(part), steps[1:]) for part in elements_under(node, steps[0]))
 
     def _of_name(self, place: Place[ast.Name], steps: tuple[Key, ...]) -> Iterator[Value]:
         name = place.node.id
@@ -258,21 +258,21 @@ class Dataflow:
         name = last_name(call.func)
         if name == "zip":
             given = [each for each in arguments(call) if not is_unpacked(each)]
-            yield from (Value(place.beside(argument_value(each)), steps) for each in given)
+            yield from (Value(place.at(argument_value(each)), steps) for each in given)
         elif name in PASSED_ON:
             given = [each for each in arguments(call)[:1] if not is_unpacked(each)]
-            yield from (Value(place.beside(argument_value(each)), steps) for each in given)
+            yield from (Value(place.at(argument_value(each)), steps) for each in given)
         elif name in {"items", "values"} and isinstance(call.func, ast.Attribute):
             inner = steps[2:] if name == "items" and steps[1:2] == (1,) else steps[1:]
-            yield Value(place.beside(call.func.value), (None, *inner))
+            yield Value(place.at(call.func.value), (None, *inner))
         elif name == "dict":
             for keyword in call.keywords:
                 if keyword.arg is not None and steps and steps[0] in (None, keyword.arg):
-                    yield Value(place.beside(keyword.value), steps[1:])
+                    yield Value(place.at(keyword.value), steps[1:])
         else:
             for target in self.targets(place):
                 if isinstance(target.node, FUNCTIONS):
-                    function = target.beside(target.node)
+                    function = target.at(target.node)
                     yield from (Value(value, steps, place) for value in returned(function))
 
     # Calls and what they call
@@ -287,11 +287,11 @@ class Dataflow:
         func = call.node.func
         if last_name(func) not in self.index.callable:
             return []
-        found = self._definition(call.beside(func))
+        found = self._definition(call.at(func))
         if found is not None:
             return [found]
-        if isinstance(func, ast.Attribute) and not self._is_module(call.beside(func.value)):
-            return list(self._methods(call.beside(func)))
+        if isinstance(func, ast.Attribute) and not self._is_module(call.at(func.value)):
+            return list(self._methods(call.at(func)))
         return []
 
     def _definition(self, place: AnyPlace) -> Place[Definition] | None:
@@ -318,7 +318,7 @@ class Dataflow:
             cls = enclosing_class(place)
             own = self.index.methods.get((cls, name), []) if cls is not None else []
             return own or self._named_methods(name, place.file)
-        owners = self._classes(place.beside(owner))
+        owners = self._classes(place.at(owner))
         if owners:
             return [method for each in dict.fromkeys(owners) for method in self.index.methods.get((each, name), ())]
         return self._named_methods(name, place.file) if name not in self._shared else []
@@ -343,7 +343,7 @@ class Dataflow:
         """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
         classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]
         methods = [
-            owner.beside(part)
+            owner.at(part)
             for owner in classes
             for part in owner.node.body
             if isinstance(part, FUNCTIONS) and part.name == "__iter__"

@@ -325,7 +325,7 @@ def instead(kind: type, code: str, indent: str) -> Change:
     return lambda old: cst.FlattenSentinel([*new[:-1], new[-1].with_changes(**_ending(old))])
 
 
-def beside(kind: type, code: str, is_behind: bool) -> Change:
+def more_elements(kind: type, code: str, is_behind: bool) -> Change:
     """Further elements behind one or before it; their code has the comma or semicolon between."""
     mark = ";" if issubclass(kind, cst.BaseSmallStatement) else ","
     text = code.strip()

@@ -133,7 +133,7 @@ class _Plan(cst.CSTTransformer):
             block, start = self._block_of(node.end, node.end)
             block.cuts.add(start)
             return
-        way = self._beside if node.start == node.end else self._new if text.strip() else self._out
+        way = self._inserted if node.start == node.end else self._new if text.strip() else self._out
         if not way(node) and not self._text(node):
             raise NotCodeError("no node begins and ends there")
 
@@ -317,12 +317,12 @@ class _Plan(cst.CSTTransformer):
         self.targets.append(self.nodes.bounds[owner][0])
         return True
 
-    def _beside(self, node: EditNode) -> bool:
+    def _inserted(self, node: EditNode) -> bool:
         """A node more."""
         at, text, indent = node.start, self.edited.new(node), self.nodes.indent(node.start)
         is_lines = text.startswith(("\n", "\r")) or text.endswith(("\n", "\r")) or _LINE_END.split(text)[-1].isspace()
         if is_lines and not text.startswith("@"):
-            return self._lines_beside(at, text)
+            return self._lines_inserted(at, text)
         for each in self.nodes.find(cst.Call, (0, len(self.edited.source))) if text[0].isidentifier() else ():
             if self.nodes.bounds[each][1] == at + 1 and each.args:
                 return self._put(each.args[-1], changes.argument_behind(f", {text}", indent))
@@ -333,7 +333,7 @@ class _Plan(cst.CSTTransformer):
             if end == at and isinstance(each, cst.Arg):
                 return self._put(each, changes.argument_behind(text, indent))
             if (end == at and text.startswith(mark)) or (start == at and text.rstrip().endswith(mark)):
-                return self._put(each, changes.beside(type(each), text, end == at))
+                return self._put(each, changes.more_elements(type(each), text, end == at))
         for each in self.nodes.find((cst.Call, cst.FunctionDef, cst.ClassDef), (0, len(self.edited.source))):
             start, end = self.nodes.bounds[each]
             if isinstance(each, cst.Call) and end == at + 1:
@@ -350,7 +350,7 @@ class _Plan(cst.CSTTransformer):
         new = changes.expression(code, indent)
         return new is not None and self._put(found, lambda old: changes.replaced(old, level, new, [(old, level)]))
 
-    def _lines_beside(self, at: int, text: str) -> bool:
+    def _lines_inserted(self, at: int, text: str) -> bool:
         """New lines above a statement, below it, or at the end of a block: that of their indentation."""
         last = _LINE_END.split(text)[-1]
         is_behind = text.startswith(("\n", "\r"))

@@ -46,7 +46,7 @@ class Place(Struct, Generic[_Node], frozen=True, eq=False):
         """The qualified name of what the node means."""
         return self.file.qualified(self.node)
 
-    def beside(self, node: _Other) -> Place[_Other]:
+    def at(self, node: _Other) -> Place[_Other]:
         """Another node of the same file."""
         return Place(self.file, node)
 
@@ -67,14 +67,14 @@ def argument(call: CallPlace, function: FunctionPlace, parameter: str) -> AnyPla
     names = [param.arg for param in (*params.posonlyargs, *params.args)]
     if enclosing_class(function) is not None and not is_static(function.node):
         if names[:1] == [parameter] and isinstance(call.node.func, ast.Attribute):
-            return call.beside(call.node.func.value)
+            return call.at(call.node.func.value)
         names = names[1:]
     for index, given in enumerate(arguments(call.node)):
         if is_unpacked(given):
             return None
         keyword = argument_keyword(given)
         if keyword == parameter or (keyword is None and index < len(names) and names[index] == parameter):
-            return call.beside(argument_value(given))
+            return call.at(argument_value(given))
     return None
 
 
@@ -92,13 +92,13 @@ def returned(function: FunctionPlace) -> list[AnyPlace]:
             loops.append(node)
     names = {value.id for value in yielded if isinstance(value, ast.Name)}
     found += [loop.iter for loop in loops if any(last_name(part) in names for part in ast.walk(loop.target))]
-    return [function.beside(value) for value in found]
+    return [function.at(value) for value in found]
 
 
 def enclosing_function(place: AnyPlace) -> FunctionPlace | None:
     """The function that a place is in."""
     node = function_above(place.file, place.node)
-    return place.beside(node) if node is not None else None
+    return place.at(node) if node is not None else None
 
 
 def function_above(file: ParsedFile, node: ast.AST) -> Function | None:

@@ -56,9 +56,9 @@ def _publish(folder: Path, names: set[int], port: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         file = folder / f"port-{name}"
-        beside = folder / f".port-{name}-{os.getpid()}"
-        beside.write_text(str(port))
-        beside.replace(file)
+        temporary = folder / f".port-{name}-{os.getpid()}"
+        temporary.write_text(str(port))
+        temporary.replace(file)
         atexit.register(_withdraw, file, str(port), os.getpid())
 
 

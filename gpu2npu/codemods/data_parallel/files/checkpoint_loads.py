@@ -27,7 +27,7 @@ def wait_before_loads(flow: Dataflow, saved: Sequence[Place[ast.stmt]], rewritin
     where only some ranks may come by, report it instead."""
     written: dict[str, list[AnyPlace]] = {}
     for place in saved:
-        calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
+        calls = [place.at(node) for node in walk(place.node) if isinstance(node, ast.Call)]
         for path in _saved_paths(calls):
             for text in _texts(flow, path):
                 written.setdefault(text, []).append(path)
@@ -41,14 +41,14 @@ def _saved_paths(calls: Iterable[CallPlace]) -> Iterator[AnyPlace]:
     """The paths that calls of torch.save get: the second argument, or `f`."""
     for call in calls:
         given = _file_arguments(call.node) if call.file.qualified(call.node.func) == _SAVE else []
-        yield from (call.beside(path) for path in given[:2][-1:])
+        yield from (call.at(path) for path in given[:2][-1:])
 
 
 def _loaded_paths(calls: Iterable[CallPlace]) -> Iterator[AnyPlace]:
     """The paths that calls of torch.load get: the first argument, or `f`."""
     for call in calls:
         given = _file_arguments(call.node) if call.file.qualified(call.node.func) == _LOAD else []
-        yield from (call.beside(path) for path in given[:1])
+        yield from (call.at(path) for path in given[:1])
 
 
 def _file_arguments(call: ast.Call) -> list[ast.expr]:
@@ -85,7 +85,7 @@ def _is_read_later(flow: Dataflow, written: AnyPlace, read: AnyPlace) -> bool:
 def _spelled(flow: Dataflow, path: AnyPlace) -> AnyPlace:
     """The expression of a path: of a local name what it was assigned, if that happens once."""
     node = path.node
-    values = flow.assigned(path.beside(node)) if isinstance(node, ast.Name) and not _is_global(path) else []
+    values = flow.assigned(path.at(node)) if isinstance(node, ast.Name) and not _is_global(path) else []
     return values[0] if len(values) == 1 else path
 
 
@@ -185,7 +185,7 @@ def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
         func = call.node.func
         if isinstance(func, ast.Attribute) and func.attr == "load_state_dict":
             for given in arguments(call.node)[:1]:
-                loads |= {load.node: load for load in _loads(flow, call.beside(argument_value(given)), _DEPTH)}
+                loads |= {load.node: load for load in _loads(flow, call.at(argument_value(given)), _DEPTH)}
     for load in loads.values():
         if not _has_map_location(load.node) and not is_skipped(load.file, load.node):
             spans = argument_bounds(load.file, load.node) or [load.file.bounds(arguments(load.node)[-1])]
@@ -199,9 +199,9 @@ def _loads(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[CallPlace]:
     """The calls of torch.load that a state dict comes from: `torch.load(path)['model']`, `checkpoint['model']`."""
     for node in walk(place.node):
         if isinstance(node, ast.Call):
-            yield from _made_by(flow, place.beside(node))
+            yield from _made_by(flow, place.at(node))
         elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            yield from _made_by(flow, place.beside(node))
+            yield from _made_by(flow, place.at(node))
             if isinstance(node, ast.Name) and depth:
                 for value in flow.assigned(Place(place.file, node)):
                     yield from _loads(flow, value, depth - 1)

@@ -116,11 +116,11 @@ class Effects(Struct, frozen=True, eq=False):
     def has_local_arguments(self, call: CallPlace) -> bool:
         """Return whether one rank can compute alone what a call is given."""
         owner = [call.node.func.value] if isinstance(call.node.func, ast.Attribute) else []
-        return all(self.is_local(call.beside(part)) for part in (*owner, *map(argument_value, arguments(call.node))))
+        return all(self.is_local(call.at(part)) for part in (*owner, *map(argument_value, arguments(call.node))))
 
     def is_local(self, place: AnyPlace, depth: int = _DEPTH) -> bool:
         """Return whether one rank can compute something alone: no model is run, and no collective is called."""
-        calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
+        calls = [place.at(node) for node in walk(place.node) if isinstance(node, ast.Call)]
         return all(self._is_local_call(call, depth) for call in calls)
 
     def _is_local_call(self, call: CallPlace, depth: int) -> bool:
@@ -128,7 +128,7 @@ class Effects(Struct, frozen=True, eq=False):
         functions = [target for target in self.flow.targets(call) if isinstance(target.node, FUNCTIONS)]
         if functions:
             return depth > 0 and all(
-                self.is_local(target.beside(part), depth - 1) for target in functions for part in target.node.body
+                self.is_local(target.at(part), depth - 1) for target in functions for part in target.node.body
             )
         name = call.file.qualified(func)
         if name is not None and not name.startswith("torch.distributed"):

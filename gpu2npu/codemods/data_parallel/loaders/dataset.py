@@ -46,7 +46,7 @@ def is_iterable(flow: Dataflow, call: LoaderCall) -> bool:
     tested = _is_tested(flow, call, dataset)
     if tested is not None:
         return tested
-    return any(_makes_iterable(flow, maker) for maker in flow.makers(call.place.beside(dataset)))
+    return any(_makes_iterable(flow, maker) for maker in flow.makers(call.place.at(dataset)))
 
 
 def _is_tested(flow: Dataflow, call: LoaderCall, dataset: ast.expr) -> bool | None:
@@ -97,7 +97,7 @@ def _says_iterable(flow: Dataflow, call: LoaderCall, test: ast.expr, dataset: as
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return next((True for each in test.values if _says_iterable(flow, call, each, dataset)), None)
     if isinstance(test, (ast.Name, ast.Attribute)):
-        makers = [maker.node for maker in flow.makers(call.place.beside(test))]
+        makers = [maker.node for maker in flow.makers(call.place.at(test))]
         return _says_iterable(flow, call, makers[0], None) if len(makers) == 1 else None
     if not _is_question(test) or (dataset is not None and file.code(test.args[0]) != file.code(dataset)):
         return None

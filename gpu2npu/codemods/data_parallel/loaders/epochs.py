@@ -81,15 +81,15 @@ class _Finder:
         if isinstance(node, ast.Call):
             name = last_name(node.func)
             given = arguments(node) if name == "zip" else arguments(node)[:1] if name in PASSED_ON else []
-            return self._first([source.beside(argument_value(each)) for each in given if not is_unpacked(each)])
+            return self._first([source.at(argument_value(each)) for each in given if not is_unpacked(each)])
         if isinstance(node, ast.Name):
-            wrapped = [value for value in self.flow.assigned(source.beside(node)) if _is_passed_on(value.node)]
+            wrapped = [value for value in self.flow.assigned(source.at(node)) if _is_passed_on(value.node)]
             if wrapped:
                 return self._first([value for value in wrapped if _function(value) is _function(source)])
         if isinstance(node, ast.Attribute):
             wrapped = [value.place for value in self.flow.sources(source, ()) if _is_passed_on(value.place.node)]
             if wrapped:
-                return self._of_owner(self._first(wrapped), source.beside(node.value))
+                return self._of_owner(self._first(wrapped), source.at(node.value))
         if isinstance(node, ast.Subscript):
             return self._item(source, node)
         if not is_plain(node):
@@ -125,10 +125,10 @@ class _Finder:
             return None
         if not isinstance(node.slice, (ast.Name, ast.Slice)):
             return _Access(file.code(node), source)
-        for value in self.flow.containers(source.beside(node.value)):
+        for value in self.flow.containers(source.at(node.value)):
             for key, element in _items(value.node):
-                if "train" in key.lower() and self._is_loader(value.beside(element)):
-                    return _Access(f"{file.code(node.value)}[{key!r}]", source.beside(node.value))
+                if "train" in key.lower() and self._is_loader(value.at(element)):
+                    return _Access(f"{file.code(node.value)}[{key!r}]", source.at(node.value))
         return None
 
     def climb(self, place: AnyPlace, access: _Access, depth: int) -> bool:
@@ -158,7 +158,7 @@ class _Finder:
         scope, bindings = found
         if root.id == "self" and isinstance(call.node.func, ast.Attribute):
             owner = call.node.func.value
-            return _Access(f"{call.file.code(owner)}{rest}", call.beside(owner)) if is_plain(owner) else None
+            return _Access(f"{call.file.code(owner)}{rest}", call.at(owner)) if is_plain(owner) else None
         if scope.node is function.node and any(isinstance(binding, Parameter) for binding in bindings):
             given = argument(call, function, root.id)
             if given is None:
@@ -199,7 +199,7 @@ class _Finder:
         if not isinstance(root, ast.Name):
             return False
         inside = set(walk(*loop.body))
-        return any(value in inside for value in self.flow.assignments(access.place.beside(root)))
+        return any(value in inside for value in self.flow.assignments(access.place.at(root)))
 
     def _before(self, place: AnyPlace, access: _Access, epoch: str) -> bool:
         """Give the sampler the epoch right before the statement that a place is, or is part of."""
@@ -266,7 +266,7 @@ def _within(place: AnyPlace, function: FunctionPlace | None) -> list[ast.AST]:
 def _epoch_loop(flow: Dataflow, place: AnyPlace) -> ast.For | ast.AsyncFor | None:
     """The nearest loop over numbers around a place, in the same function."""
     for node in _within(place, enclosing_function(place)):
-        if isinstance(node, FORS) and isinstance(node.target, ast.Name) and _counts(flow, place.beside(node.iter)):
+        if isinstance(node, FORS) and isinstance(node.target, ast.Name) and _counts(flow, place.at(node.iter)):
             return node
     return None
 
@@ -275,7 +275,7 @@ def _counts(flow: Dataflow, place: AnyPlace) -> bool:
     """Return whether an expression gives numbers one after another."""
     node = place.node
     if isinstance(node, ast.Name):
-        values = flow.assigned(place.beside(node))
+        values = flow.assigned(place.at(node))
         return len(values) == 1 and _counts(flow, values[0])
     if not isinstance(node, ast.Call):
         return False
@@ -283,7 +283,7 @@ def _counts(flow: Dataflow, place: AnyPlace) -> bool:
     if name in _COUNTS:
         return True
     passed_on = name in PASSED_ON - {"enumerate", "next"} and bool(given)
-    return passed_on and _counts(flow, place.beside(argument_value(given[0])))
+    return passed_on and _counts(flow, place.at(argument_value(given[0])))
 
 
 def _above_comments(file: ParsedFile, at: int, header: int) -> int:

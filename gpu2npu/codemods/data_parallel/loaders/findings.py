@@ -39,13 +39,13 @@ def report_sizes(flow: Dataflow, call: LoaderCall, rewriting: Rewriting) -> None
     size = call.value("batch_size")
     if size is None:
         return
-    sizes = list(_same_value(flow, call.place.beside(size), 3))
+    sizes = list(_same_value(flow, call.place.at(size), 3))
     texts = {size.code for size in sizes}
     for sized in _sized_calls(flow):
         if not flow.are_together(call.place.file, sized.file):
             continue
         given = [part for each in arguments(sized.node) for part in _parts(argument_value(each))]
-        used = [part for part in given if sized.file.code(part) in texts and _is_one_of(sized.beside(part), sizes)]
+        used = [part for part in given if sized.file.code(part) in texts and _is_one_of(sized.at(part), sizes)]
         for part in used[:1]:
             code = sized.file.code(part)
             rewriting.report(
@@ -78,7 +78,7 @@ def _same_value(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[AnyPlac
     found = place.file.scope_of(node).lookup(node.id)
     if found is None or depth == 0:
         return
-    sources = flow.assigned(place.beside(node))
+    sources = flow.assigned(place.at(node))
     if isinstance(found[0].node, FUNCTIONS) and any(isinstance(binding, Parameter) for binding in found[1]):
         sources = flow.arguments(Place(place.file, found[0].node), node.id)
     for source in sources:
@@ -155,7 +155,7 @@ def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], 
     for node in walk(function.node if function is not None else file.tree):
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
             continue
-        if any(maker.code in counts for maker in flow.makers(loop.place.beside(node.right))):
+        if any(maker.code in counts for maker in flow.makers(loop.place.at(node.right))):
             rewriting.report(
                 file,
                 node,

@@ -142,7 +142,7 @@ _DIVIDE = f"divide its batch size by {_RANKS}"
 def is_distributed(flow: Dataflow, call: LoaderCall) -> bool:
     """Return whether the loader has a sampler for several ranks, if only under a condition."""
     given = [call.value(name) for name in ("sampler", "batch_sampler")]
-    makers = [maker for value in given if value is not None for maker in flow.makers(call.place.beside(value))]
+    makers = [maker for value in given if value is not None for maker in flow.makers(call.place.at(value))]
     return any("Distributed" in _called(maker) for maker in makers)
 
 
@@ -179,7 +179,7 @@ def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:
         )
     sampler = call.value("sampler")
     if sampler is not None and call.code("sampler") != "None":
-        made = flow.makers(call.place.beside(sampler))
+        made = flow.makers(call.place.at(sampler))
         if made and all(_is_random(maker) for maker in made):
             return (
                 f"This sampler draws every sample once: write DistributedSampler({call.code('dataset')}) in place of "
@@ -251,7 +251,7 @@ def _owns_keywords(flow: Dataflow, call: LoaderCall, keywords: ast.expr) -> bool
     repeated = any(isinstance(node, (*FORS, ast.While, *COMPREHENSIONS)) for node in call.place.above())
     if repeated or call.keys is None or not isinstance(keywords, ast.Name) or own_lines(file, call.call) is None:
         return False
-    values = flow.assigned(call.place.beside(keywords))
+    values = flow.assigned(call.place.at(keywords))
     unpacked = [node.value for node in file.nodes(ast.keyword) if node.arg is None]
     here = enclosing_function(call.place)
     local = all(_same(enclosing_function(value), here) for value in values)

@@ -38,9 +38,9 @@ def _chosen(a: Array, k: int) -> tuple[int, int]:
     if diagonal >= THRESHOLD * largest:
         return k, 1
     row = k + 1 + int(np.argmax(below))
-    beside = _size(a[row, k:])
-    beside[row - k] = 0
-    widest = float(beside.max())
+    others = _size(a[row, k:])
+    others[row - k] = 0
+    widest = float(others.max())
     if diagonal >= THRESHOLD * largest * (largest / widest):
         return k, 1
     return row, 1 if float(_size(a[row, row])) >= THRESHOLD * widest else 2
