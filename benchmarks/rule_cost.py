@@ -79,7 +79,7 @@ def _other_words(match: Match) -> Match:
     if isinstance(match, PatternMatch):
         return replace(match, pattern=f"(?:{match.pattern})twin")
     if isinstance(match, CudaOnlyMatch):
-        return replace(match, **{name: f"(?:{pattern})twin" for name, pattern in match.cuda_alone.items()})
+        return replace(match, **{name: f"(?:{pattern})twin" for name, pattern in match.cuda_only_patterns.items()})
     if isinstance(match, CodeMatch):
         return replace(match, code=re.sub(r"[(\[ ]|$", r"twin\g<0>", match.code, count=1))
     other: dict[str, Any] = {name: _other(word) for name in _WORDS if (word := getattr(match, name, None)) is not None}

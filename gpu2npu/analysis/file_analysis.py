@@ -15,7 +15,7 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
 from gpu2npu.analysis.torch_apis.limits import limit_findings
 from gpu2npu.analysis.torch_apis.numeric_advice import numeric_advice
-from gpu2npu.engine.elsewhere.code import branches_elsewhere
+from gpu2npu.engine.other_devices.code import other_device_branches
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
@@ -87,8 +87,8 @@ class FileAnalyser(Struct, frozen=True):
         if FileQuestion.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version) + settings_advice(code)
         skips = find_skips(code.text)
-        elsewhere = [names.file.lines.span(*place) for place in branches_elsewhere(names)] if findings else []
-        findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, elsewhere)]
+        unchanged = [names.file.lines.span(*place) for place in other_device_branches(names)] if findings else []
+        findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, unchanged)]
         advice = [each for each in advice if not _is_skipped(each, skips)]
         return MigratedFile(names.path, findings=tuple(findings), advice=tuple(advice))
 

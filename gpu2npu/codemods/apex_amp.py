@@ -191,8 +191,8 @@ def _scaled_backward(file: ParsedFile, call: ast.Call) -> ast.Call | None:
     if not isinstance(backward, ast.Call) or not isinstance(backward.func, ast.Attribute) or len(call.args) != 2:
         return None
     is_of_it = name is not None and file.code(backward.func.value) == file.code(name)
-    alone = not call.keywords and "#" not in file.text[slice(*file.bounds(statement))] and begins_line(file, only)
-    return backward if is_of_it and backward.func.attr == "backward" and alone else None
+    has_line = not call.keywords and "#" not in file.text[slice(*file.bounds(statement))] and begins_line(file, only)
+    return backward if is_of_it and backward.func.attr == "backward" and has_line else None
 
 
 def _rewritten(uses: _Uses, made: ast.Assign, backwards: Sequence[Backward]) -> Iterator[Step]:

@@ -29,10 +29,10 @@ NPU = ("torch_npu",)
 
 
 class GroupEdit(Edit, frozen=True):
-    """An edit whose new text asks the process group. `alone` is the text for code that also runs without a group; where
-    it is None, there has to be one. `optional` says that other programs that run the code need none for it."""
+    """An edit whose new text asks the process group. `single_process` is the text for code that also runs without one;
+    None: there has to be one. `optional` says that other programs that run the code need none for it."""
 
-    alone: Text | None = None
+    single_process: Text | None = None
     optional: bool = False
 
 
@@ -144,12 +144,12 @@ class Rewriting:
         place: Bounds,
         text: Text,
         message: str,
-        alone: Text | None = None,
+        single_process: Text | None = None,
         optional: bool = False,
     ) -> None:
-        """Replace what is at a place by code that asks the process group; `alone` and `optional` are those of a
-        `GroupEdit`."""
-        self.add(file, (GroupEdit(place, text, self.rule, message, alone=alone, optional=optional),))
+        """Replace what is at a place by code that asks the process group; `single_process` and `optional` are those of
+        a `GroupEdit`."""
+        self.add(file, (GroupEdit(place, text, self.rule, message, single_process=single_process, optional=optional),))
 
     def add(self, file: ParsedFile, edits: tuple[Edit, ...]) -> None:
         """Take over edits made elsewhere."""

@@ -27,8 +27,8 @@ def plugin(program: TrainingProgram, choice: CodemodChoice) -> Mapping[str, File
     started = started_files(program, {path for path in facts if lacks_plugin(facts[path], program.version)} | readers)
     loaded = {path: graph.loaded_by(path) for path in started}
     # Files that no script of the project loads, as those of a package whose command is made when it is installed.
-    alone = readers.difference(*loaded.values())
-    loaded |= {path: graph.loaded_by(path) for path in sorted(alone) if imports_torch(facts[path])}
+    unloaded = readers.difference(*loaded.values())
+    loaded |= {path: graph.loaded_by(path) for path in sorted(unloaded) if imports_torch(facts[path])}
     with_torch = {path for path in facts if imports_torch(facts[path])}
     with_plugin = {path for path in with_torch if gets_plugin(facts[path])}
     lacking = (path for path, files in loaded.items() if files & with_torch and not files & with_plugin)

@@ -84,7 +84,7 @@ class Matched:
     unknown: list[Unknown] = field(default_factory=list)
 
     @property
-    def own_names(self) -> list[ast.expr]:
+    def pattern_names(self) -> list[ast.expr]:
         """The names but for those that begin within a metavariable's value: `POOL.used` for `$P.used`."""
         roots = {chain(value)[0] for value in self.values.values()}
         return [name for name in self.names if chain(name)[0] not in roots]

@@ -58,13 +58,13 @@ class KeyedValue(Struct, frozen=True):
 
 
 class CommandLine(Struct, frozen=True):
-    """A program whose name stands at `start`, and the `words` after it with their places; `alone`: it has none, and
+    """A program whose name stands at `start`, and the `words` after it with their places; `is_bare`: it has none, and
     nothing reads its output. With None for the words it is only looked for, as by `which`."""
 
     name: str
     start: int
     words: Sequence[tuple[str, int]] | None
-    alone: bool = False
+    is_bare: bool = False
 
 
 class AnyText(Struct, frozen=True):

@@ -9,11 +9,11 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpu2npu.engine.elsewhere.alone import Alone
-from gpu2npu.engine.elsewhere.code import Elsewhere, elsewhere, holds_any
-from gpu2npu.engine.elsewhere.cuda import tests_device
-from gpu2npu.engine.elsewhere.devices import STAYS, ForeignDevices, stays_finding
 from gpu2npu.engine.imports import ImportSite
+from gpu2npu.engine.other_devices.code import OtherDeviceCode, holds_any, other_device_code
+from gpu2npu.engine.other_devices.cuda import tests_device
+from gpu2npu.engine.other_devices.devices import STAYS, ForeignDevices, stays_finding
+from gpu2npu.engine.other_devices.other_packages import OtherPackageCode
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -128,13 +128,13 @@ class Matches:
     # What stays as it is
 
     @cached_property
-    def stays(self) -> Elsewhere:
+    def stays(self) -> OtherDeviceCode:
         """The code that runs on no NPU."""
-        return elsewhere(self.names, self.table)
+        return other_device_code(self.names, self.table)
 
     @cached_property
-    def _alone(self) -> Alone:
-        return Alone(self.names, self.table)
+    def _other_packages(self) -> OtherPackageCode:
+        return OtherPackageCode(self.names, self.table)
 
     @cached_property
     def _devices(self) -> ForeignDevices:
@@ -151,7 +151,7 @@ class Matches:
 
     def _is_ours(self, edit: Edit) -> bool:
         """Return whether an edit is of no device that a package gets which knows no NPU; report the place of one."""
-        rule = self._alone.rule_for(edit)
+        rule = self._other_packages.rule_for(edit)
         if rule is not None:
             self._take(stays_finding(rule, edit.shown or edit.place, self.names, STAYS))
             return False

@@ -299,10 +299,10 @@ def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile
     line = _line(statement, file)
     start, end = file.bounds(statement)
     line_start = file.bounds(line[0])[0]
-    own_line = file.line_before(line_start) == file.indentation(line_start)  # not try: import torch
-    if above and not own_line:
+    is_on_line = file.line_before(line_start) == file.indentation(line_start)  # not try: import torch
+    if above and not is_on_line:
         return (start, start), code("import {module}; ", module=module)
-    if not above and not (own_line and line[-1] is statement):  # what follows may need it already
+    if not above and not (is_on_line and line[-1] is statement):  # what follows may need it already
         return (end, end), code("; import {module}", module=module)
     new = code("import {module}", module=module)
     if above:

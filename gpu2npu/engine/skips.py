@@ -48,17 +48,17 @@ def find_skips(text: str) -> Skips:
     for number, line in enumerate(_LINE_END.split(text), start=1):
         if number in documented:
             continue
-        alone = line.lstrip().startswith("#")
+        is_comment = line.lstrip().startswith("#")
         comment = _COMMENT.search(line)
         if comment is not None:
             named = comment.group("rules")
             rules = frozenset(re.split(r"\s*,\s*", named)) if named else frozenset({EVERY_RULE})
-            if alone and before_code:
+            if is_comment and before_code:
                 file |= rules
             else:
-                at = number + 1 if alone else number
+                at = number + 1 if is_comment else number
                 lines[at] = lines.get(at, frozenset()) | rules
-        before_code = before_code and (alone or not line.strip())
+        before_code = before_code and (is_comment or not line.strip())
     return Skips(frozenset(file), lines)
 
 

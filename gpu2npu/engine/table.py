@@ -91,7 +91,7 @@ class RuleTable(Struct, frozen=True):
     them, or of the texts of other rules, in the small letters of a text that a rule is for, and `ending` a module that
     one of the endings is for. `foreign_packages` know no NPU, `argument_names` are the keywords and positions of the
     arguments that rules are for, `users_names` the qualified names that users' rules
-    are for. `cuda_alone` has what shows code for CUDA alone, by where it is looked for.
+    are for. `cuda_only_patterns` has what shows code for CUDA alone, by where it is looked for.
     """
 
     leaves: frozenset[str]
@@ -121,11 +121,11 @@ class RuleTable(Struct, frozen=True):
     foreign_packages: frozenset[str]
     argument_names: frozenset[str | int]
     users_names: frozenset[str]
-    cuda_alone: Mapping[str, tuple[Expression[str], ...]]
+    cuda_only_patterns: Mapping[str, tuple[Expression[str], ...]]
 
-    def is_cuda_alone(self, where: str, *texts: str | None) -> bool:
+    def is_cuda_only(self, where: str, *texts: str | None) -> bool:
         """Return whether a rule says of one of some texts, at a place of a kind, that it is of what CUDA alone has."""
-        patterns = self.cuda_alone.get(where, ())
+        patterns = self.cuda_only_patterns.get(where, ())
         return any(each.search(text) is not None for text in texts if text for each in patterns)
 
     def may_be_for(self, text: str) -> bool:
@@ -233,15 +233,15 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
             for rule in found
             if not text.startswith("*.")
         ),
-        cuda_alone=_cuda_alone(rules),
+        cuda_only_patterns=_cuda_only_patterns(rules),
         classes=tuple(sorted({type(rule.match) for rule in rules}, key=lambda kind: (kind.order, kind.key))),
     )
 
 
-def _cuda_alone(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression[str], ...]]:
+def _cuda_only_patterns(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression[str], ...]]:
     found: dict[str, tuple[Expression[str], ...]] = {}
     for rule in rules:
-        for where, pattern in rule.match.cuda_alone.items():
+        for where, pattern in rule.match.cuda_only_patterns.items():
             found[where] = (*found.get(where, ()), rule.expression(pattern, ignores_case=True))
     return found
 
@@ -340,7 +340,7 @@ def _any_of(words: Iterable[str]) -> str:
 
 def trigger_of(evidence: Iterable[tuple[Rule, Evidence | None]]) -> Trigger:
     """The texts that rules need, each of which is given with its rule."""
-    alone: set[bytes] = set()
+    lone: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
     patterns: list[BytePattern] = []
@@ -355,9 +355,9 @@ def trigger_of(evidence: Iterable[tuple[Rule, Evidence | None]]) -> Trigger:
         elif not words_of_it:
             patterns.append(BytePattern.of(re.escape(each.words.encode())))
         elif len(words_of_it) == 1:
-            alone.add(words_of_it[0])
+            lone.add(words_of_it[0])
         else:
             together.setdefault(words_of_it[-1], []).append(frozenset(words_of_it[:-1]))
     return Trigger(
-        frozenset(alone), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
+        frozenset(lone), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
     )

@@ -167,7 +167,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     skips = find_skips(text) if kind not in (FileKind.JSON, FileKind.NOTEBOOK) else Skips()
     without = outside(rulebook, path, skips.file, frozenset(), context.imported)
     is_script = kind is FileKind.SHELL and not kinds.is_environment_file(path)
-    own = own_variables(text) if is_script else frozenset()
+    own = unexported_variables(text) if is_script else frozenset()
     knowledge = knowledge_for(rulebook, context.version, without)
     knowledge = dataclasses.replace(knowledge, text=text, own=own, uses_device=context.uses_device)
     if kind is FileKind.NOTEBOOK:
@@ -364,7 +364,7 @@ _SET = re.compile(
 _EXPORT = re.compile(r"(?:\b(?:export|declare|typeset|env|ENV)|(?<!\S)-(?:x|e|-env))\b[^\n]*|\bset[ \t]+-\w*a")
 
 
-def own_variables(text: str) -> frozenset[str]:
+def unexported_variables(text: str) -> frozenset[str]:
     """The variables that a script or makefile sets and does not export: `CUDA_FLAG=--cuda`."""
     exported = " ".join(match[0] for match in _EXPORT.finditer(text))
     if re.search(r"\bset[ \t]", exported) is not None:

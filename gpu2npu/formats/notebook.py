@@ -313,8 +313,8 @@ def _rewritten(text: str, line: _Line, wanted: str) -> Edit:
 def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str]) -> Edit:
     """New lines before the `index`-th old one: strings of their own where each line has its own."""
     line = old[max(index - 1, 0)]
-    alone = sum(other.scalar is line.scalar for other in old) == 1
-    strings = alone and (len(old) > 1 or _in_list(text, line))
+    is_only = sum(other.scalar is line.scalar for other in old) == 1
+    strings = is_only and (len(old) > 1 or _in_list(text, line))
     if not strings:
         at = line.place(len(line.text)) if index else line.place(0)
         return Edit((at, at), plain(_escaped("".join(lines), "")), "", "")

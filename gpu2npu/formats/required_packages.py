@@ -38,7 +38,7 @@ _CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<|\^|~)\s*(?P<version
 _TORCH = frozenset({"torch", "pytorch"})
 _OF_PYTHON = re.compile(r"python_version\s*(?P<operator>[=<>!~]=|<|>)\s*['\"](?P<version>[\d.*]+)['\"]")
 # Markers of machines that have no NPU: `; sys_platform == "darwin"`.
-_ELSEWHERE = re.compile(
+_NEVER_LINUX = re.compile(
     r"(?!.*\sor\s).*[;(\s](sys_platform|platform_system|os_name)\s*"
     r"(==\s*['\"](darwin|win32|windows|nt)['\"]|!=\s*['\"](linux|posix)['\"]).*",
     re.IGNORECASE | re.DOTALL,
@@ -139,7 +139,7 @@ def npu_requirements(found: Iterable[Required], knowledge: Knowledge) -> tuple[l
     by_marker: dict[str, Required] = {}
     for one in requirements:
         fits = one.name in _TORCH and allows(one.specifier, torch) and _has_wheel(one, knowledge)
-        if fits and not _ELSEWHERE.fullmatch(one.marker):
+        if fits and not _NEVER_LINUX.fullmatch(one.marker):
             by_marker.setdefault("".join(one.marker.split()), one)
     return [by_marker[""]] if "" in by_marker else list(by_marker.values()), text
 

@@ -183,7 +183,7 @@ class _Reader(Struct, frozen=True):
         if not self.spoken:
             at = head.end - len(name) if not head.quoted else head.text.index(name) + head.start
             given = [(self._value(word), word.inside(word.start)[0]) for word in arguments]
-            line = CommandLine(name, at, given, alone=not arguments and not piped)
+            line = CommandLine(name, at, given, is_bare=not arguments and not piped)
             yield from self.knowledge.first(line) or ()
         if name == "echo" and len(arguments) == 1:  # often what a function or a substitution gives
             start = arguments[0].inside(arguments[0].start)[0]

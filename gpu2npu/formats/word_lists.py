@@ -27,9 +27,9 @@ def command_lines(node: Mapping) -> dict[str, Sequence[Scalar]]:
     `command`, in Docker Compose that with `entrypoint`."""
     values = {(key.value or "").lower(): value for key, value in node.entries}
     lines = {key: words for key in WORD_KEYS if key != "args" and (words := listed_words(values.get(key)))}
-    alone = _program(values.get("command"))
-    if alone and _is_word(values.get("type"), "process"):  # a task of VS Code that no shell reads
-        lines["command"] = alone
+    program = _program(values.get("command"))
+    if program and _is_word(values.get("type"), "process"):  # a task of VS Code that no shell reads
+        lines["command"] = program
     checks = values.get("test")  # how Docker Compose asks whether a container is well
     if isinstance(checks, Items) and checks.items and _is_word(checks.items[0], "CMD"):
         lines["test"] = _scalars(checks)[1:]

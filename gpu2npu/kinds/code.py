@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import asdict
 
 from gpu2npu.engine.code_matching import CodeMatcher, Matched, rules_by_word, type_problem, with_article
-from gpu2npu.engine.elsewhere.choices import chooses
 from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.engine.possible_code import function_as_value, possible_message
 from gpu2npu.engine.rewriting.added import added, anchor_of
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
@@ -329,7 +329,7 @@ class CodeRules:
     def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | str:
         """The edit for a match; where it does not fit, the reason."""
         rule, matched, new = replacement
-        names = imports.spelled(rule, matched.scope, matched.own_names, new)
+        names = imports.spelled(rule, matched.scope, matched.pattern_names, new)
         if names is None:
             return "a name of it means something else at this place"
         code = self._code(rule, matched, new, names.spelled)

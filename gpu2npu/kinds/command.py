@@ -160,7 +160,7 @@ def _marks(table: RuleTable, line: CommandLine) -> list[Mark] | None:
         if rule.then.keep:
             return []
         end = start + len(name)
-        if rule.then.rename is None or (line.alone and not places):
+        if rule.then.rename is None or (line.is_bare and not places):
             return applied(rule, start, end, name)
         if not places:
             message = f"{rule.why} Its options and its output are others than those of {name}: change it by hand."

@@ -65,7 +65,7 @@ class CudaOnlyMatch(Match, frozen=True):
         return None
 
     @property
-    def cuda_alone(self) -> Mapping[str, str]:
+    def cuda_only_patterns(self) -> Mapping[str, str]:
         return {name: pattern for name in _PATTERNS if (pattern := getattr(self, name)) is not None}
 
     @property

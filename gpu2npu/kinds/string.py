@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
 from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, reported, review
+from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.flow import Flow, judge_by_flow, judge_by_texts, judge_data
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.keys import is_flag

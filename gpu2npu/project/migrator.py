@@ -19,8 +19,8 @@ from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
-from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.other_devices.npu import has_npu_file
 from gpu2npu.engine.strings.value_effects import forget_values
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file, values_in
 from gpu2npu.kinds.import_ import rules_for_built

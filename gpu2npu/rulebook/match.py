@@ -117,7 +117,7 @@ class Match(Struct, frozen=True):
         return None
 
     @property
-    def cuda_alone(self) -> Mapping[str, str]:
+    def cuda_only_patterns(self) -> Mapping[str, str]:
         """Regular expressions for what shows that code is for CUDA alone, by where they are looked for."""
         return {}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gpu2npu.formats.dispatch import own_variables
+from gpu2npu.formats.dispatch import unexported_variables
 
 VARIABLES = [
     ("export CUDA_VISIBLE_DEVICES=0,1", "export ASCEND_RT_VISIBLE_DEVICES=0,1"),
@@ -144,4 +144,4 @@ def test_a_backend_makes_a_program_one_for_several_cards(migrate) -> None:
     ],
 )
 def test_variables_that_a_script_has_for_itself(text: str, own: set[str]) -> None:
-    assert own_variables(text) == own
+    assert unexported_variables(text) == own

@@ -35,16 +35,16 @@ class OperatorNames:
     def __init__(self, apis: Iterable[str]) -> None:
         self._endings: dict[str, str] = {}
         self._leaves: dict[str, str | None] = {}
-        alone: set[str] = set()
+        words: set[str] = set()
         for api in sorted(apis):
             parts = api.replace("::", ".").partition("(")[0].split(".")
             # What a torch library registers is in torch.ops; its Python wrapper often has the same name elsewhere.
             ending = ["ops", *parts] if "::" in api else parts[-2:]
             self._endings.setdefault(".".join(ending), api)
             leaf = parts[-1]
-            alone.update([leaf] if leaf not in _COMMON else parts[-2:-1])
+            words.update([leaf] if leaf not in _COMMON else parts[-2:-1])
             self._leaves[leaf] = api if self._leaves.get(leaf, api) == api and leaf not in _COMMON else None
-        self._words = frozenset(alone)
+        self._words = frozenset(words)
 
     def named(self, qualified: str) -> str | None:
         """The operator with a qualified name; an overload of it (torch.ops.vision.nms.default) counts."""

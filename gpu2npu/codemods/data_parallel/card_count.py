@@ -111,7 +111,7 @@ def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
 
 def _world_size(file: ParsedFile, count: ast.AST, dist: str) -> GroupEdit:
     return GroupEdit(
-        file.bounds(count), code("{dist}.get_world_size()", dist=dist), RULE, _MESSAGE, alone=world_size(dist)
+        file.bounds(count), code("{dist}.get_world_size()", dist=dist), RULE, _MESSAGE, single_process=world_size(dist)
     )
 
 

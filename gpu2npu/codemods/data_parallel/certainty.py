@@ -15,7 +15,7 @@ from gpu2npu.codemods.program.group_condition import always_has_group, group_pla
 from gpu2npu.codemods.program.model_class import (
     ModelClass,
     changes,
-    forward_alone,
+    forward_obstacle,
     freezes,
     grants_gradients,
     is_bare,
@@ -47,7 +47,7 @@ _FORWARD = (
     "use several NPUs compute the loss in forward, and call backward() outside of it."
 )
 _NOTHING_TO_LEARN = "{what}, and DistributedDataParallel refuses such a module: every process has it on its own NPU."
-ELSEWHERE = (
+OTHER_PROGRAMS = (
     "No script of the project comes here: without a process group the model is on one NPU. To use several, the program "
     "that calls this writes `torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and "
     "`torch.distributed.init_process_group('hccl')` before anything is put on a device, and is started with "
@@ -98,7 +98,7 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     if not program.trains or (not programs and _is_for_evaluation(wrap)):
         return Obstacle(_NO_TRAINING, one_npu=True)
     model = model_class(program, wrap.file, wrap.module)
-    why = forward_alone(model) if model is not None else None
+    why = forward_obstacle(model) if model is not None else None
     if why is not None:
         return Obstacle(_FORWARD.format(why=why), one_npu=True, one_process=True)
     if _is_loss(wrap) and (model is None or not _has_parameters(model)):
@@ -111,7 +111,7 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
         return Obstacle(_DEAD.format(place=group), kind=FindingKind.REVIEW)
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
-    if programs and not any(trains(entry) or (entry.is_elsewhere and escapes(wrap)) for entry in programs):
+    if programs and not any(trains(entry) or (entry.is_library and escapes(wrap)) for entry in programs):
         return Obstacle(_NO_TRAINING, one_npu=True)
     return None
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.card_count import by_world_size, tests_for_processes
 from gpu2npu.codemods.data_parallel.certainty import (
-    ELSEWHERE,
+    OTHER_PROGRAMS,
     Obstacle,
     is_part,
     obstacle,
@@ -45,7 +45,7 @@ from gpu2npu.codemods.data_parallel.wrapping import (
 )
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, decided, reported, taken_over
 from gpu2npu.codemods.program.card import bind_to_card
-from gpu2npu.codemods.program.entries import Entries, Entry, entry_elsewhere, find_entries
+from gpu2npu.codemods.program.entries import Entries, Entry, find_entries, library_entry
 from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.codemods.program.group_condition import group_place, is_test_file, runs_without_group
 from gpu2npu.codemods.program.process_group import set_up
@@ -85,7 +85,7 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
         paths = list(dict.fromkeys(entry.file.path for entry in started))
         steps += taken_over(program, steps, codemod(program, paths))
     rewrites = by_file(_with_other_programs(steps, started, program))
-    homes = {entry.file.path for entry in started if not entry.is_elsewhere}
+    homes = {entry.file.path for entry in started if not entry.is_library}
     return {
         path: replace(rewrite, traits=frozenset({_MULTI_CARD})) if path in homes else rewrite
         for path, rewrite in rewrites.items()
@@ -93,32 +93,32 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
 
 
 def _by_path(entry: Entry) -> tuple[str, int]:
-    return entry.file.path, min((node.lineno for node in entry.reached), default=0) if entry.is_elsewhere else 0
+    return entry.file.path, min((node.lineno for node in entry.reached), default=0) if entry.is_library else 0
 
 
 def _running(program: TrainingProgram, wraps: Sequence[Wrap]) -> dict[Wrap, Sequence[Entry]]:
     """Return the programs that run each wrap: where none of the project does, those elsewhere that may."""
     programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
-    return {wrap: programs.that_run(wrap.file, wrap.call) or _elsewhere(program, wrap) for wrap in wraps}
+    return {wrap: programs.that_run(wrap.file, wrap.call) or _library_entry(program, wrap) for wrap in wraps}
 
 
-def _elsewhere(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
+def _library_entry(program: TrainingProgram, wrap: Wrap) -> Sequence[Entry]:
     """The programs of others that use a library's trainer, as one; tests are not a library. For a model that is put
     into a container they are unknown."""
     above = [node for node in wrap.file.above(wrap.call) if isinstance(node, DEFINITIONS)]
     if not above or is_test_file(wrap.file.path) or is_stored(wrap):
         return ()
     called = above[-1] if escapes(wrap) else above[0]
-    entry = program.once((entry_elsewhere, called), lambda: entry_elsewhere(program, wrap.file, called))
+    entry = program.once((library_entry, called), lambda: library_entry(program, wrap.file, called))
     return () if entry is None else (entry,)
 
 
 def _obstacles(program: TrainingProgram, running: Mapping[Wrap, Sequence[Entry]]) -> dict[Wrap, Obstacle]:
     """Return what keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
     found = {wrap: each for wrap in running if (each := _obstacle(program, wrap, running[wrap])) is not None}
-    alone = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
+    single_process = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
     for wrap in running:
-        reasons = [alone[entry] for entry in running[wrap] if entry in alone]
+        reasons = [single_process[entry] for entry in running[wrap] if entry in single_process]
         if reasons and not (wrap in found and found[wrap].one_npu):
             found[wrap] = reasons[0]
     return found
@@ -127,7 +127,7 @@ def _obstacles(program: TrainingProgram, running: Mapping[Wrap, Sequence[Entry]]
 def _obstacle(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
     """Return what keeps a wrap from being rewritten; also that code may read `.module`, which it would lose."""
     found = obstacle(program, wrap, programs)
-    is_library = all(entry.is_elsewhere for entry in programs)
+    is_library = all(entry.is_library for entry in programs)
     if (found is None and not is_library) or (found is not None and not found.one_npu):
         return found
     place = reader_of_module(program, wrap, programs) if is_library or is_stored(wrap) else None
@@ -151,7 +151,7 @@ def _rewritten(
     program: TrainingProgram, choice: CodemodChoice, wraps: Sequence[Wrap], started: Entries, single: Entry | None
 ) -> Iterator[Step]:
     """The programs with one process for each card, and the wraps in DistributedDataParallel."""
-    own = [entry for entry in started.all if not entry.is_elsewhere]
+    own = [entry for entry in started.all if not entry.is_library]
     for entry in own:
         yield from set_up(entry, own)
     yield from review(program, wraps, started)
@@ -197,13 +197,13 @@ def _wrapped(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) 
         programs = started.that_run(wrap.file, wrap.call)
         running = {file for entry in programs for file in entry.files.values()}
         imports: list[Step] = []
-        alone = None
+        single_process = None
         if runs_without_group(program, wrap.file, wrap.file.bounds(wrap.call)[0]) and not tests_for_processes(wrap):
-            imports, alone = on_one_card(program, wrap, programs)
+            imports, single_process = on_one_card(program, wrap, programs)
         yield from imports
-        yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running), alone)
-        if all(entry.is_elsewhere for entry in programs):
-            yield reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), ELSEWHERE, FindingKind.REVIEW)
+        yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running), single_process)
+        if all(entry.is_library for entry in programs):
+            yield reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), OTHER_PROGRAMS, FindingKind.REVIEW)
 
 
 def _whole_models(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
@@ -223,7 +223,7 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
     """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
     write files takes none. Code that tests call works without a group."""
     group_edits = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
-    done = {entry.file.path for entry in started if not entry.is_elsewhere}
+    done = {entry.file.path for entry in started if not entry.is_library}
     found = find_entries(program, {file.path for file, _ in group_edits})
     others = Entries(entry for entry in found if entry.file.path not in done and group_place(entry) is None)
     needing: set[Entry] = set()
@@ -235,7 +235,7 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
         if not step.optional:
             needing.update(running)
         without = (step.optional and running) or runs_without_group(program, file, step.place[0])
-        yield file, decided(step, step.alone if step.alone is not None and without else step.text)
+        yield file, decided(step, step.single_process if step.single_process is not None and without else step.text)
     for entry in others.all:
         if entry in needing:
             yield from set_up(entry, needing)

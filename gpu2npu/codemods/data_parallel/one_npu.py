@@ -33,7 +33,7 @@ from gpu2npu.python.tree.syntax import (
     is_self,
     is_unpacked,
     last_name,
-    own_nodes,
+    shallow_nodes,
 )
 from gpu2npu.records import Edit, FindingKind, Text
 
@@ -282,7 +282,7 @@ def moved_inputs(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
 def _is_on_cpu(file: ParsedFile, use: ast.expr, name: str, depth: int = _DEPTH) -> bool:
     """Return whether a name at its use is what a loader gave or torch drew, and perhaps never moved to a card."""
     function = function_above(file, use)
-    code = list(own_nodes((function or file.tree).body))
+    code = list(shallow_nodes((function or file.tree).body))
     before = [node for node in code if isinstance(node, ast.Assign) and _binds(node, name)]
     above = {file.statement(use), *file.above(use)}
     start = file.bounds(use)[0]

@@ -15,7 +15,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, own_nodes
+from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, shallow_nodes
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
@@ -120,7 +120,7 @@ def uses_replicas(reference: DataParallelReference) -> bool:
     file = reference.file
     function = function_above(file, reference.node)
     return function is not None and any(
-        isinstance(node, ast.Attribute) and node.attr in _OWN_MEMBERS for node in own_nodes(function.body)
+        isinstance(node, ast.Attribute) and node.attr in _OWN_MEMBERS for node in shallow_nodes(function.body)
     )
 
 

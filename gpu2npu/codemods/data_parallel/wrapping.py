@@ -120,9 +120,9 @@ def is_move(file: ParsedFile, node: ast.AST) -> bool:
     )
 
 
-def distributed(wrap: Wrap, stays: bool, twice: bool, alone: Text | None) -> Iterator[Step]:
+def distributed(wrap: Wrap, stays: bool, twice: bool, single_process: Text | None) -> Iterator[Step]:
     """The wrap in DistributedDataParallel. The module is on its device before it is wrapped, whatever comes after.
-    `alone` is the model where there is no process group; None where the wrap is not come to without one."""
+    `single_process` is the model where there is no process group; None where the wrap is not come to without one."""
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
@@ -133,13 +133,13 @@ def distributed(wrap: Wrap, stays: bool, twice: bool, alone: Text | None) -> Ite
         template = "{ddp}({space}{model}, device_ids=[{torch}.npu.current_device()], broadcast_buffers=False)"
     text = code(template, ddp=ddp.name, space=space, model=_moved(wrap, module), torch=torch.name)
     either = None
-    if alone is not None:
+    if single_process is not None:
         dist = spelling(file, "torch.distributed")
         yield from ((file, edit) for edit in dist.edits)
         is_loose = file.parents[wrap.whole] is file.statement(wrap.whole)  # model = ...
         template = "{made} if {group} else {alone}" if is_loose else "({made} if {group} else {alone})"
-        either = code(template, made=text, group=in_group(dist.name), alone=alone)
-    yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU, alone=either)
+        either = code(template, made=text, group=in_group(dist.name), single_process=single_process)
+    yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU, single_process=either)
 
 
 def retained_name(wrap: Wrap) -> Iterator[Step]:

@@ -66,7 +66,7 @@ def _is_set_by_caller(file: ParsedFile, node: ast.AST, entries: Entries) -> bool
         return False
     card = argument_value(arguments(node)[0])
     is_named = isinstance(card, (ast.Name, ast.Attribute)) and _is_first_card(file, card)
-    return is_named and all(entry.is_elsewhere for entry in entries.that_run(file, node))
+    return is_named and all(entry.is_library for entry in entries.that_run(file, node))
 
 
 def _at(file: ParsedFile, node: ast.AST, variable: str, without_group: bool) -> Iterator[Step]:

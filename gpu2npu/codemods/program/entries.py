@@ -34,7 +34,7 @@ class Entry(Struct, frozen=True, eq=False):
     """A file that is started, `python train.py`, and the code that may run then.
 
     `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes
-    in them that may be called, as far as names say; code outside of functions always runs. `is_elsewhere` says that the
+    in them that may be called, as far as names say; code outside of functions always runs. `is_library` says that the
     file is not started: programs outside of the project import it and call what is in it (see entry_elsewhere).
     """
 
@@ -42,7 +42,7 @@ class Entry(Struct, frozen=True, eq=False):
     file: ParsedFile
     files: Mapping[str, ParsedFile]
     reached: frozenset[Definition]
-    is_elsewhere: bool = False
+    is_library: bool = False
 
     def runs(self, file: ParsedFile, node: ast.AST) -> bool:
         """Return whether a node of one of the program's files lies in code that the program may run."""
@@ -51,7 +51,7 @@ class Entry(Struct, frozen=True, eq=False):
     def _enters(self, file: ParsedFile, node: ast.AST) -> bool:
         if isinstance(node, DEFINITIONS):
             return node in self.reached
-        return (file is self.file and not self.is_elsewhere) or not is_main_guard(node)
+        return (file is self.file and not self.is_library) or not is_main_guard(node)
 
     def runs_at(self, file: ParsedFile, offset: int) -> bool:
         """Return whether what stands at an offset of one of the program's files lies in code that it may run."""
@@ -139,7 +139,7 @@ def _is_too_large(graph: ImportGraph, path: str) -> bool:
     return len(graph.loaded_by(path, _MOST_FILES)) > _MOST_FILES
 
 
-def entry_elsewhere(program: TrainingProgram, file: ParsedFile, called: Definition) -> Entry | None:
+def library_entry(program: TrainingProgram, file: ParsedFile, called: Definition) -> Entry | None:
     """The programs outside of the project that call one of a file's definitions, taken as one; None if the file loads
     too many others to be followed."""
     graph = ImportGraph.of(program)
@@ -147,7 +147,7 @@ def entry_elsewhere(program: TrainingProgram, file: ParsedFile, called: Definiti
         return None
     names, files, index = _loaded(program, file)
     reached = called_definitions(names, called, index, _PLAIN, _CALLED_BY_TORCH)
-    return Entry(program, file, files, reached, is_elsewhere=True)
+    return Entry(program, file, files, reached, is_library=True)
 
 
 def entry_of(program: TrainingProgram, path: str) -> Entry | None:

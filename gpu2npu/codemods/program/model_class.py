@@ -19,8 +19,8 @@ from gpu2npu.python.tree.syntax import (
     arguments,
     is_self,
     last_name,
-    own_nodes,
     parameters,
+    shallow_nodes,
 )
 
 # Modules of torch.nn without parameters.
@@ -72,14 +72,14 @@ def _made(node: ast.Name | ast.Attribute, scope: Scope) -> ast.Call | None:
     return next((value for value in values if isinstance(value, ast.Call)), None)
 
 
-def forward_alone(model: ModelClass) -> str | None:
+def forward_obstacle(model: ModelClass) -> str | None:
     """The way of a forward that DistributedDataParallel does not go with: a generator, or one that computes gradients
     itself, which the wrapper prepares for only when forward has returned."""
     forward = model.method("forward")
     if forward is None:
         return None
     place = f"{model.file.path}:{model.file.span(forward).start_line}"
-    if any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(forward.body)):
+    if any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in shallow_nodes(forward.body)):
         return f"the model's forward is a generator ({place})"
     if _computes_gradients(model, forward, frozenset()):
         return f"the model's forward calls backward() itself ({place})"
@@ -87,7 +87,7 @@ def forward_alone(model: ModelClass) -> str | None:
 
 
 def _computes_gradients(model: ModelClass, function: Function, above: frozenset[str]) -> bool:
-    for node in own_nodes(function.body):
+    for node in shallow_nodes(function.body):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if node.func.attr == "backward":

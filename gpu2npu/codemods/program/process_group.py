@@ -18,15 +18,7 @@ from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import first_code, spelling
 from gpu2npu.python.project.imports import is_taken
-from gpu2npu.python.text.blocks import (
-    begins_line,
-    indent_step,
-    line_below,
-    line_start,
-    next_line,
-    same_line,
-    start_of,
-)
+from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, line_start, next_line, same_line, start_of
 from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, followed, lines_above, lines_at, plain, under
 from gpu2npu.python.tree.nodes import walk
@@ -39,8 +31,8 @@ from gpu2npu.python.tree.syntax import (
     argument_value,
     arguments,
     last_name,
-    own_nodes,
     parameters,
+    shallow_nodes,
 )
 from gpu2npu.records import NewText
 
@@ -95,11 +87,11 @@ def _beginning(file: ParsedFile) -> tuple[list[NewText], str, list[Step]]:
     words = ("RANK", "LOCAL_RANK", "hccl", "127.0.0.1", "0", "1")
     rank, local_rank, hccl, address, zero, one = (quoted(file, word) for word in words)
     head = "if {rank} not in {os}.environ:  # started without a launcher: one process on one card"
-    alone = (
+    single_process = (
         "{os}.environ.update("
         "RANK={zero}, LOCAL_RANK={zero}, WORLD_SIZE={one}, MASTER_ADDR={address}, MASTER_PORT={zero})"
     )
-    update = code(alone, os=os.name, zero=zero, one=one, address=address)
+    update = code(single_process, os=os.name, zero=zero, one=one, address=address)
     begin = [
         *under(file, code(head, rank=rank, os=os.name), update),
         code("{torch}.npu.set_device(int({os}.environ[{rank}]))", torch=torch.name, os=os.name, rank=local_rank),
@@ -278,7 +270,7 @@ def _below_options(
     for statement in block:
         if isinstance(statement, DEFINITIONS):
             continue
-        nodes = list(own_nodes([statement]))
+        nodes = list(shallow_nodes([statement]))
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         others = [call for call in calls if not _is_plain(entry, file, call)]
         if any(isinstance(node, ast.Return) for node in nodes):
@@ -358,4 +350,5 @@ def _needs_card(statement: ast.stmt) -> bool:
     """Return whether code outside of functions calls something that needs the card."""
     if isinstance(statement, DEFINITIONS):
         return False
-    return any(isinstance(node, ast.Call) and last_name(node.func) in _NEEDS_CARD for node in own_nodes([statement]))
+    calls = (node for node in shallow_nodes([statement]) if isinstance(node, ast.Call))
+    return any(last_name(call.func) in _NEEDS_CARD for call in calls)

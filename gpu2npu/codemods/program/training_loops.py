@@ -11,7 +11,7 @@ from gpu2npu.python.flow.dataflow import Dataflow, Made
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function
-from gpu2npu.python.tree.syntax import FORS, FUNCTIONS, WITHS, Function, arguments, last_name, own_nodes
+from gpu2npu.python.tree.syntax import FORS, FUNCTIONS, WITHS, Function, arguments, last_name, shallow_nodes
 
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 # Calls by which a loop trains: gradients are computed, and then used.
@@ -161,7 +161,7 @@ def _batch_sources(place: Place[Loop]) -> Iterator[AnyPlace]:
     over = loop.iter if isinstance(loop, FORS) else None
     if over is not None and not _is_next(over):
         yield Place(file, over)
-    for call in own_nodes([loop]):
+    for call in shallow_nodes([loop]):
         if isinstance(call, ast.Call) and _is_next(call) and call.args and call is not over:
             nearest = next(node for node in file.above(call) if isinstance(node, _LOOPS))
             if nearest is loop:

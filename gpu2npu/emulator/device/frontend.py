@@ -50,7 +50,7 @@ def install() -> None:
     _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)
     for name in _ACROSS_CARDS:
         if not hasattr(torch._C, name):
-            setattr(torch._C, name, _of_cuda_alone(name))
+            setattr(torch._C, name, _only_with_cuda(name))
     _install_accelerator()
 
 
@@ -58,7 +58,7 @@ def install() -> None:
 _ACROSS_CARDS = ("_scatter", "_gather", "_broadcast", "_broadcast_coalesced")
 
 
-def _of_cuda_alone(name: str) -> Callable[..., Any]:
+def _only_with_cuda(name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         raise AttributeError(
             f"torch._C.{name}: PyTorch without CUDA, which torch_npu is for, copies nothing across the cards of one "

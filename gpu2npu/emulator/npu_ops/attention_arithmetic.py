@@ -156,8 +156,8 @@ class Sequences:
     def batches(self, query: Array, key: Array, mode: int) -> int:
         """Return how many batches a part has."""
         axis = {"BNSD": 2, "SBH": 0}.get(self.layout, 1)
-        alone = self.layout == VARLEN or mode in (7, 8)  # of which the first batch has another mask
-        return 1 if alone else max(_MOST_SCORES // max(query.shape[axis] * key.shape[axis] * self.heads, 1), 1)
+        single_batch = self.layout == VARLEN or mode in (7, 8)  # of which the first batch has another mask
+        return 1 if single_batch else max(_MOST_SCORES // max(query.shape[axis] * key.shape[axis] * self.heads, 1), 1)
 
     def of_query(self, x: Array, batches: int) -> list[Array]:
         return list(self._cut(x, self.query_ends, self.heads, batches))

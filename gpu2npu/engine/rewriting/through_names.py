@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpu2npu.engine.code_matching import Matched
-from gpu2npu.engine.elsewhere.capability import compared_answer
-from gpu2npu.engine.elsewhere.choices import chooses
+from gpu2npu.engine.other_devices.capability import compared_answer
+from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.file import PythonFile

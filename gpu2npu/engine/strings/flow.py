@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.engine.elsewhere.npu import has_npu_file
+from gpu2npu.engine.other_devices.npu import has_npu_file
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
@@ -83,7 +83,7 @@ def _place(step: Way) -> str:
 
 def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bool], is_named: bool = False) -> Flow:
     """Judge a string by all that its value comes to in the project: one that is named as a device is one unless a use
-    contradicts; what foreign packages are given of these is decided by `elsewhere.devices`."""
+    contradicts; what foreign packages are given of these is decided by `other_devices.devices`."""
     if not isinstance(place.node, (ast.Constant, ast.JoinedStr)) or (not is_named and stays(place)):
         return Flow(UNSURE)
     if is_named and not _may_be_contradicted(place, role):

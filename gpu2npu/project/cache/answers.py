@@ -138,7 +138,7 @@ def data_digests(data: Mapping[str, DataValues]) -> dict[str, str]:
     return {path: hashlib.sha256(repr(values).encode()).hexdigest() for path, values in data.items()}
 
 
-def own_facts(migrator: Migrator, path: str) -> str:
+def codemod_facts(migrator: Migrator, path: str) -> str:
     """Return what else the answer about a file depends on: what codemods, which see the whole program, do to it."""
     rewrite = migrator.plan.rewrites.get(path)
     return repr(rewrite) if rewrite is not None else ""

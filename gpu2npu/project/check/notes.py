@@ -78,7 +78,7 @@ def plugins(rules: Iterable[Rule]) -> dict[str, str]:
 _INSTALLED = re.compile(r"(?P<name>[\w.]+?)-[^-]+\.dist-info")
 
 
-def own_plugin(root: Path, plugins: Mapping[str, str]) -> str:
+def plugin_note(root: Path, plugins: Mapping[str, str]) -> str:
     """The sentence about the plugin of the package that a folder is, an unpacked wheel or its sources; "" for none.
 
     `plugins` has the sentences by the normalised names of distributions.

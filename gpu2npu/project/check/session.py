@@ -28,7 +28,7 @@ from gpu2npu.project.check.baseline import (
     write_baseline,
 )
 from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree, TreeFiles, source_trees
-from gpu2npu.project.check.notes import own_plugin, rule_notes, unsourced_scripts
+from gpu2npu.project.check.notes import plugin_note, rule_notes, unsourced_scripts
 from gpu2npu.project.check.readiness import readiness
 from gpu2npu.project.check.stored_tree import StoredTree
 from gpu2npu.project.errors import OutputError, UsageError
@@ -99,7 +99,7 @@ def check_project(
         readiness=readiness(
             files,
             native,
-            own_plugin(trees[0].location.root, notes.plugins) if len(trees) == 1 else "",
+            plugin_note(trees[0].location.root, notes.plugins) if len(trees) == 1 else "",
             sum(note.failed for note in problems),
         ),
         rules=tuple(notes.rules[rule] for rule in sorted(met)),

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
-from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, data_digests, own_facts, shared_facts
+from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, codemod_facts, data_digests, shared_facts
 from gpu2npu.project.check.choice import TreeFiles
 from gpu2npu.project.check.later import LaterCode, may_be_later
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
@@ -92,7 +92,7 @@ class _Files(Struct, frozen=True):
         session, wanted = self.files.session, self.files.wanted
         if self.stored is not None:
             for path, source in wanted.items():
-                self.names[path] = self.stored.name(path, source, own_facts(self.migrator, path))
+                self.names[path] = self.stored.name(path, source, codemod_facts(self.migrator, path))
             self.entries.update(self.stored.get(self.names))
         concerned: dict[str, bytes] = {}
         for path, source in wanted.items():

@@ -192,7 +192,7 @@ class CallValues(ValueProject):
         """The calls that read a file of data as `read_by` has it: those that name it, or else all that may read it."""
         calls: dict[int, dict[int, bool | None]] = self.ask(("readers", root), self._find_readers)
         found = {call: roots[root] for call, roots in calls.items() if root in roots}
-        return {call: is_alone for call, is_alone in found.items() if is_alone is not None} or found
+        return {call: is_only for call, is_only in found.items() if is_only is not None} or found
 
     def _find_readers(self) -> dict[int, dict[int, bool | None]]:
         """The calls of the project that may read files of data, with these."""

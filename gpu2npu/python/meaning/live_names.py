@@ -90,7 +90,7 @@ class _Search:
         given = [binding for binding in bindings if not is_declaration(binding)]
         live = live_bindings(self.file, given, owner, use)
         values = frozenset[LiveName]().union(*(self._bound(binding, owner) for binding in live))
-        return values | self._set_elsewhere(name) if owner.kind == "module" else values
+        return values | self._set_by_others(name) if owner.kind == "module" else values
 
     def _bound(self, binding: Binding, owner: Scope) -> LiveNames:
         node = _node(binding)
@@ -136,7 +136,7 @@ class _Search:
                     return found
         return self._one(self.names.name(name, scope), use or self.file.tree.body[0])
 
-    def _set_elsewhere(self, name: str) -> LiveNames:
+    def _set_by_others(self, name: str) -> LiveNames:
         """The values that files of the project set a name of this module to: `module.name = value`."""
         return frozenset(
             LiveName(None, other, line)

@@ -27,7 +27,7 @@ def same_line(file: PythonFile, statement: ast.stmt) -> list[ast.stmt]:
     return block[first : index + 1]
 
 
-def own_lines(file: PythonFile, node: ast.AST) -> ast.stmt | None:
+def line_statement(file: PythonFile, node: ast.AST) -> ast.stmt | None:
     """The statement that a node is part of, or the first on its line, if it begins a line; of an `elif` the `if` above
     it. None within a line such as `if x: y()`."""
     statement = file.statement(node)

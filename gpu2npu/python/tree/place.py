@@ -20,7 +20,7 @@ from gpu2npu.python.tree.syntax import (
     is_static,
     is_unpacked,
     last_name,
-    own_nodes,
+    shallow_nodes,
     string_value,
 )
 
@@ -83,7 +83,7 @@ def returned(function: FunctionPlace) -> list[AnyPlace]:
     found: list[ast.AST] = []
     yielded: list[ast.expr] = []
     loops: list[ast.For | ast.AsyncFor] = []
-    for node in own_nodes(function.node.body):
+    for node in shallow_nodes(function.node.body):
         if isinstance(node, (ast.Return, ast.YieldFrom)):
             found += [node.value] if node.value is not None else []
         elif isinstance(node, ast.Yield) and node.value is not None:

@@ -193,7 +193,7 @@ def local_name(alias: ast.alias, node: Import) -> str:
     return alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name
 
 
-def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+def shallow_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of statements, in the order of the source, without those inside functions, classes and lambdas."""
     pending = list(reversed(body))
     while pending:

@@ -18,7 +18,7 @@ _NAMED = 5  # names that are shown of a cause
 
 class CauseTotal(Struct, frozen=True):
     """One cause over all repositories: in how many `repositories` it is, how many it `blocks`, and of how many it is
-    the only blocker (`alone`); its places, and the hours that it costs together."""
+    the only blocker (`only_cause`); its places, and the hours that it costs together."""
 
     group: str
     severity: Severity
@@ -27,7 +27,7 @@ class CauseTotal(Struct, frozen=True):
     advice: str
     repositories: int
     blocks: int
-    alone: int
+    only_cause: int
     places: int
     low: float
     high: float
@@ -105,7 +105,7 @@ def _cause_total(group: str, entries: Sequence[tuple[CheckedRepository, Cause]])
         advice=first.advice,
         repositories=len(entries),
         blocks=len(blocked),
-        alone=sum(sum(cause.blocks for cause in repository.causes) == 1 for repository in blocked),
+        only_cause=sum(sum(cause.blocks for cause in repository.causes) == 1 for repository in blocked),
         places=sum(cause.places for _, cause in entries),
         low=sum(low for low, _ in hours),
         high=sum(high for _, high in hours),

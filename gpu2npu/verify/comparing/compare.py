@@ -134,8 +134,8 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
     updated = _updated_otherwise(original, migrated, tolerance)
     for one, other in _aligned(original, migrated):
         if one is None or other is None:
-            alone = one or other
-            if not (_is_zero_gradient(alone) or (alone is not None and alone.kind in _WITHIN)):
+            unmatched = one or other
+            if not (_is_zero_gradient(unmatched) or (unmatched is not None and unmatched.kind in _WITHIN)):
                 differences.append(_unmatched(one, other))
             continue
         difference, found = _judged(one, other, tolerance)
@@ -215,17 +215,17 @@ def _aligned(original: Recording, migrated: Recording) -> Iterator[tuple[Recorde
     steps = min(len(original.seconds), len(migrated.seconds))
     there = {event.key: event for event in original.events if event.step < steps}
     here = {event.key: event for event in migrated.events if event.step < steps}
-    alone: dict[object, list[RecordedEvent]] = {}
+    unmatched: dict[object, list[RecordedEvent]] = {}
     previous: object = None
     for event in here.values():
         if event.key in there:
             previous = event.key
         else:
-            alone.setdefault(previous, []).append(event)
-    yield from ((None, event) for event in alone.get(None, ()))
+            unmatched.setdefault(previous, []).append(event)
+    yield from ((None, event) for event in unmatched.get(None, ()))
     for key, event in there.items():
         yield event, here.get(key)
-        yield from ((None, extra) for extra in alone.get(key, ()))
+        yield from ((None, extra) for extra in unmatched.get(key, ()))
 
 
 def _is_zero_gradient(event: RecordedEvent | None) -> bool:

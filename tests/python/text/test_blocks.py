@@ -7,8 +7,8 @@ from gpu2npu.python.text.blocks import (
     begins_line,
     indent_step,
     line_below,
+    line_statement,
     lines_of,
-    own_lines,
     same_line,
     start_of,
 )
@@ -40,7 +40,7 @@ def call(file: PythonFile, name: str) -> ast.Call:
 )
 def test_the_statement_on_lines_of_its_own(text, first):
     file = read(text)
-    found = own_lines(file, call(file, "f"))
+    found = line_statement(file, call(file, "f"))
     assert (None if found is None else file.code(found)) == first
 
 

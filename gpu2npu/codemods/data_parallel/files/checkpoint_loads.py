@@ -11,7 +11,7 @@ from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.group_condition import barrier
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import own_lines, start_of
+from gpu2npu.python.text.blocks import line_statement, start_of
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.templates import code, joined, lines_above
 from gpu2npu.python.tree.nodes import walk
@@ -128,7 +128,7 @@ def _is_below_loop(place: AnyPlace) -> bool:
 
 def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     file = load.file
-    statement = own_lines(file, load.node)
+    statement = line_statement(file, load.node)
     function = enclosing_function(load)
     guards = [
         node
@@ -148,9 +148,9 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
     at = start_of(file, statement)
-    lines, alone = barrier(file, dist.name)
+    lines, single = barrier(file, dist.name)
     message = "All ranks wait for the file that rank 0 writes."
-    rewriting.ask_group(file, (at, at), lines_above(file, at, lines), message, lines_above(file, at, alone))
+    rewriting.ask_group(file, (at, at), lines_above(file, at, lines), message, lines_above(file, at, single))
 
 
 def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:

@@ -186,9 +186,9 @@ def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> 
     dist = spelling(file, "torch.distributed")
     at = line_below(file, statement)
     indent = indentation(file.text, start_of(file, statement))
-    lines, alone = barrier(file, dist.name)
+    lines, single = barrier(file, dist.name)
     message = "All ranks wait for the file that rank 0 writes."
-    rewriting.ask_group(file, (at, at), lines_at(file, at, indent, lines), message, lines_at(file, at, indent, alone))
+    rewriting.ask_group(file, (at, at), lines_at(file, at, indent, lines), message, lines_at(file, at, indent, single))
 
 
 def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
@@ -196,8 +196,8 @@ def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> 
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
     whole = lines_of(file, group)
-    text, alone = (followed(code("if {first}:", first=each), whole) for each in first_rank(dist.name))
-    edit = GroupEdit(whole, text, rewriting.rule, _MESSAGE, alone=alone, optional=True, is_block=True)
+    text, single = (followed(code("if {first}:", first=each), whole) for each in first_rank(dist.name))
+    edit = GroupEdit(whole, text, rewriting.rule, _MESSAGE, single_process=single, optional=True, is_block=True)
     rewriting.add(file, (edit,))
 
 
@@ -270,8 +270,8 @@ def _silence(call: CallPlace, rewriting: Rewriting) -> None:
     if given is not None:
         value = operand(file, given)
         template = "{mode} if {first} else 'disabled'"
-        place, (text, alone) = value.bounds, (code(template, mode=value, first=each) for each in conditions)
+        place, (text, single) = value.bounds, (code(template, mode=value, first=each) for each in conditions)
     else:
         place = (file.bounds(node)[1] - 1,) * 2
-        text, alone = (code("mode=None if {first} else 'disabled'", first=each) for each in conditions)
-    rewriting.ask_group(file, place, text, message, alone, optional=True)
+        text, single = (code("mode=None if {first} else 'disabled'", first=each) for each in conditions)
+    rewriting.ask_group(file, place, text, message, single, optional=True)

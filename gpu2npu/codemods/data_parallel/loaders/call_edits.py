@@ -14,7 +14,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import in_group, runs_without_group, world_size
 from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.codemods.spellings import spelling
-from gpu2npu.python.text.blocks import line_start, own_lines, start_of
+from gpu2npu.python.text.blocks import line_start, line_statement, start_of
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.offsets import newline_of
 from gpu2npu.python.text.templates import ATOMS, Operand, code, followed, lines_above, operand, plain
@@ -75,7 +75,7 @@ def _is_long(call: LoaderCall, sampler: Text) -> bool:
 def _put_above(call: LoaderCall, lines: list[Text], rewriting: Rewriting) -> None:
     """Lines above the statement of the call."""
     file = call.place.file
-    statement = own_lines(file, call.call)
+    statement = line_statement(file, call.call)
     if not lines or statement is None:
         return
     at = start_of(file, statement)

@@ -10,7 +10,7 @@ from gpu2npu.codemods.places import Rewriting
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import own_lines, same_line
+from gpu2npu.python.text.blocks import line_statement, same_line
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.nodes import walk
@@ -126,7 +126,7 @@ def _is_iterable_class(node: ast.ClassDef) -> bool:
 def can_be_moved(call: LoaderCall) -> bool:
     """Return whether the dataset can be made in a line above the call's statement."""
     file = call.place.file
-    statement = own_lines(file, call.call)
+    statement = line_statement(file, call.call)
     if statement is None or len(same_line(file, statement)) > 1:
         return False
     if any(blocks(statement)) and not isinstance(statement, (*FORS, *WITHS)):
@@ -150,11 +150,11 @@ def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[Text
     start, end = outer_bounds(file, dataset)
     text = file.text[start:end]
     rewriting.put(file, start, end, plain(name), "The dataset is made once, for the loader and for its sampler.")
-    template = "{name} = {made}" if _stands_alone(text) else "{name} = ({made})"
+    template = "{name} = {made}" if _needs_no_parentheses(text) else "{name} = ({made})"
     return name, [code(template, name=name, made=(start, end))]
 
 
-def _stands_alone(text: str) -> bool:
+def _needs_no_parentheses(text: str) -> bool:
     try:
         ast.parse(f"x = {text}")
     except SyntaxError:

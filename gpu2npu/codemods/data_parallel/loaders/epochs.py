@@ -16,7 +16,7 @@ from gpu2npu.codemods.program.group_condition import runs_without_group
 from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
-from gpu2npu.python.text.blocks import begins_line, line_start, own_lines, start_of
+from gpu2npu.python.text.blocks import begins_line, line_start, line_statement, start_of
 from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, lines_above, lines_at, under
 from gpu2npu.python.tree.nodes import walk
@@ -204,7 +204,7 @@ class _Finder:
     def _before(self, place: AnyPlace, access: _Access, epoch: str) -> bool:
         """Give the sampler the epoch right before the statement that a place is, or is part of."""
         file = place.file
-        statement = own_lines(file, place.node)
+        statement = line_statement(file, place.node)
         if statement is None:
             return False
         at = start_of(file, statement)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpu2npu.codemods.program.loader_call import read_call
 from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import Dataflow, Made
-from gpu2npu.python.text.blocks import own_lines, start_of
+from gpu2npu.python.text.blocks import line_statement, start_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.place import CallPlace, FunctionPlace, enclosing_class, enclosing_function
@@ -71,8 +71,8 @@ def _trains_on(flow: Dataflow, loop: BatchLoop, made: Made) -> bool:
         return False
     if loop.always or len(loop.made_by) == 1:
         return True
-    alone = sum(other.key is made.key for other in loop.made_by) == 1
-    named = _is_called_training(made.place) if alone or made.via is None else _is_called_training(made.via)
+    is_only = sum(other.key is made.key for other in loop.made_by) == 1
+    named = _is_called_training(made.place) if is_only or made.via is None else _is_called_training(made.via)
     return named if named is not None else read_call(flow, made.place).code("shuffle") == "True"
 
 
@@ -82,7 +82,7 @@ def _is_called_training(place: CallPlace) -> bool | None:
     The names that the loader is assigned to are tested first, then those in what it is given.
     """
     start, end = place.file.bounds(place.node)
-    statement = own_lines(place.file, place.node)
+    statement = line_statement(place.file, place.node)
     first = start_of(place.file, statement) if statement is not None else start
     for text in (place.file.text[first:start], place.file.text[start:end]):
         training, other = "train" in text.lower(), _OTHER.search(text.lower()) is not None

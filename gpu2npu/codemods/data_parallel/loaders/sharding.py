@@ -23,7 +23,7 @@ from gpu2npu.codemods.program.loader_call import LoaderCall, read_call
 from gpu2npu.codemods.program.training_loops import BatchLoop, LoopFinder
 from gpu2npu.codemods.spellings import RULE
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import own_lines
+from gpu2npu.python.text.blocks import line_statement
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, enclosing_function, is_integer
 from gpu2npu.python.tree.syntax import COMPREHENSIONS, FORS, argument_value, arguments, dotted_name
@@ -249,7 +249,7 @@ def _owns_keywords(flow: Dataflow, call: LoaderCall, keywords: ast.expr) -> bool
     """Return whether a dictionary is made for this call, and is unpacked only once."""
     file = call.place.file
     repeated = any(isinstance(node, (*FORS, ast.While, *COMPREHENSIONS)) for node in call.place.above())
-    if repeated or call.keys is None or not isinstance(keywords, ast.Name) or own_lines(file, call.call) is None:
+    if repeated or call.keys is None or not isinstance(keywords, ast.Name) or line_statement(file, call.call) is None:
         return False
     values = flow.assigned(call.place.at(keywords))
     unpacked = [node.value for node in file.nodes(ast.keyword) if node.arg is None]

@@ -156,11 +156,11 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
 
 def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:
     read = signature.read(op)
-    run = computed.operator(read, kernel, direct, _at_first_call(functools.partial(_elsewhere, read)))
+    run = computed.operator(read, kernel, direct, _at_first_call(functools.partial(_without_kernel, read)))
     return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.NUMPY)
 
 
-def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
+def _without_kernel(read: signature.Signature) -> Callable[..., Any]:
     """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
     if read.op.namespace == definition.NAMESPACE:
         return definition.uncomputed(read.op)
@@ -193,7 +193,7 @@ def _fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     run = _operators.get(op)
     if run is None:
         load_kernels()
-        run = _operators.get(op) or _operators.setdefault(op, _elsewhere(signature.read(op)))
+        run = _operators.get(op) or _operators.setdefault(op, _without_kernel(signature.read(op)))
     return run(*args, **kwargs)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.elsewhere.choices import affirmed, chooses
-from gpu2npu.engine.elsewhere.kernels import is_use, tests_torch_cuda
+from gpu2npu.engine.other_devices.choices import affirmed, chooses
+from gpu2npu.engine.other_devices.kernels import is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
@@ -132,8 +132,8 @@ def _is_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
         wanted = f"{names.qualified(node.value.func, names.file.scope_of(node)) or ''}.{node.attr}"
     else:
-        return isinstance(node, ast.Attribute) and table.is_cuda_alone("capability", node.attr)
-    return table.is_cuda_alone("capability", wanted) and not _chooses_bfloat16(node, wanted or "", names)
+        return isinstance(node, ast.Attribute) and table.is_cuda_only("capability", node.attr)
+    return table.is_cuda_only("capability", wanted) and not _chooses_bfloat16(node, wanted or "", names)
 
 
 def _chooses_bfloat16(node: ast.AST, capability: str, names: Names) -> bool:

@@ -92,7 +92,7 @@ def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
                 block = file.block(node)
                 rest = list(block[block.index(node) + 1 :])
             yield from _bounds(rest, file)
-            yield from _counterparts(node, own, file)
+            yield from _calls_for_cuda(node, own, file)
 
 
 def _is_for_npu(case: ast.match_case) -> bool:
@@ -116,7 +116,7 @@ def _imports_plugin(body: Sequence[ast.stmt]) -> bool:
     return any(name.partition(".")[0] == "torch_npu" for name in names)
 
 
-def _counterparts(node: ast.If, own: ast.If, file: PythonFile) -> Iterator[Bounds]:
+def _calls_for_cuda(node: ast.If, own: ast.If, file: PythonFile) -> Iterator[Bounds]:
     """`torch.cuda.empty_cache()` beside `if device == "npu": torch.npu.empty_cache()`"""
     called = {_called(statement) for statement in own.body}
     for statement in file.block(node):

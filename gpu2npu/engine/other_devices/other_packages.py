@@ -6,8 +6,8 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
 from gpu2npu.engine.imports import imported_modules, imported_packages
+from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.words import holds as is_named_so
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable
@@ -27,7 +27,7 @@ _Region = ast.Module | ast.ClassDef
 _BETWEEN = (ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.BoolOp, ast.List, ast.Tuple, ast.Dict, ast.keyword)
 
 
-class Alone:
+class OtherPackageCode:
     """The files and classes that compute with such a package alone."""
 
     def __init__(self, names: Names, table: RuleTable) -> None:
@@ -79,7 +79,7 @@ class Alone:
             if not any(map(self._is_device, arguments(call))):
                 continue
             rule = foreign_rule(qualified, self.names, self.table)
-            if rule is None and (self._is_of_others(qualified) or self._is_elsewhere(call)):
+            if rule is None and (self._is_of_others(qualified) or self._is_of_other_file(call)):
                 return None
             found = found or rule
         return found
@@ -97,7 +97,7 @@ class Alone:
         is_theirs = package in imported_packages(self.names.file) and package not in sys.stdlib_module_names
         return is_theirs and self.names.project.module_path(package, self.names.path) is None
 
-    def _is_elsewhere(self, call: ast.Call) -> bool:
+    def _is_of_other_file(self, call: ast.Call) -> bool:
         """Return whether a call runs the project's own code of another file, which may give a device to PyTorch."""
         made = self.names.definition(call.func, self.names.file.scope_of(call))
         return made is not None and made.names.path != self.names.path

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gpu2npu.engine.elsewhere.choices import chooses_cuda
+from gpu2npu.engine.other_devices.choices import chooses_cuda
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_value

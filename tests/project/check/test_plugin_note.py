@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.check.notes import own_plugin, plugins
+from gpu2npu.project.check.notes import plugin_note, plugins
 from gpu2npu.project.check.readiness import readiness
 from gpu2npu.report.check.result import NativeCode, Verdict
 from gpu2npu.rulebook import load_rulebook
@@ -27,9 +27,9 @@ def test_the_plugin_is_by_the_name_of_the_distribution(
     (tmp_path / folder).mkdir()
     if pyproject:
         (tmp_path / "pyproject.toml").write_text(pyproject)
-    found = own_plugin(tmp_path, plugins(load_rulebook().rules))
+    found = plugin_note(tmp_path, plugins(load_rulebook().rules))
     assert ("vllm-ascend" in found and "https://" in found) is has_one
-    assert own_plugin(tmp_path, {}) == ""
+    assert plugin_note(tmp_path, {}) == ""
 
 
 def test_a_plugin_takes_the_place_of_what_blocks() -> None:

@@ -8,8 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from gpu2npu.engine.elsewhere.foreign_calls import ForeignCalls, is_read, values_of
 from gpu2npu.engine.imports import imported_packages
+from gpu2npu.engine.other_devices.foreign_calls import ForeignCalls, is_read, values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.module_names import Definition
 from gpu2npu.python.meaning.names import Names

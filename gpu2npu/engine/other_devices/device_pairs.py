@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.elsewhere.npu import mentions_npu, tests_for_npu
+from gpu2npu.engine.other_devices.npu import mentions_npu, tests_for_npu
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.file import PythonFile
@@ -35,7 +35,7 @@ _CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILIN
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 
-def counterparts(names: Names, kinds: ByKind) -> Iterator[Bounds]:
+def halves_for_cuda(names: Names, kinds: ByKind) -> Iterator[Bounds]:
     """The functions and values of a file that are CUDA's, and the conditions for CUDA with what runs under them, where
     the NPU's stand beside them."""
     file = names.file

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from gpu2npu.engine.elsewhere.capability import BUILD, finds_capability, reads_build, tests_build, tests_capability
-from gpu2npu.engine.elsewhere.choices import (
+from gpu2npu.engine.other_devices.capability import BUILD, finds_capability, reads_build, tests_build, tests_capability
+from gpu2npu.engine.other_devices.choices import (
     affirmed,
     answers_for_nvidia,
     chooses_cuda,
@@ -18,11 +18,11 @@ from gpu2npu.engine.elsewhere.choices import (
     guarded,
     switched_off,
 )
-from gpu2npu.engine.elsewhere.compiled import OF_TORCH, OwnCode
-from gpu2npu.engine.elsewhere.counterparts import tests_own_function
-from gpu2npu.engine.elsewhere.foreign_calls import gives_cuda, imports_foreign
-from gpu2npu.engine.elsewhere.kernels import begins_with_kernels, builds_kernels
-from gpu2npu.engine.elsewhere.sources import is_build_step, is_capture, is_source, sets_architectures, sets_compiler
+from gpu2npu.engine.other_devices.compiled import OF_TORCH, OwnCode
+from gpu2npu.engine.other_devices.device_pairs import tests_own_function
+from gpu2npu.engine.other_devices.foreign_calls import gives_cuda, imports_foreign
+from gpu2npu.engine.other_devices.kernels import begins_with_kernels, builds_kernels
+from gpu2npu.engine.other_devices.sources import is_build_step, is_capture, is_source, sets_architectures, sets_compiler
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
@@ -154,7 +154,7 @@ class _CudaCode:
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
         options = switched_off(node) if isinstance(node, ast.If) else []
-        if options and all(self.table.is_cuda_alone("feature", each) for each in options):
+        if options and all(self.table.is_cuda_only("feature", each) for each in options):
             return True
         test = _without_not(node.test)
         is_denied = test is not node.test
@@ -269,7 +269,7 @@ class _CudaCode:
         """`raise RuntimeError("A GPU is needed for quantization.")`, where no device is used after it."""
         parts = (part.values if isinstance(part, ast.JoinedStr) else (part,) for part in walk(raised))
         texts = [string_value(each) for part in parts for each in part]
-        return self.table.is_cuda_alone("refusal", *texts) and not chooses_cuda(self._after(node))
+        return self.table.is_cuda_only("refusal", *texts) and not chooses_cuda(self._after(node))
 
     def _captures(self, node: ast.If, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpu2npu.engine.elsewhere.choices import affirmed
-from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
-from gpu2npu.engine.elsewhere.kernels import LOADERS
 from gpu2npu.engine.imports import is_compiled
+from gpu2npu.engine.other_devices.choices import affirmed
+from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
+from gpu2npu.engine.other_devices.kernels import LOADERS
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
@@ -46,7 +46,7 @@ class OwnCode(Struct, frozen=True):
         of such a package, or is set beside its import, the class of `isinstance(a, CUDAOpBuilder)`, and a call of what
         builds CUDA sources."""
         if isinstance(node, ast.Call):
-            is_member = self.is_of_class(node) or self.table.is_cuda_alone("member", last_name(node.func))
+            is_member = self.is_of_class(node) or self.table.is_cuda_only("member", last_name(node.func))
             return is_member or self._builds(node.func)
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return False
@@ -55,7 +55,7 @@ class OwnCode(Struct, frozen=True):
         bound = self.names.file.scope_of(node).bound(node)
         values = [each.whole for each in bound if isinstance(each, Assigned) and each.whole is not None]
         made = (each.func for each in values if isinstance(each, ast.Call))
-        if any(self.table.is_cuda_alone("member", last_name(each)) for each in made):
+        if any(self.table.is_cuda_only("member", last_name(each)) for each in made):
             return True
         tries = (above for each in values for above in self.names.file.above(each) if isinstance(above, ast.Try))
         return any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body)
@@ -63,7 +63,7 @@ class OwnCode(Struct, frozen=True):
     def is_of_class(self, call: ast.Call) -> bool:
         """`isinstance(a, CUDAOpBuilder)`"""
         is_test = last_name(call.func) == "isinstance" and len(call.args) > 1
-        return is_test and self.table.is_cuda_alone("member", last_name(call.args[1]))
+        return is_test and self.table.is_cuda_only("member", last_name(call.args[1]))
 
     def tests_class(self, test: ast.expr) -> bool:
         """`isinstance(self, CUDAOpBuilder)`, also with more beside it: what is under it is of objects for CUDA."""
@@ -75,7 +75,7 @@ class OwnCode(Struct, frozen=True):
         if made is None or not isinstance(made.bound.node, FUNCTIONS):
             return False
         texts = map(string_value, walk(*made.bound.node.body))
-        return any(self.table.is_cuda_alone("source", text) for text in texts if text is not None)
+        return any(self.table.is_cuda_only("source", text) for text in texts if text is not None)
 
     def imports_own(self, statement: Import) -> bool:
         """Return whether a statement imports what is CUDA's own by the name of its package, module or member."""
@@ -84,14 +84,14 @@ class OwnCode(Struct, frozen=True):
         parts = [part for name in (*names, module) for part in name.split(".")]
         is_relative = isinstance(statement, ast.ImportFrom) and statement.level > 0
         packages = [] if is_relative else [module] if module else names
-        return self.table.is_cuda_alone("module", *parts) or any(is_of_package(each, self.table) for each in packages)
+        return self.table.is_cuda_only("module", *parts) or any(is_of_package(each, self.table) for each in packages)
 
     def calls_own(self, code: Sequence[ast.AST]) -> bool:
         """Return whether code calls or imports what CUDA alone has, by the names of functions and packages."""
         for node in walk(*code):
             if isinstance(node, IMPORTS) and self.imports_own(node):
                 return True
-            if isinstance(node, ast.Call) and self.table.is_cuda_alone("member", last_name(node.func)):
+            if isinstance(node, ast.Call) and self.table.is_cuda_only("member", last_name(node.func)):
                 return True
             if isinstance(node, ast.Call) and is_of_package(self._qualified(node.func), self.table):
                 return True
@@ -108,7 +108,7 @@ class OwnCode(Struct, frozen=True):
         function = value.func if isinstance(value, ast.Call) else value
         names, scope = self.names, self.names.file.scope_of(value)
         qualified = names.qualified(function, scope) or ""
-        if self.table.is_cuda_alone("library", qualified.partition(".")[0]):
+        if self.table.is_cuda_only("library", qualified.partition(".")[0]):
             return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True
@@ -123,7 +123,7 @@ class OwnCode(Struct, frozen=True):
         if isinstance(function, ast.Name):
             return all(isinstance(each, Imported) and is_compiled_member(each, names, self.table) for each in found[1])
         if all(self._is_extension(each) for each in found[1]):
-            return of_tensor or self.table.is_cuda_alone("module", *(dotted_name(function) or "").split("."))
+            return of_tensor or self.table.is_cuda_only("module", *(dotted_name(function) or "").split("."))
         is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
         return is_named_so and all(is_compiled_binding(binding, names, self.table) for binding in found[1])
 
@@ -134,7 +134,7 @@ class OwnCode(Struct, frozen=True):
     def is_member(self, value: ast.AST) -> bool:
         """`QuantType.INT8`, a member of an enumeration, but not `args.int8`"""
         owner = last_name(value.value) if isinstance(value, ast.Attribute) else None
-        return (owner or "")[:1].isupper() and self.table.is_cuda_alone("member", last_name(value))
+        return (owner or "")[:1].isupper() and self.table.is_cuda_only("member", last_name(value))
 
 
 def is_of_package(qualified: str, table: RuleTable) -> bool:
@@ -142,7 +142,7 @@ def is_of_package(qualified: str, table: RuleTable) -> bool:
     rule = table.package_rule(qualified)
     report = rule.then.report if rule is not None else None
     is_lacking = report is not None and report.kind is FindingKind.UNSUPPORTED
-    return is_lacking or table.is_cuda_alone("library", qualified.partition(".")[0])
+    return is_lacking or table.is_cuda_only("library", qualified.partition(".")[0])
 
 
 def is_extension(binding: Binding, names: Names, table: RuleTable) -> bool:
@@ -160,7 +160,7 @@ def is_compiled_member(binding: Imported, names: Names, table: RuleTable) -> boo
     is_named = isinstance(binding.statement, ast.ImportFrom) and bool(module.strip("."))
     return (
         is_named
-        and table.is_cuda_alone("module", member)
+        and table.is_cuda_only("module", member)
         and is_compiled_binding(binding._replace(qualified=module), names, table)
     )
 
@@ -176,7 +176,7 @@ def is_compiled_binding(binding: Binding, names: Names, table: RuleTable) -> boo
     name = binding.qualified.rpartition(".")[2]
     package = binding.qualified.removesuffix(name)
     here = binding.alias.asname or name
-    if not package and not (_EXTENSION.search(name) or table.is_cuda_alone("module", name, here)):
+    if not package and not (_EXTENSION.search(name) or table.is_cuda_only("module", name, here)):
         return False
     return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 

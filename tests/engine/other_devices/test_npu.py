@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu2npu.engine.elsewhere.npu import has_npu_file
+from gpu2npu.engine.other_devices.npu import has_npu_file
 
 UNCHANGED = [
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from gpu2npu.engine.elsewhere.choices import chooses_cuda
+from gpu2npu.engine.other_devices.choices import chooses_cuda
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
@@ -23,19 +23,19 @@ def is_source(value: ast.expr, names: Names, table: RuleTable) -> bool:
     if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
         return any(is_source(each, names, table) for each in value.elts)
     if not isinstance(value, ast.Name):
-        return table.is_cuda_alone("source", string_value(value), last_name(value))
+        return table.is_cuda_only("source", string_value(value), last_name(value))
     found = names.file.scope_of(value).lookup(value.id)
     values = [each.whole for each in found[1] if isinstance(each, Assigned) and each.whole] if found else []
     if not values:
-        return table.is_cuda_alone("source", value.id) or table.is_cuda_alone("sources", value.id)
-    return all(any(table.is_cuda_alone("source", string_value(part)) for part in walk(each)) for each in values)
+        return table.is_cuda_only("source", value.id) or table.is_cuda_only("sources", value.id)
+    return all(any(table.is_cuda_only("source", string_value(part)) for part in walk(each)) for each in values)
 
 
 def sets_compiler(statement: ast.stmt, table: RuleTable) -> bool:
     """`compile_args["nvcc"] = flags`"""
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     keys = [string_value(each.slice) for each in targets if isinstance(each, ast.Subscript)]
-    return table.is_cuda_alone("sources", *keys)
+    return table.is_cuda_only("sources", *keys)
 
 
 def sets_architectures(node: ast.If) -> bool:

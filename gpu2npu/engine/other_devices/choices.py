@@ -64,7 +64,7 @@ def answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable)
     if above is None or "nvidia" not in above.name.lower() or not isinstance(answer, ast.Return):
         return False
     is_true = isinstance(answer.value, ast.Constant) and answer.value.value is True
-    return is_true and any(table.is_cuda_alone("program", string_value(part)) for part in walk(above))
+    return is_true and any(table.is_cuda_only("program", string_value(part)) for part in walk(above))
 
 
 def decides_device(test: ast.BoolOp, names: Names) -> bool:

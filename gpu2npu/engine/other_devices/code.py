@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpu2npu.engine.elsewhere.counterparts import classes_for_gpus, counterparts, registers_twice
-from gpu2npu.engine.elsewhere.cuda import CudaBranches, cuda_branches, tests_for_cuda
-from gpu2npu.engine.elsewhere.npu import mentions_npu, other_branches
+from gpu2npu.engine.other_devices.cuda import CudaBranches, cuda_branches, tests_for_cuda
+from gpu2npu.engine.other_devices.device_pairs import classes_for_gpus, halves_for_cuda, registers_twice
+from gpu2npu.engine.other_devices.npu import mentions_npu, other_branches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.records import Bounds
 
 
-class Elsewhere(Struct, frozen=True):
+class OtherDeviceCode(Struct, frozen=True):
     """`branches` never run on an NPU, since what stands beside them is for it; `cuda` is what only CUDA's own code
     stands under."""
 
@@ -36,18 +36,18 @@ def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
     return any(holds(outer, place) and place[0] < outer[1] for outer in places)
 
 
-def elsewhere(names: Names, table: RuleTable) -> Elsewhere:
+def other_device_code(names: Names, table: RuleTable) -> OtherDeviceCode:
     """Find such code."""
     file = names.file
-    branches = tuple(branches_elsewhere(names))
+    branches = tuple(other_device_branches(names))
     for_cuda = tests_for_cuda(file.text)
-    return Elsewhere(branches, cuda_branches(names, table, file.unordered()) if for_cuda else CudaBranches())
+    return OtherDeviceCode(branches, cuda_branches(names, table, file.unordered()) if for_cuda else CudaBranches())
 
 
-def branches_elsewhere(names: Names) -> list[Bounds]:
+def other_device_branches(names: Names) -> list[Bounds]:
     """The code of a file that runs on no NPU, since what stands beside it is for it."""
     found, text = list(classes_for_gpus(names)), names.file.text
     if mentions_npu(text) or registers_twice(text):
         kinds = names.file.unordered()
-        found += [*other_branches(names.file, kinds), *counterparts(names, kinds)]
+        found += [*other_branches(names.file, kinds), *halves_for_cuda(names, kinds)]
     return found
