@@ -151,6 +151,28 @@ def test_names_are_followed_through_the_files_of_a_project(project) -> None:
     assert after["scripts/f.py"] == files["scripts/f.py"]
 
 
+HOLDER = "import torch\nclass A:\n    torch = None\n    def __init__(self):\n        self.torch = torch\n"
+USER = "from {0} import A\nclass B(A[int]):\n    def f(self):\n        self.torch.cuda.init()\n"
+
+
+def test_torch_is_followed_through_an_inherited_attribute(project) -> None:
+    files = {
+        "a.py": HOLDER,
+        "b.py": USER.format("a"),
+        "c.py": "from b import B\nclass C(B):\n    def f(self):\n        self.torch.cuda.init()\n",
+        "d.py": "from e import A as E\n" + USER.format("d"),  # derives from itself
+        "e.py": "class A:\n    def __init__(self, torch):\n        self.torch = torch\n",
+        "f.py": USER.format("e"),
+        "g.py": (
+            "import torch\nclass G:\n    @property\n    def th(self):\n        return torch\n"
+            "    def f(self):\n        self.th.cuda.init()\n"
+        ),
+    }
+    after = {path: result.content for path, result in project(files).items()}
+    assert [path for path, content in after.items() if content is not None] == ["b.py", "c.py", "g.py"]
+    assert all(b".npu.init()" in content for content in after.values() if content is not None)
+
+
 def test_import_cycles_end(project) -> None:
     files = {"a.py": "from b import x\nx.cuda.y\n", "b.py": "from a import x\nx.cuda.y\n"}
     assert all(result.content is None for result in project(files).values())

@@ -33,7 +33,7 @@ def gives(names: Names, cls: Scope, wanted: Wanted, inherited: bool = False, dep
     if not inherited and wanted.member in cls.bindings | cls.attributes:
         return wanted.with_overrides or not holds_data(cls, wanted.member)
     outer = cls.parent or cls
-    for base in _bases(cls):
+    for base in cls.bases:
         found = names.definition(base, outer)
         if names.qualified(base, outer) == wanted.cls:
             return True
@@ -58,14 +58,8 @@ def _has(names: Names, cls: Scope, member: str, depth: int = _MAX_BASES) -> bool
     """Return whether a class of a file, or one of the project among its bases, defines a member."""
     if member in cls.bindings or member in cls.attributes:
         return True
-    found = [names.definition(base, cls.parent or cls) for base in _bases(cls)] if depth else []
+    found = [names.definition(base, cls.parent or cls) for base in cls.bases] if depth else []
     return any(_has(each.names, each.bound.scope, member, depth - 1) for each in found if each is not None)
-
-
-def _bases(cls: Scope) -> list[ast.expr]:
-    """The bases that a class names, without their type arguments."""
-    written = cls.node.bases if isinstance(cls.node, ast.ClassDef) else []
-    return [base.value if isinstance(base, ast.Subscript) else base for base in written]  # Base[T]
 
 
 def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> bool:
@@ -75,7 +69,7 @@ def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> b
     if _is_named(names, cls, wanted):
         return True
     outer = cls.parent or cls
-    for base in _bases(cls):
+    for base in cls.bases:
         if names.qualified(base, outer) == wanted:
             return True
         found = names.definition(base, outer)
@@ -141,7 +135,7 @@ def _inherited(names: Names, cls: Scope, depth: int = _MAX_BASES) -> list[str]:
     that defines it."""
     reached: list[str] = []
     outer = cls.parent or cls
-    for base in _bases(cls) if depth else ():
+    for base in cls.bases if depth else ():
         found = names.definition(base, outer)
         if found is None:
             qualified = names.qualified(base, outer)

@@ -12,17 +12,20 @@ from gpu2npu.python.meaning.module_names import Bound, Definition, ModuleNames
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import PythonFile, parsed_file
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     Function,
+    defaults,
     dotted_name,
     is_classmethod,
-    is_none,
+    is_property,
     is_static,
     member_of,
     string_value,
 )
+
+_MAX_BASES = 10  # of classes that derive from each other
 
 
 class Method(NamedTuple):
@@ -45,7 +48,7 @@ class Names(ModuleNames):
         self.file = file
         self.wanted = wanted
         self.leading = frozenset(_leading(file)) | project.library.packages
-        self._attributes = frozenset(_attributes(file, self.leading))
+        self._attributes = frozenset(_attributes(file, self.leading)) | project.library.packages
         self._meanings: dict[tuple[Scope, str], str | None] = {}
         self._qualified: dict[tuple[ast.AST, Scope], str | None] = {}
 
@@ -97,21 +100,33 @@ class Names(ModuleNames):
         if isinstance(node, ast.Name):
             owner = self.name(node.id, scope)
             if owner is None and node.id == "self" and members[-1:] and members[-1] in self._attributes:
-                owner = self._attribute(members.pop(), scope)
+                owner = self._attribute(members.pop(), scope.enclosing_class())
         elif isinstance(node, ast.Call):
             owner = self._gotten(node, scope)
         else:
             return None
         return self.members(owner, reversed(members)) if members else owner
 
-    def _attribute(self, name: str, scope: Scope) -> str | None:
-        """The library's package that the methods of a class keep as an attribute of `self`: `self.torch = torch`."""
-        cls = scope.enclosing_class()
-        assigned = cls.attributes.get(name, []) if cls is not None and name not in cls.bindings else []
-        values = [(one.whole, where) for one, where in assigned if not is_none(one.whole)]
-        meanings = {self.name(value.id, where) if isinstance(value, ast.Name) else None for value, where in values}
-        meaning = meanings.pop() if len(meanings) == 1 else None
-        return meaning if meaning in self.project.library.packages else None
+    def _attribute(self, name: str, cls: Scope | None, depth: int = _MAX_BASES) -> str | None:
+        """The library's package that a class keeps as an attribute, `self.torch = torch`, or inherits, whatever
+        else the attribute is given."""
+        if cls is None or not depth:
+            return None
+        bound = [*((each, cls) for each in cls.bindings.get(name, ())), *cls.attributes.get(name, ())]
+        found = next(filter(None, (self._package_in(each, where) for each, where in bound)), None)
+        if found is not None or any(isinstance(each, Defined) for each, _ in bound):
+            return found
+        above = (self.definition(base, cls.parent or cls) for base in cls.bases)
+        inherited = (each.names._attribute(name, each.bound.scope, depth - 1) for each in above if each is not None)
+        return next(filter(None, inherited), None)
+
+    def _package_in(self, binding: Binding, scope: Scope) -> str | None:
+        """The library's package that a binding of an attribute gives it; of a property, what it returns."""
+        if isinstance(binding, Imported):
+            return self._package(binding.qualified)
+        name = _name_given(binding)
+        found = self.name(name, binding.scope if isinstance(binding, Defined) else scope) if name is not None else None
+        return found if found in self.project.library.packages else None
 
     def _gotten(self, node: ast.Call, scope: Scope) -> str | None:
         """Return the qualified name of what `getattr(torch, "x")` gives."""
@@ -154,9 +169,17 @@ class Names(ModuleNames):
                 meanings.append(self._package(target))
             elif isinstance(binding, Assigned):
                 meanings.append(self._assigned(binding, scope))
+            elif isinstance(binding, Parameter) and binding.position >= 0:
+                meanings.append(self._default(binding, scope))
             else:
                 return None
         return next((meaning for meaning in meanings if meaning is not None), None)
+
+    def _default(self, parameter: Parameter, scope: Scope) -> str | None:
+        """The library's package that a parameter has for a default."""
+        given = dict(_named_defaults(scope)).get(parameter.node.arg)
+        found = self.name(given, scope.parent) if given is not None and scope.parent is not None else None
+        return found if found in self.project.library.packages else None
 
     def _package(self, dotted: str) -> str | None:
         """The library's package that a dotted name leads to; None for its members, which have no members themselves."""
@@ -234,12 +257,24 @@ class Names(ModuleNames):
 
 
 def _attributes(file: PythonFile, leading: frozenset[str]) -> Iterator[str]:
-    """The attributes that the methods of a class set to what some names mean."""
+    """The attributes that a class or its methods set to what some names mean."""
     for scope in file.scopes.values():
+        for name, bound in scope.bindings.items() if scope.kind == "class" else ():
+            if any(isinstance(each, Imported) or _name_given(each) in leading for each in bound):
+                yield name
         for name, assigned in scope.attributes.items():
             for one, _ in assigned:
                 if one.value.__class__ is ast.Name and one.value.id in leading:
                     yield name
+
+
+def _name_given(binding: Binding) -> str | None:
+    """The name whose value a class attribute is, or that a property returns in its last statement."""
+    value = binding.whole if isinstance(binding, Assigned) else None
+    if isinstance(binding, Defined) and is_property(binding.node):
+        last = binding.node.body[-1]
+        value = last.value if isinstance(last, ast.Return) else None
+    return value.id if isinstance(value, ast.Name) else None
 
 
 def _leading(file: PythonFile) -> Iterator[str]:
@@ -248,9 +283,20 @@ def _leading(file: PythonFile) -> Iterator[str]:
         for name, bindings in scope.bindings.items():
             if any(_leads_on(binding, scope) for binding in bindings):
                 yield name
+        yield from (name for name, _ in _named_defaults(scope))
+
+
+def _named_defaults(scope: Scope) -> Iterator[tuple[str, str]]:
+    """The parameters of a function that have a name for a default, each with it."""
+    if isinstance(scope.node, (*FUNCTIONS, ast.Lambda)) and (scope.node.args.defaults or scope.node.args.kw_defaults):
+        for parameter, default in defaults(scope.node):
+            if isinstance(default, ast.Name):
+                yield parameter.arg, default.id
 
 
 def _leads_on(binding: Binding, scope: Scope) -> bool:
+    if binding.__class__ is Parameter and not getattr(scope.node, "decorator_list", ()):  # as most are
+        return False
     if isinstance(binding, Imported) or replaced_by_mock(binding, scope) is not None:
         return True
     value = binding.whole if isinstance(binding, Assigned) else None

@@ -90,6 +90,12 @@ class Scope:
             scope = scope.parent
         return scope
 
+    @property
+    def bases(self) -> list[ast.expr]:
+        """The bases that a class names, without their type arguments."""
+        written = self.node.bases if isinstance(self.node, ast.ClassDef) else []
+        return [base.value if isinstance(base, ast.Subscript) else base for base in written]  # Base[T]
+
     def enclosing(self) -> Iterator[Scope]:
         """The scopes outside this one in which a name is looked up. Classes do not count, but for the type parameters
         of their own methods."""

@@ -52,8 +52,14 @@ IN_ONE_FILE += [
     (ATTRIBUTE.format("", "torch"), "torch.cat"),
     (ATTRIBUTE.format("", "None\n        self.t = torch"), "torch.cat"),
     (ATTRIBUTE.format(", torch", "torch"), None),
-    (ATTRIBUTE.format("", "mine\n        self.t = torch"), None),
-    (ATTRIBUTE.format("", "torch\n    t = 1"), None),
+    (ATTRIBUTE.format("", "mine\n        self.t = torch"), "torch.cat"),
+    (ATTRIBUTE.format("", "torch\n    t = None"), "torch.cat"),
+    (ATTRIBUTE.format("", "torch\n    def t(self): ...").replace("self.t =", "self.u ="), None),
+    (ATTRIBUTE.format(", t=torch", "t"), "torch.cat"),
+    ("import torch\nclass A:\n    t = torch\n    def g(self):\n        self.t.cat(x)", "torch.cat"),
+    ("class A:\n    import torch as t\n    def g(self):\n        self.t.cat(x)", "torch.cat"),
+    ("import torch\ndef f(t=torch):\n    t.cat(x)", "torch.cat"),
+    ("import torch\ndef f(t=torch.nn):\n    t.cat(x)", None),
     (ATTRIBUTE.format("", "torch.nn"), None),  # modules of torch alone are not followed so
 ]
 
