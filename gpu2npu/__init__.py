@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import gpu2npu.api when one of its names is first asked for: it takes longer than all that stands here."""
+    """Import gpu2npu.api when one of its names is first asked for: it takes longer than all that is here."""
     if name in __all__:
         from importlib import import_module
 

@@ -21,7 +21,7 @@ class FindingKind(str, Enum):
 class Severity(str, Enum):
     """The cost of a finding, from the most: see rulebook/match.py."""
 
-    BLOCKER = "blocker"  # cannot run on the NPU as it stands, and nothing takes its place as it is
+    BLOCKER = "blocker"  # cannot run on the NPU as it is, and nothing takes its place as it is
     CHANGE = "change"  # a line to write, which the message shows
     ENVIRONMENT = "environment"  # a package, an image, a variable, a job's resources
     ADVICE = "advice"  # works, and could be better
@@ -62,7 +62,7 @@ class Change(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One place that was not (or not fully) migrated: `api` is what was met, `message` says what to do.
+    """One place that was not (or not fully) migrated: `api` is what was met, `message` is what to do.
 
     `advice` is the part of the message that other APIs share; "" stands for all of it.
     """
@@ -90,9 +90,9 @@ class Edit(Struct, frozen=True):
 
     `text` may be made of pieces of the file; it is empty where the code is taken out. `shown` is the larger expression
     the change is reported as, `place` itself unless given. `needs` are modules that must be imported for the new text,
-    `imports` those that it imports itself. `is_block` says that `place` and the last piece of the text are whole lines:
-    statements that get the head of another around them, the text before, or that are left of one without its head.
-    """
+    `imports` those that it imports itself. `is_block` means that `place` and the last piece of the text are whole
+    lines: statements that get the head of another around them, the text before, or that are left of one without its
+    head."""
 
     place: Bounds
     text: Text | Literal[""]
@@ -205,7 +205,7 @@ class NativePlace(Struct, frozen=True, order=True):
 
 
 class PathNote(Struct, frozen=True, order=True):
-    """A path that is not in the output as it is in the source, or was not looked at, and why. `failed` says that it
+    """A path that is not in the output as it is in the source, or was not looked at, and why. `failed` means that it
     ought to have been."""
 
     path: str

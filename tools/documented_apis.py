@@ -47,7 +47,7 @@ _CHIPS = {"Atlas 训练系列产品": "910A", "910B/A2": "910B", "A3": "910_93",
 
 
 def encode(table: Path) -> dict[str, Any]:
-    """The content of documented.json: names that have all else in common stand in one group, by their owners.
+    """The content of documented.json: names that have all else in common are in one group, by their owners.
 
     Of a name's limits the dtypes of its first tensor are taken; what is said otherwise is left to limits.json.
     """

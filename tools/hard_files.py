@@ -143,7 +143,7 @@ def hard_files() -> Iterator[tuple[str, bytes]]:
         first = FRAGMENTS[number % len(FRAGMENTS)]
         second = FRAGMENTS[(number * 7 + number // len(FRAGMENTS) * 11 + 3) % len(FRAGMENTS)]
         if second in FRAGMENTS[FRAGMENTS.index("try:\n    y = {u}\nexcept* ValueError as g:\n    y = {u}\n") + 1 :]:
-            second = FRAGMENTS[number % 40]  # what no Python 3.11 takes stands in few files
+            second = FRAGMENTS[number % 40]  # what no Python 3.11 takes is in few files
         use, other = USES[(number * 3) % len(USES)], USES[(number * 5 + number // len(USES) + 1) % len(USES)]
         envelope = envelopes[(number + number // len(FRAGMENTS)) % len(envelopes)]
         text = first.replace("{u}", use) + second.replace("{u}", other)

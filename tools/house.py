@@ -45,6 +45,15 @@ POOR_WORDS = {
     "utils": "what is in it",
     "wish": "request, choice, settings",
 }
+# The same for names in the package; in those of tests, which are sentences, they are adverbs.
+_POOR_ADVERBS = {
+    "alone": "only, or single",
+    "beside": "sibling, anchor, or what it is",
+    "counterparts": "the other half of what",
+    "elsewhere": "where: another file, device or program",
+    "settled": "cached, handled or checked",
+    "unsettled": "unresolved or unhandled",
+}
 # Expressions to avoid in docstrings and pages, with what to write instead. The other words above are common in prose
 # ("asked for", "kept up to date"), or torch's own ("gathered").
 _POOR_PROSE = {
@@ -93,7 +102,8 @@ def violations(package: Path) -> Iterator[str]:
         tree = ast.parse(text)
         yield from (f"{file}:{line}: {sentence}" for line, sentence in _docstrings(tree))
         if not file.relative_to(package).as_posix().startswith(_FOREIGN):
-            yield from (f"{file}:{line}: {sentence}" for line, sentence in _names(file.stem, tree))
+            names = _names(file.stem, tree, POOR_WORDS | _POOR_ADVERBS)
+            yield from (f"{file}:{line}: {sentence}" for line, sentence in names)
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in _OF_TORCH:
                     other = classes.setdefault(node.name, file)
@@ -136,12 +146,12 @@ def _full_folders(files: list[Path]) -> Iterator[str]:
             yield f"{folder}:1: {count} modules; a folder has at most {MOST_MODULES}: make packages of them"
 
 
-def _names(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _names(module: str, tree: ast.Module, poor: dict[str, str] = POOR_WORDS) -> Iterator[tuple[int, str]]:
     """The line and the advice for each definition whose name has a poor word."""
     for line, name in ((1, module), *_defined(tree)):
         for word in _PARTS.split(name):
-            if word.lower() in POOR_WORDS:
-                yield line, f"'{name}': write {POOR_WORDS[word.lower()]} for '{word}'"
+            if word.lower() in poor:
+                yield line, f"'{name}': write {poor[word.lower()]} for '{word}'"
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -22,7 +22,7 @@ from gpu2npu.records import PathNote
 REPORT_NAME = "msft_dynamic_shape_analysis_report.csv"
 PACKAGE = "msft_dynamic_analysis"
 _HOOK = "from msft_dynamic_analysis.hook import DETECTOR"
-# A script that does not lie beside the package finds it by its own place.
+# A script that is not beside the package finds it by its own place.
 _PATH = '__import__("sys").path.append(str(__import__("pathlib").Path(__file__).resolve().parents[{}]))'
 _RUNTIME = Path(__file__).parent / "dynamic_shape_runtime"
 

@@ -1,6 +1,6 @@
 """A click group whose subcommands are imported when they are called, so that `--help` stays fast.
 
-What stands after `--`, where no subcommand comes before it, is a command of the user's own and no subcommand.
+What is after `--`, where no subcommand comes before it, is a command of the user's own and no subcommand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`--modelarts`: the paths that known calls read and write are mapped, so that files may lie in ModelArts' storage."""
+"""`--modelarts`: the paths that known calls read and write are mapped, so that files may be in ModelArts' storage."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _called(file: ParsedFile, call: ast.Call) -> str | None:
 
 
 def _called_mapped(file: ParsedFile, call: ast.Call) -> bool:
-    """Return whether a path argument holds a known call, whose edit would lie within this one: `open(glob(x)[0])`."""
+    """Return whether a path argument holds a known call, whose edit would be within this one: `open(glob(x)[0])`."""
     return any(_called(file, node) is not None for node in calls_in(*arguments(call)))
 
 

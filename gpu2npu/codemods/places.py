@@ -30,7 +30,7 @@ NPU = ("torch_npu",)
 
 class GroupEdit(Edit, frozen=True):
     """An edit whose new text asks the process group. `single_process` is the text for code that also runs without one;
-    None: there has to be one. `optional` says that other programs that run the code need none for it."""
+    None: there has to be one. `optional` means that other programs that run the code need none for it."""
 
     single_process: Text | None = None
     optional: bool = False

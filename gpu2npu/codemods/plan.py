@@ -28,7 +28,7 @@ class Plan(Struct, frozen=True):
 class ProjectPart(Struct, frozen=True):
     """Some files of a project, with everything that they import of it. Picklable.
 
-    `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` says whether
+    `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` is whether
     any file of the project computes gradients, `packages` are the folders of the project with an `__init__.py`.
     `facts` are those of the files that another process has read, encoded.
     """

@@ -1,4 +1,4 @@
-"""Programs whose device stands in no file that imports torch and is changed: nothing else loads torch_npu for them.
+"""Programs whose device is in no file that imports torch and is changed: nothing else loads torch_npu for them.
 
 Where a changed file imports torch, the rules add `import torch_npu` to it. From PyTorch 2.5 on torch loads the plugin.
 """

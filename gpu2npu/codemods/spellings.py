@@ -37,7 +37,7 @@ def spelling(file: ParsedFile, qualified: str, written: str = "", before: int | 
 
     A name that the file's own imports bind comes first, then an attribute of a module that they bind (but of plain
     `torch` only where the file imports that very submodule), then a new import: `written`, if that is given. It goes
-    above what stands at the offset `before`.
+    above what is at the offset `before`.
     """
     bound = dict(_bound(file))
     if qualified in bound:

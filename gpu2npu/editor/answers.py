@@ -46,7 +46,7 @@ class Places:
 
     def _position(self, line: int, column: int) -> types.Position:
         text = self.lines[line][:column] if line < len(self.lines) else ""
-        # The codec goes over the characters one by one, which of a line with thousands of findings takes seconds.
+        # The codec visits the characters one by one, which of a line with thousands of findings takes seconds.
         return types.Position(line, len(text) if text.isascii() else self.codec.client_num_units(text))
 
 
@@ -170,7 +170,7 @@ def edits_for(change: Change, changes: Iterable[Change], edits: Sequence[LineEdi
 
 
 def _touches(edit: LineEdit, change: Change) -> bool:
-    """Return whether an edit is of a line of a change; an insertion stands before its line, or behind the last one."""
+    """Return whether an edit is of a line of a change; an insertion is before its line, or behind the last one."""
     first, last = change.span.start_line - 1, change.span.end_line - 1
     if edit.start == edit.end:
         return first <= edit.start <= last + 1

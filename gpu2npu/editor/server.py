@@ -115,7 +115,7 @@ def _follow_files(server: LanguageServer, documents: _Documents) -> None:
 
 
 def _answer_questions(server: LanguageServer, session: EditorSession) -> None:
-    """Answer what stands at a place, and how it can be mended. A wrong setting was said when the text was checked."""
+    """Answer what is at a place, and how it can be mended. A wrong setting was said when the text was checked."""
 
     def checked_now(uri: str, text: str) -> Checked | None:
         try:

@@ -66,7 +66,7 @@ def emulating(
     whether a virtual environment is activated or not; then that of the emulated machine's `npu-smi`. The ASCEND
     variables of the toolkit's set_env.sh name the emulated machine's files unless they are set. `soc` names the chip,
     which GPU2NPU_SOC does otherwise. `torch_npu` is the version of the
-    torch_npu release to imitate. `shapes_only` leaves the arithmetic out, and `values` says what the host then reads,
+    torch_npu release to imitate. `shapes_only` leaves the arithmetic out, and `values` is what the host then reads,
     `loss=1.0` (see `shapes.values`); records for the forecast come into the folder `plan`, and the program ends after
     `steps` steps of an optimizer; checkpoints are written only where `write_checkpoints` says so. With GPU2NPU_APEX=1
     programs find Ascend's apex.

@@ -324,7 +324,7 @@ def is_literal(node: ast.AST) -> bool:
 
 def rules_by_word(work: FileRules, key: str) -> dict[str, list[Rule]]:
     """The rules of a kind that match code, by the last part of their first name as a file spells it: also by its own
-    names for it, and by those that it has from other files of the project. Empty where none of these words stands in
+    names for it, and by those that it has from other files of the project. Empty where none of these words is in
     the file."""
     codes, other_names = work.table.of(key), work.context.other_names
     others = {name: codes.keys() & leaves for name, leaves in other_names.items() if name in work.spelled}

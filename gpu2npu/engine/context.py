@@ -27,15 +27,15 @@ class ProjectContext:
     """Facts shared by every file of one migration; picklable, so that workers can have it.
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
-    and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
+    and `read` gives the bytes of one. `root` is where they are on disk (None: nowhere, and jedi is not used).
     `project_members` has, for members that rules match, such as `cuda`, the only files where some class may define it.
     `other_names` are names that files of the project give to functions and classes of rules, `from lib import norm as
     our_norm`: each with the last names that it stands for.
     `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
-    `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
-    `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
+    `uses_device` means that the project's code may run on a device, so that it needs torch-npu beside torch.
+    `has_plugin` means that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
     `imported` are those modules that rules ask of a project and that some file imports; None where no file is known.
-    `facts` are those of the files, encoded, where several processes need them. `writes` says that somebody reads the
+    `facts` are those of the files, encoded, where several processes need them. `writes` means that somebody reads the
     new text of files; without it LibCST is not loaded. `data` are the values of files that programs may read, such as
     JSON. `project` is the model of these files in this process.
     """

@@ -59,7 +59,7 @@ class RuledString:
 
 @dataclass
 class FileRules:
-    """One file. `spelled` are its words; `may_rename` says that no comment switches a rule off for a line, so that a
+    """One file. `spelled` are its words; `may_rename` means that no comment switches a rule off for a line, so that a
     name may change at all its places; in `handled` nodes no further rule is looked for, but for the `unhandled` code
     within them, which has these nodes; the own names of `called` callees are handled by a rule for the call; `spelling`
     are aliases of modules that new code uses, and so stay; `imports` the import statements that no rule has handled."""

@@ -21,9 +21,8 @@ from gpu2npu.rulebook.rule import Rulebook
 class ImportSite(Struct, frozen=True):
     """An import statement that brings torch into the file.
 
-    `names` are the packages and local names it is about, `is_plain` says that it is `import torch`, `is_edited` that it
-    imports from the NPU's module now, `is_for_types` that it stands under `if TYPE_CHECKING`.
-    """
+    `names` are the packages and local names it is about, `is_plain` means that it is `import torch`, `is_edited` that
+    it imports from the NPU's module now, `is_for_types` that it is under `if TYPE_CHECKING`."""
 
     statement: Import
     scope: Scope

@@ -19,7 +19,7 @@ PlaceHandlers = Mapping[type[Any], PlaceHandler]
 
 
 class SetVariable(Struct, frozen=True):
-    """The value that a variable is set to, and where that stands.
+    """The value that a variable is set to, and where that is.
 
     `bare`: a shell reads it, and no quotes are around it.
     """
@@ -30,7 +30,7 @@ class SetVariable(Struct, frozen=True):
 
 
 class NamedVariable(Struct, frozen=True):
-    """An environment variable whose name stands at `start`, with what it is set to there, if anything."""
+    """An environment variable whose name is at `start`, with what it is set to there, if anything."""
 
     name: str
     start: int
@@ -48,7 +48,7 @@ class SettingValue(Struct, frozen=True):
 
 class KeyedValue(Struct, frozen=True):
     """A value at `start` by the nearest key alone: an option of the program `of`, or with `*` a key of anything. It is
-    None where it is not a string, and the key stands at `start`; `siblings` are the others of its list."""
+    None where it is not a string, and the key is at `start`; `siblings` are the others of its list."""
 
     key: str | None
     of: str
@@ -58,7 +58,7 @@ class KeyedValue(Struct, frozen=True):
 
 
 class CommandLine(Struct, frozen=True):
-    """A program whose name stands at `start`, and the `words` after it with their places; `is_bare`: it has none, and
+    """A program whose name is at `start`, and the `words` after it with their places; `is_bare`: it has none, and
     nothing reads its output. With None for the words it is only looked for, as by `which`."""
 
     name: str
@@ -77,7 +77,7 @@ class AnyText(Struct, frozen=True):
 @dataclass
 class Knowledge:
     """The rules for one file. `distributions` are import rules by the normalised names of what pip installs; `text` is
-    the file, `own` the variables that it sets for itself alone; `uses_device` says that the project needs
+    the file, `own` the variables that it sets for itself alone; `uses_device` means that the project needs
     torch-npu. `handlers` are what each kind does at a place, by its type."""
 
     table: RuleTable
@@ -93,17 +93,17 @@ class Knowledge:
         self.handlers = [kind.place_handlers(self) for kind in self.table.classes]
 
     def variable(self, name: str, start: int, given: SetVariable | None = None) -> list[Mark]:
-        """Return the marks for an environment variable whose name stands at `start`, and for what it is set to."""
+        """Return the marks for an environment variable whose name is at `start`, and for what it is set to."""
         return self.first(NamedVariable(name, start, given)) or []
 
     def value(self, key: str | None, value: str, start: int, siblings: Set[str] = frozenset()) -> list[Mark]:
-        """Return the marks for a value that stands at `start` under `key`; `siblings` are the others of its list."""
+        """Return the marks for a value that is at `start` under `key`; `siblings` are the others of its list."""
         dotted = (key or "").lstrip("-+~").split(".")
         known = self.first(SettingValue(dotted, value, start)) if len(dotted) > 1 else None
         return known if known is not None else self.first(KeyedValue(key, "*", value, start, siblings)) or []
 
     def patterns(self, text: str, start: int) -> list[Mark]:
-        """Return the marks of all kinds in text that stands at `start`."""
+        """Return the marks of all kinds in text that is at `start`."""
         return [mark for marks in self._each(AnyText(text, start)) for mark in marks or ()]
 
     def first(self, place: object) -> list[Mark] | None:

@@ -128,7 +128,7 @@ class _Matcher:
                 return
 
     def by_text(self, string: StringText) -> bool:
-        """Apply the rules for the text of a string, wherever it stands; return whether there was one."""
+        """Apply the rules for the text of a string, wherever it is; return whether there was one."""
         ruled = RuledString(string, string.raw)
         for kind in self.text_kinds:
             kind.in_text(self.work, ruled)

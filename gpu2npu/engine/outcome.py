@@ -312,7 +312,7 @@ def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile
 
 
 def _line(statement: ast.stmt, file: PythonFile) -> list[ast.stmt]:
-    """The statements that stand on one line with a statement, separated by semicolons."""
+    """The statements that are on one line with a statement, separated by semicolons."""
     block = file.block(statement)
     first = last = block.index(statement)
     while first and block[first - 1].end_lineno == block[first].lineno:

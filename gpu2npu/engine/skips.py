@@ -1,6 +1,6 @@
 """Comments that switch rules off: `# gpu2npu: skip`, or `# gpu2npu: skip=rule-id, other-rule` for some of them.
 
-At the end of a line of code a comment is for what stands on that line. On a line of its own it is for the line below,
+At the end of a line of code a comment is for what is on that line. On a line of its own it is for the line below,
 and before the first code of a file, of which its docstring is none, for the whole file.
 """
 

@@ -1,7 +1,7 @@
 """Packages that Python code asks pip or conda to install, and those that a setup.py requires.
 
 What it runs is read as far as the file says: `subprocess.run([sys.executable, "-m", "pip", "install", name])` with what
-a name was assigned, what a loop goes over, and what the file's own calls hand to a parameter.
+a name was assigned, what a loop visits, and what the file's own calls hand to a parameter.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class _Installs:
             yield from (each.value for each in call.keywords if each.arg == parameter.node.arg)
 
     def _text(self, node: ast.expr) -> _Word:
-        """The text of a string as it is written, so that offsets hold, without what stands between its pieces."""
+        """The text of a string as it is written, so that offsets hold, without what is between its pieces."""
         file = self.names.file
         start, end = file.bounds(node)
         value = string_value(node)

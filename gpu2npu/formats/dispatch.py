@@ -229,7 +229,7 @@ def _without_plugin(marks: Sequence[Mark], rulebook: Rulebook) -> list[Mark]:
 def _line_of(mark: Mark, lines: Lines) -> Span:
     """Return the lines of a mark.
 
-    What is inserted, as torch-npu is after torch, belongs to the line it stands behind.
+    What is inserted, as torch-npu is after torch, belongs to the line it is behind.
     """
     start, end = mark.place
     last = max(end - 1, 0)

@@ -16,7 +16,7 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import words_marks
 
-# An instruction with the lines that continue it; comment lines may stand between those.
+# An instruction with the lines that continue it; comment lines may be between those.
 _INSTRUCTION = re.compile(
     r"^[ \t]*(?P<name>[A-Za-z]+)[ \t]+"
     r"(?P<rest>(?:[^\n\\]|\\(?![ \t]*\r?\n)|\\[ \t]*\r?\n(?:[ \t]*#[^\n]*\n|[ \t]*\n)*)*)",
@@ -71,7 +71,7 @@ def _program_marks(program: dict[str, tuple[Scalar, ...]], knowledge: Knowledge)
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield the instructions: name, what follows it without the flags of Docker, and where that stands."""
+    """Yield the instructions: name, what follows it without the flags of Docker, and where that is."""
     at = 0
     while (match := _INSTRUCTION.search(text, at)) is not None:
         at = match.end()
@@ -89,7 +89,7 @@ def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _listed(rest: str, start: int) -> tuple[Scalar, ...] | None:
-    """The words of `CMD ["python", "train.py"]`, whose list stands at `start`; None where there is no list."""
+    """The words of `CMD ["python", "train.py"]`, whose list is at `start`; None where there is no list."""
     if not rest.startswith("["):
         return None
     line = _CONTINUED.sub(lambda match: " " * len(match[0]), rest)

@@ -122,7 +122,7 @@ def unmasked(replacements: Iterable[Replacement], cell: Cell) -> list[Replacemen
     own = list(accumulate(map(len, cell.lines), initial=0))
 
     def place(offset: int, is_code: bool) -> int:
-        """The place of an offset in the cell; `is_code`: of code, which a magic may stand before."""
+        """The place of an offset in the cell; `is_code`: of code, which a magic may be before."""
         index = bisect_right(starts, offset) - 1
         column = offset - starts[index]
         prefix = cell.masked.get(index)

@@ -129,7 +129,7 @@ def _scalar(string: re.Match[str]) -> Scalar:
 
 
 def unescaped(raw: str, start: int) -> tuple[str, list[int]]:
-    """The meaning of the inside of a JSON string that stands at `start`, and the place of each of its characters."""
+    """The meaning of the inside of a JSON string that is at `start`, and the place of each of its characters."""
     characters: list[str] = []
     places: list[int] = []
     at = 0

@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
 class _Line(Struct, frozen=True):
-    """A line of a cell as it stands in the notebook."""
+    """A line of a cell as it is in the notebook."""
 
     scalar: Scalar
     first: int  # the index of its first character in the scalar's value

@@ -68,7 +68,7 @@ class Required(Struct, frozen=True):
 
 
 def requirement(text: str, start: int = 0) -> Required | None:
-    """The requirement in `text`, which stands at `start`; None where it is none, but an option, a path or a URL."""
+    """The requirement in `text`, which is at `start`; None where it is none, but an option, a path or a URL."""
     editable = re.match(r"\s*(?:-e|--editable)(?:\s+|=)(?=git\+)", text)
     if editable is not None:
         start, text = start + editable.end(), text[editable.end() :]

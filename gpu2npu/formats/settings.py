@@ -192,7 +192,7 @@ def tag_marks(text: str, rulebook: Rulebook, context: ProjectContext) -> Iterato
 
 
 def _python(value: str) -> tuple[str, int]:
-    """The Python of a text, and where it begins there: what stands behind a dollar, with `@device` as `_device`, and
+    """The Python of a text, and where it begins there: what is behind a dollar, with `@device` as `_device`, and
     what asks torch.cuda, also by a resolver; nothing of any other text."""
     if value.startswith("$") and not value.startswith("${"):
         return _SIGN.sub(lambda sign: "_" * len(sign[0]), value[1:]), 1
@@ -204,7 +204,7 @@ def _python(value: str) -> tuple[str, int]:
 def _python_marks(
     code: str, start: int, place: Callable[[int], int], whole: Bounds, rulebook: Rulebook, context: ProjectContext
 ) -> Iterator[Mark]:
-    """The marks of code that begins at `start` of a text, of which `place` says where it is in the file; findings are
+    """The marks of code that begins at `start` of a text, of which `place` is where it is in the file; findings are
     at the `whole` of it."""
     result, written = migrate_python(_PRELUDE + code.strip(), "expression.py", rulebook, context)
     shift = start + len(code) - len(code.lstrip()) - len(_PRELUDE)

@@ -111,7 +111,7 @@ def variables_in(text: str, script: Script) -> Iterator[re.Match[str]]:
 
 
 def is_escaped(text: str, index: int) -> bool:
-    """Return whether an odd number of backslashes stands before a character."""
+    """Return whether an odd number of backslashes is before a character."""
     backslashes = 0
     while backslashes < index and text[index - 1 - backslashes] == "\\":
         backslashes += 1

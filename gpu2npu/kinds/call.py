@@ -32,7 +32,7 @@ class CallMatch(ReferenceMatch, frozen=True):
     """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
 
     With `arguments`, only where it is called with so many; with `without`, only where that keyword argument is left to
-    its default: no argument by position, and no `**`, may give it. `position` is where it stands in the call, from 0:
+    its default: no argument by position, and no `**`, may give it. `position` is where it is in the call, from 0:
     fewer arguments by position do not give it.
     """
 

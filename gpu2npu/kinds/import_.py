@@ -257,7 +257,7 @@ class Packages:
     def _has_own(self, top: str) -> bool:
         """Return whether the project has a module of that name where an absolute import finds it.
 
-        Within a package it lies under the package's own name, as `kernels.triton` does.
+        Within a package it is under the package's own name, as `kernels.triton` does.
         """
         project = self.names.project
         path = project.module_path(top, self.names.path)
@@ -281,7 +281,7 @@ class Packages:
         return rule if top and self.names.project.module_path(top, self.names.path) is None else None
 
     def report(self, rule: Rule, node: ast.AST, inside: ast.AST, module: str) -> None:
-        """Report a package at `node`, which stands in, or is, the import or call `inside`."""
+        """Report a package at `node`, which is in, or is, the import or call `inside`."""
         if rule.then.trait is not None:
             self.matches.traits.add(rule.then.trait)
         report = rule.then.report

@@ -104,7 +104,7 @@ class PatternMatch(Match, frozen=True):
 
 
 def _marks(found: Iterable[tuple[Expression[str], Rule]], text: str, start: int) -> Iterator[Mark]:
-    """Yield the marks of patterns in the text of a configuration that stands at `start`."""
+    """Yield the marks of patterns in the text of a configuration that is at `start`."""
     for pattern, rule in found:
         for match in pattern.all_in(text):
             new = match.expand(rule.then.rename) if rule.then.rename is not None else None

@@ -159,7 +159,7 @@ def _report_other_place(work: FileRules, node: ast.Constant, scope: Scope, withi
 
 
 def _number_of(file: PythonFile, key: ast.Constant) -> ast.Constant | None:
-    """Return the number that stands under a key in the display of a dictionary: numbers are not visited themselves."""
+    """Return the number that is under a key in the display of a dictionary: numbers are not visited themselves."""
     above = file.parents[key]
     if not isinstance(above, ast.Dict):
         return None
@@ -238,7 +238,7 @@ def _updated(file: PythonFile, node: ast.AST, scope: Scope, keys: tuple[str, ...
 
 
 def _before(items: list[ast.expr], node: ast.expr) -> tuple[str, ...] | None:
-    """The dotted path that stands before a string in a list."""
+    """The dotted path that is before a string in a list."""
     index = items.index(node)
     text = string_value(items[index - 1]) if index else None
     return tuple(text.lstrip("-+").split(".")) if text is not None and "." in text else None

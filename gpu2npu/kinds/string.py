@@ -1,4 +1,4 @@
-"""Rules for whole strings, wherever they stand or where they have a role."""
+"""Rules for whole strings, wherever they are or where they have a role."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
-# What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
+# What is in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
 _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\{\{.*?\}\}|\{\{.*?\}\}|\$\w+|%\(\w+\)s|\$\(\w+\)")
 # Keys whose values are words about a thing, or names of files and images, and no settings.
 _SPOKEN = frozenset(
@@ -43,7 +43,7 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 
 
-# Names that stand beside each other in a list without commas.
+# Names that are beside each other in a list without commas.
 _LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", "nccl", "gloo", "mpi", "ucc"})
 
 
@@ -275,7 +275,7 @@ def _review(rule: StringRule, start: int, value: str) -> Mark:
 
 
 def mention_marks(table: RuleTable, text: str, start: int, message: str) -> list[Mark]:
-    """Return the mark of the first mention of a device or backend that a rule renames, in text that stands at `start`
+    """Return the mark of the first mention of a device or backend that a rule renames, in text that is at `start`
     and is not read any closer."""
     found = re.search(rf"(?<![\w-])(?:{table.literal.pattern})(?![\w-])", text)
     rules = (rule.rule for rule in table.strings if found is not None and rule.text in found[0])

@@ -1,4 +1,4 @@
-"""Explains what the rules make of one line of a file, and why those whose words stand there make nothing of it."""
+"""Explains what the rules make of one line of a file, and why those whose words are there make nothing of it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def explain_line(
 
 
 def _cell(notebook: str, cell: int) -> tuple[str, str, int]:
-    """All cells as one program, the text of one of them, and how many lines of the program stand above it."""
+    """All cells as one program, the text of one of them, and how many lines of the program are above it."""
     if not cell:
         raise ValueError("of a notebook give the cell as well, as the reports do: FILE:cell_4:LINE")
     program, cells = read_cells(notebook)

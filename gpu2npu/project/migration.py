@@ -52,7 +52,7 @@ def migrate_project(
     executor: Executor | None = None,
     choose: Choose | None = None,
 ) -> tuple[Outcome, Path]:
-    """Writes the migrated copy and its reports; returns what was done and the folder written. `choose` says which hunks
+    """Writes the migrated copy and its reports; returns what was done and the folder written. `choose` is which hunks
     of the changes are taken; all are without it.
 
     Raises UsageError if the request cannot be carried out and OutputError if the output cannot be written; either

@@ -65,7 +65,7 @@ class Pool:
     ) -> _Results[_Task, _Answer]:
         """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
 
-        `files` says which files a task is about, `jobs` that no more processes are worth their start. Without processes
+        `files` is which files a task is about, `jobs` that no more processes are worth their start. Without processes
         to be had, or with one job and no limit of time unless `apart` asks for it, the tasks are done in this process,
         where one that kills it ends all.
         """

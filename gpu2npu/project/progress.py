@@ -8,7 +8,7 @@ from gpu2npu.language import message
 
 
 class Progress(Protocol):
-    """Called with the number of files that are done and the number there are; `verb` says what was done to them."""
+    """Called with the number of files that are done and the number there are; `verb` is what was done to them."""
 
     def __call__(self, done: int, total: int, verb: str = message("done")) -> None: ...
 

@@ -146,7 +146,7 @@ def _migrate(example: Example, rulebook: Rulebook, context: ProjectContext) -> M
 
 
 def _problem(rule: Rule, example: Example, result: MigratedFile, after: str, is_for: bool) -> str | None:
-    """The reason why an example fails, None if it does not. `is_for` says whether the rule is for its release: where it
+    """The reason why an example fails, None if it does not. `is_for` is whether the rule is for its release: where it
     is not, the example shows what the other rules make of it."""
     if result.failure is not None:
         return result.failure

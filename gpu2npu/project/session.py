@@ -110,7 +110,7 @@ class Session:
 
     def migrator(self, questions: Set[FileQuestion] | None = None, *, writes: bool = True) -> Migrator:
         """Load the rules, the plan of the codemods, and the analyses that answer some questions, by default all.
-        `writes` says that the new text of files is wanted.
+        `writes` means that the new text of files is wanted.
 
         Raises UsageError if a rule file cannot be used, or a codemod cannot do what it was asked for.
         """

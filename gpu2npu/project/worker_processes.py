@@ -80,7 +80,7 @@ class Workers:
     ) -> Generator[tuple[_Task, _Answer | Exception], None, None]:
         """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
 
-        `seconds` says how many seconds of the processor a task may take, None for as long as it likes, `files` for
+        `seconds` is how many seconds of the processor a task may take, None for as long as it likes, `files` for
         which files it does something, and `jobs` how many workers are worth their start, by default all. Where
         the iteration is left early, by an exception too, the workers are killed.
         """

@@ -25,7 +25,7 @@ _Entry = tuple[int, str]
 
 
 def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
-    """Writes the log of a migration to `file`; `opening` says what was asked for. `level` is that of `--log-level`."""
+    """Writes the log of a migration to `file`; `opening` is what was asked for. `level` is that of `--log-level`."""
     handler = RotatingFileHandler(
         file, maxBytes=_PART_BYTES, backupCount=_PARTS - 1, encoding="utf-8", errors="backslashreplace"
     )

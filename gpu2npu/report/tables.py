@@ -2,7 +2,7 @@
 
 A cell that starts with `=`, `+`, `-`, `@`, a tab or a carriage return would be a formula to a spreadsheet, and what it
 says is the text of somebody else's source: such a cell gets an apostrophe before it (a cell that has apostrophes there
-already gets one more, so that `raw_cell` can always take it away). All other cells are the text as it stands.
+already gets one more, so that `raw_cell` can always take it away). All other cells are the text as it is.
 
 A path that is not valid Unicode is written with its odd bytes as `\\udcXX`.
 """

@@ -26,7 +26,7 @@ _SHOWN_STEPS = 12
 
 
 class NeedKind(str, Enum):
-    """The reason why a use of a name needs work; the values stand in the column Kind."""
+    """The reason why a use of a name needs work; the values are in the column Kind."""
 
     UNSUPPORTED = "unsupported API"
     OPERATOR = "CUDA operator"

@@ -44,6 +44,6 @@ def _words_of(script: str, *more: str) -> Markup:
 
 
 def embedded_json(value: Any) -> Markup:
-    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
+    """JSON that can be in a script element: nothing in it ends the element or begins a comment."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -81,7 +81,7 @@ def _named_rule(document: object, path: Iterable[str | int]) -> str | None:
 
 
 def _by_place(error: Any) -> list[tuple[bool, Any]]:
-    """A key that sorts errors as their places stand in the file, rules in their order."""
+    """A key that sorts errors as their places are in the file, rules in their order."""
     return [(isinstance(step, str), step) for step in error.absolute_path]
 
 

@@ -64,12 +64,12 @@ class CodePattern(Struct, frozen=True):
 
     @property
     def metavariables(self) -> Counter[str]:
-        """The metavariables, with how often each stands there."""
+        """The metavariables, with how often each is there."""
         return Counter(str(piece.field) for piece in self.pieces if piece.field not in (None, ARGS))
 
     @property
     def has_rest(self) -> bool:
-        """Return whether `...` stands in it."""
+        """Return whether `...` is in it."""
         return any(piece.field == ARGS for piece in self.pieces)
 
 

@@ -48,7 +48,7 @@ def _conflict(earlier: Rule, later: Rule) -> Iterator[Conflict]:
 
 def _same_place(one: Rule, other: Rule) -> bool:
     pairs = ((one, other), (other, one))
-    if any(_is_setting(rule) and not beside.match.is_of_any for rule, beside in pairs):
+    if any(_is_setting(rule) and not second.match.is_of_any for rule, second in pairs):
         return False
     return one.match.meets(other.match)
 

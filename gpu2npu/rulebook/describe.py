@@ -1,4 +1,4 @@
-"""Rules in words, for pages and terminals; names of code stand in backquotes."""
+"""Rules in words, for pages and terminals; names of code are in backquotes."""
 
 from __future__ import annotations
 

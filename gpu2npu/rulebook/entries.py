@@ -11,7 +11,7 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Role, Rule, Then, W
 
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
-    """One entry of `rules`; `file` is the file it stands in, as messages name it."""
+    """One entry of `rules`; `file` is the file it is in, as messages name it."""
     entry = {**entry, "why": _words(entry["why"])}
     match = decode_match(entry["match"])
     rest = {

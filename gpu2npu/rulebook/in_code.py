@@ -1,4 +1,4 @@
-"""The rules that stand in no rule file, for what they find depends on tables: their ids, and what they are about."""
+"""The rules that are in no rule file, for what they find depends on tables: their ids, and what they are about."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Match(Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """The word that stands at each match."""
+        """The word that is at each match."""
         return self.index
 
     def is_on(self, line: str) -> bool:

@@ -55,7 +55,7 @@ class Then(Struct, frozen=True):
     function of a rule pack, `module:name`, that gives the code for a call (see engine/rewriting/transforms.py).
     `remove` takes what is matched out; `add` adds code beside it. `values` are those of an environment variable
     with what becomes of them: where it is not set to one of these, it is not renamed, and reported. `imports` is a
-    module that the changed file must import. `own_devices` says that a package computes without PyTorch and knows
+    module that the changed file must import. `own_devices` means that a package computes without PyTorch and knows
     no NPU: devices that it is given stay as they are. `plugin` is the package that brings this one to Ascend.
     `trait` is a fact about the program, noted for the reports. `keep` ends the search: later rules do not see the
     place.
@@ -79,7 +79,7 @@ class Then(Struct, frozen=True):
 class Example(Struct, frozen=True):
     """One executed example: `before` becomes `after` (the same text when kept), with a finding of kind `reports`.
 
-    `file` is the name of the file it stands in; `version` the PyTorch version, the rule's first one unless given.
+    `file` is the name of the file it is in; `version` the PyTorch version, the rule's first one unless given.
     """
 
     before: str
@@ -94,7 +94,7 @@ class Rule(Struct, frozen=True):
     release counts as its minor release. `needs` and `lacks` are facts of support.releases: the rule is only for
     releases of torch_npu that have the one, and have not the other.
 
-    `file` is the rule file it stands in: the name of a built-in one, the path of a user's. `source` says where the fact
+    `file` is the rule file it is in: the name of a built-in one, the path of a user's. `source` is where the fact
     is from, and the month it was looked up.
     """
 
@@ -147,13 +147,13 @@ class Role(Struct, frozen=True):
     """The places where a bare string has a certain meaning; all words are compared in lower case.
 
     `words`: a variable, parameter, key or flag whose name contains one of them holds such a value.
-    `siblings`: strings that stand beside it, in a list or the other branch of a condition.
+    `siblings`: strings that are beside it, in a list or the other branch of a condition.
     `callables`: qualified names whose arguments are such values. `methods`: method names likewise.
     `others`: qualified names whose arguments are no such values, whatever they are called.
     `attributes`: attributes that hold one on any object (`device.type`).
     `features`: words in the names of what only NVIDIA's devices do, which a comparison with the string switches on.
     `strangers`: strings beside which the siblings prove nothing, since their list is of something else.
-    `prefix`, `suffix`: regular expressions for what may stand before and follow in the same string (`:0`); with one of
+    `prefix`, `suffix`: regular expressions for what may be before and follow in the same string (`:0`); with one of
     them the meaning is certain.
     """
 
@@ -191,5 +191,5 @@ class RuleError(ValueError):
 
 
 def printable(place: str) -> str:
-    """A place in a document as it stands in a sentence: what does not print, such as a line's end, is escaped."""
+    """A place in a document as it is in a sentence: what does not print, such as a line's end, is escaped."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in place)

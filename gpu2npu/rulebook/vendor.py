@@ -159,7 +159,7 @@ def _function(entry: Entry) -> list[Part]:
 
 
 def _module(entry: Entry) -> list[Part]:
-    """ModuleNameModifyRule: a module, known by its name and the module it lies in, has another name there."""
+    """ModuleNameModifyRule: a module, known by its name and the module it is in, has another name there."""
     old, new = _name(entry, "old_name", dotted=False), _name(entry, "new_name", dotted=False)
     parent = f"{_name(entry, 'parent_module')}." if entry["parent_module"] else ""
     return [("", decode_match({"name": parent + old}), Then(rename=parent + new))]

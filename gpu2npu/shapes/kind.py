@@ -66,7 +66,7 @@ HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"
 
 class FusedCase(Struct, frozen=True):
     """Code that defines `f`, before and after; "" where it stays. `shapes` are the sizes of its tensors, by letters
-    that stand for sizes, or numbers; `mixes` says that they may have several dtypes."""
+    that stand for sizes, or numbers; `mixes` means that they may have several dtypes."""
 
     before: str
     after: str = ""
@@ -95,7 +95,7 @@ class AffinityKind(Struct, frozen=True):
     `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in
     files that have one of `words`, and one that they have `also` if there are any: of calls, at those of a function or
     method in `calls`, where it is not None, of sums and products at those with one of `operators`. `needs` are
-    operators of the release ("npu::npu_rms_norm"). `statement` says what it changes; `rounding` is by how much results
+    operators of the release ("npu::npu_rms_norm"). `statement` is what it changes; `rounding` is by how much results
     may differ, by dtype, relative to the largest. Only a kind that changes nothing else is `safe`. Advice names what
     the code is, `title`, or with the `form` "function" or "class" the definition that it is in, the `replacement`, and
     its `source`.

@@ -142,7 +142,7 @@ def condition(text: str) -> Condition:
 
 
 def necessary(text: str) -> str:
-    """The part of a condition that has to hold in any case: what stands before its first `and`, or the whole."""
+    """The part of a condition that has to hold in any case: what is before its first `and`, or the whole."""
     tree = ast.parse(text, mode="eval").body
     return ast.unparse(tree.values[0] if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else tree)
 

@@ -187,8 +187,8 @@ def facts_digest(facts: Facts) -> str:
 def has_fact(version: str, fact: str) -> bool:
     """Return whether a version, as `known_version` understands it, has a name of some section.
 
-    Such names are "torch.npu.mem_get_info", "torch.npu.MemPool use_on_oom" and "aten::_fused_adam_". A section may
-    stand before one: "inert torch.npu.cudart".
+    Such names are "torch.npu.mem_get_info", "torch.npu.MemPool use_on_oom" and "aten::_fused_adam_". A section may be
+    before one: "inert torch.npu.cudart".
 
     "1.11.0" has those of the first release. False for a version that is not known.
     """

@@ -141,7 +141,7 @@ def test_every_input_reaches_the_command(project: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("package", "installed"), [("", "/actions/gpu2npu copy"), ("gpu2npu==0.1", "gpu2npu==0.1")])
 def test_what_is_installed(project: Path, tmp_path: Path, package: str, installed: str) -> None:
-    """The action's own copy, so that the reference after the @ of `uses` says which version runs."""
+    """The action's own copy, so that the reference after the @ of `uses` is which version runs."""
     done = step(INSTALL, project, stand_in(tmp_path / "bin", "python"), package=package)
     assert done.stdout.splitlines() == [f"[{line}]" for line in ("-m", "pip", "install", "--quiet", installed)]
     assert done.returncode == 0

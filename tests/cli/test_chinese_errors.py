@@ -130,7 +130,7 @@ def test_a_mistake_is_answered_in_chinese(
 
 
 def _printed(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the prose that is given to print and its like, or written to a stream, as it stands."""
+    """Yield the prose that is given to print and its like, or written to a stream, as it is."""
     for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         given = call.args if name in (_PRINTING | {"write"}) else ()

@@ -33,7 +33,7 @@ def migrate(rulebook: Rulebook) -> Callable[[str], str]:
 
 @pytest.fixture
 def migrate_with(tmp_path: Path) -> Callable[..., MigratedFile]:
-    """Rules as they stand in a file, then a text: what becomes of it under these rules before the built-in ones."""
+    """Rules as they are in a file, then a text: what becomes of it under these rules before the built-in ones."""
 
     def run(rules: list[dict[str, Any]], text: str, path: str = "train.py") -> MigratedFile:
         document = [{"why": "Because.", "examples": [{"keep": ""}], **rule} for rule in rules]

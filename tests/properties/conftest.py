@@ -72,7 +72,7 @@ def _pattern(before: str, changes: list[Change]) -> Iterator[str]:
         start = starts[span.start_line - 1] + span.start_column
         end = starts[span.end_line - 1] + span.end_column
         if change.operation is Operation.INSERT:
-            # An import stands before or after the statement it goes with, on its line or on one of its own.
+            # An import is before or after the statement it goes with, on its line or on one of its own.
             line_end = starts[min(span.end_line, len(starts) - 1)]
             before_newline = len(before[:line_end].rstrip("\r\n"))
             for point in (starts[span.start_line - 1], start, end, max(end, before_newline), line_end):

@@ -82,7 +82,7 @@ STATEMENTS = [
     "from torch.utils.cpp_extension import CUDAExtension, load",
 ]  # fmt: skip
 
-# A compound statement: what stands before its block, and what may follow the block.
+# A compound statement: what is before its block, and what may follow the block.
 BLOCKS = [
     ("def move(x, device={q}cuda{q}):", ""), ("async def move(*, dev={q}cuda:0{q}, **cuda):", ""), ("for x in xs:", ""),
     ("class Net({t}.nn.Module):", ""), ("class Kit:\n    def cuda(self): return self\nclass Both(Kit):", ""),

@@ -20,7 +20,7 @@ from gpu2npu.records import (
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, raw_cell, tables, write_tables
 
-# Text as it can stand in a source file: any Unicode but lone surrogates and NUL.
+# Text as it can be in a source file: any Unicode but lone surrogates and NUL.
 SOURCE_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 

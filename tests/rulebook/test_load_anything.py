@@ -1,4 +1,4 @@
-"""Whatever stands in a rule file, loading it ends in rules whose examples can be run, or in one sentence."""
+"""Whatever is in a rule file, loading it ends in rules whose examples can be run, or in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for variables and command lines with metavariables, and for settings that stand in Python."""
+"""Rules for variables and command lines with metavariables, and for settings that are in Python."""
 
 from __future__ import annotations
 

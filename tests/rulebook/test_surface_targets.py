@@ -37,7 +37,7 @@ ABSENT = [
     and rule.then.rename is None
     and not rule.then.keep
 ]
-# What lies in modules of the wheels that the tables do not list.
+# What is in modules of the wheels that the tables do not list.
 ELSEWHERE = (
     "torch_npu.contrib.transfer_to_npu",
     "torch_npu.multiprocessing.reductions.rebuild_npu_tensor",

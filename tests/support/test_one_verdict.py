@@ -2,7 +2,7 @@
 
 The names are those of every release of torch_npu on PyPI, post releases and candidates too. By default a release is
 walked where it differs from the one before it; GPU2NPU_TEST_VERDICTS=all walks all names of all releases, and shows
-that no verdict differs where `touched` says that nothing does: four minutes of one core.
+that no verdict differs where `touched` means that nothing does: four minutes of one core.
 """
 
 import os

@@ -20,6 +20,7 @@ def found(package: Path, text: str, name: str = "module.py") -> list[str]:
         ("class FileManager: ...\n", "module.py:1: 'FileManager': write what it does for 'Manager'"),
         ("def f(wish): ...\n", "module.py:1: 'wish': write request, choice, settings for 'wish'"),
         ("x = 1\ntold = 2\n", "module.py:2: 'told': write reported for 'told'"),
+        ("def f(keys_beside): ...\n", "module.py:1: 'keys_beside': write sibling, anchor, or what it is for 'beside'"),
         (
             'def f():\n    """Whether it is so."""\n',
             "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Whether'",

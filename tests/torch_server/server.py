@@ -266,7 +266,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     write_spawning_client(sys.argv[1], "--brief-end")
     multiprocessing.set_executable(write_spawning_client(sys.argv[1]))
-    gc.freeze()  # else the collections of every child, most of all the one at its end, go over all of torch
+    gc.freeze()  # else the collections of every child, most of all the one at its end, visit all of torch
     with listening(sys.argv[1]) as first:
         print("ready", flush=True)
         serve(first)

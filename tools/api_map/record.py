@@ -1,4 +1,4 @@
-"""The results of traces, collected by API and written so that operators and compositions stand there once."""
+"""The results of traces, collected by API and written so that operators and compositions are there once."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def check_values(
 
 
 def check_kind(actual: Any, expected: Any) -> None:
-    """Raise unless a result has the CPU's shape, dtype and layout and lies on the NPU; numbers must be equal.
+    """Raise unless a result has the CPU's shape, dtype and layout and is on the NPU; numbers must be equal.
 
     Raises:
         DifferenceError: Naming what differs.

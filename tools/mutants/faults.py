@@ -18,7 +18,7 @@ SWAPS = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A piece of a file, by byte offsets in it, and what stands there instead."""
+    """A piece of a file, by byte offsets in it, and what is there instead."""
 
     path: str
     line: int

@@ -36,7 +36,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """The name that stands in the table."""
+        """The name that is in the table."""
         end = f"one fails: {self.end}" if self.end in verdicts.FAILURES else self.end
         return f"{self.ranks} ranks, {end}{', beside busy processes' if self.is_busy else ''}"
 

@@ -51,7 +51,7 @@ def base_of(version: str, facts: dict[str, Facts]) -> str:
 
 
 def read_wheels(folder: Path) -> dict[str, tuple[TorchNpu, Facts]]:
-    """Each version of torch_npu whose wheel lies in a folder, with its facts.
+    """Each version of torch_npu whose wheel is in a folder, with its facts.
 
     Raises ExtractionError when a wheel is not what its name says.
     """

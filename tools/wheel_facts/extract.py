@@ -139,7 +139,7 @@ def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, set[str]
         entries = content.get("supported") or ()
         sparse.update(_operator_name(entry) for entry in entries if isinstance(entry, dict) and "sparse" in entry)
     listed["sparse"] = sparse
-    # A few custom operators stand in both lists.
+    # A few custom operators are in both lists.
     listed["supported"] -= listed["custom"]
     return {
         kind: {("npu::" if kind == "custom" else "aten::") + name for name in names} for kind, names in listed.items()

@@ -50,7 +50,7 @@ class Training(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, code: Code) -> Training:
-        """Find them in one go over the calls of a file."""
+        """Find them in one pass over the calls of a file."""
         calls: dict[str, list[ast.Call]] = {_LOADER: [], _DDP: [], _GROUP: []}
         loops: dict[ast.For | ast.While, None] = {}
         for call, scope in code.calls:
@@ -106,7 +106,7 @@ def _lacking(name: str, option: str, at: int) -> Callable[[Training], Iterator[a
 
 def _last_batches(training: Training) -> Places:
     """Loaders of training data that make batches of a size themselves, and do not say what becomes of the last: they
-    shuffle or draw samples, or a loop that computes gradients goes over them."""
+    shuffle or draw samples, or a loop that computes gradients visits them."""
     loops = training.loops if training.calls[_LOADER] else ()
     looped = {ast.unparse(part) for loop in loops if isinstance(loop, ast.For) for part in ast.walk(loop.iter)}
     for call in training.calls[_LOADER]:

@@ -73,7 +73,7 @@ class OperatorNames:
 
 def callers(apis: Iterable[str], project: Project) -> dict[str, tuple[str, ...]]:
     """For each operator that some Python file of the project uses, where: "path:line", sorted. A use is a call, or the
-    name where it stands alone, as in `kernel = _C.nms`."""
+    name where it is alone, as in `kernel = _C.nms`."""
     operators = OperatorNames(apis)
     found: dict[str, set[tuple[str, int]]] = {}
     concerned = [path for path in sorted(project.files) if operators.may_be_in(project.facts(path, path))]

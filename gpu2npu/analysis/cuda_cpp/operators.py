@@ -130,7 +130,7 @@ def _library_names(inside: list[Token], namespace: str | None, variable: str, wa
 
 
 def _method(inside: list[Token], dot: int) -> str | None:
-    """The method called at `dot`, if `.method(` stands there."""
+    """The method called at `dot`, if `.method(` is there."""
     call = inside[dot : dot + 3]
     if len(call) == 3 and call[0].text in (".", "->") and call[1].kind == "name" and call[2] == ("sign", "("):
         return call[1].text
@@ -145,7 +145,7 @@ def _chain(inside: list[Token], dot: int) -> Iterator[tuple[str, int]]:
 
 
 def _assigned_variable(inside: list[Token], index: int) -> str | None:
-    """x in `auto x = m.def_submodule(...)`, where `m` stands at `index`."""
+    """x in `auto x = m.def_submodule(...)`, where `m` is at `index`."""
     if index >= 2 and inside[index - 1] == ("sign", "=") and inside[index - 2].kind == "name":
         return inside[index - 2].text
     return None

@@ -136,7 +136,7 @@ def _strings(path: str, project: Project) -> Iterator[tuple[str, int]]:
 
 _TRIGGERS = (b"__global__", b"<<<", b"cudaLaunch", b"cuLaunch", b"#include", b"# include")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# What may stand between __global__ and the kernel's name besides its type.
+# What may be between __global__ and the kernel's name besides its type.
 _ATTRIBUTES = frozenset(
     {"__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "alignas", "decltype"}
 )

@@ -24,11 +24,11 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     NUMPY_DTYPES,
     NUMPY_FLOAT64,
     OF_NUMBERS,
-    OF_NUMBERS_ALONE,
     OPERATORS,
     REAL,
     SAME_SHAPE,
     SHAPED,
+    TENSORS_OF_NUMBERS,
     UNKNOWN,
     Label,
     agreed,
@@ -122,7 +122,7 @@ class Tensors:
                     break
                 before = list(self._values.before(place, ()))
                 place = before[0][0] if len(before) == 1 and not before[0][1] else 0
-            if not place or {each.text for each, _ in self._values.callees(place)} - OF_NUMBERS_ALONE:
+            if not place or {each.text for each, _ in self._values.callees(place)} - TENSORS_OF_NUMBERS:
                 return ()
             made = list(self._values.origins(self.arguments(place).get("0", 0)))
             if [each.kind for each in made] != ["container"]:

@@ -71,7 +71,7 @@ COMPUTED_BY = _names("torch torch.distributed torch.linalg torch.fft torch.nn.fu
 INTEGERS = _names("randint randperm", "torch.")
 DEFAULT_FLOATS = _names("rand randn ones zeros empty eye linspace", "torch.")
 FROM_VALUES = _names("from_numpy tensor as_tensor nn.Parameter nn.parameter.Parameter autograd.Variable", "torch.")
-OF_NUMBERS_ALONE = _names("tensor as_tensor IntTensor LongTensor", "torch.")
+TENSORS_OF_NUMBERS = _names("tensor as_tensor IntTensor LongTensor", "torch.")
 # What makes a tensor on the CPU unless it is given a device.
 FACTORIES = _names("tensor zeros ones empty full eye arange linspace from_numpy rand randn", "torch.")
 # Functions of NumPy whose result is float64 unless they are given a dtype, with the position of it.

@@ -75,7 +75,7 @@ def _has_second_derivatives(kind: AffinityKind) -> bool:
 
 
 def _with_imports_above(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> list[Step]:
-    """The steps of some kinds in a file, with the new imports above all new code: an import of the file may stand below
+    """The steps of some kinds in a file, with the new imports above all new code: an import of the file may be below
     it."""
     steps = list(_rewritten(program, file, kinds, None))
     edits = [step for _, step in steps if isinstance(step, Edit)]
@@ -231,6 +231,6 @@ def _module(program: TrainingProgram, file: ParsedFile, before: int | None) -> S
 
 
 def _depth(program: TrainingProgram, file: ParsedFile) -> int:
-    """Return how many packages a file is in: the dots of a relative import of what lies in the outermost."""
+    """Return how many packages a file is in: the dots of a relative import of what is in the outermost."""
     package = outermost_package(program, file.path)
     return file.path.count("/") - package.count("/") if package is not None else 0

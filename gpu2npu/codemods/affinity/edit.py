@@ -14,7 +14,7 @@ from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.shapes.kind import FusedMatch
 from gpu2npu.shapes.reading import TermReader, Within
 
-# Expressions that give the same value wherever they stand, as long as their names do.
+# Expressions that give the same value wherever they are, as long as their names do.
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 # Values that take no operator.
 _FREE = frozenset({"leaf", "dtype", "const", "float32", "halves", "parts"})
@@ -86,7 +86,7 @@ class _Planning(Struct, frozen=True, eq=False):
         return Planned(arguments, tuple(deleted))
 
     def _can_go(self, statement: ast.stmt) -> bool:
-        """Return whether an assignment stands on lines of its own."""
+        """Return whether an assignment is on lines of its own."""
         file = self.reading.file
         return begins_line(file, statement) and len(same_line(file, statement)) == 1
 
@@ -171,7 +171,7 @@ class _Planning(Struct, frozen=True, eq=False):
         yield from (each for each in block[start:end] if each not in deleted)
 
     def _nothing_changes_between(self, through: Collection[ast.stmt], deleted: Collection[ast.stmt]) -> bool:
-        """Return whether what stands between cannot change a value in place."""
+        """Return whether what is between cannot change a value in place."""
         if any(each not in self.reading.file.block(self.statement) for each in through):
             return False
         return not any(_may_change(part) for each in self._between(through, deleted) for part in ast.walk(each))

@@ -54,7 +54,7 @@ def _rebinds(statement: ast.stmt, node: ast.Call, name: str) -> bool:
 
 
 def _is_pinned(file: ParsedFile, node: ast.expr) -> bool:
-    """Return whether a loop goes over a DataLoader of tensors with pin_memory=True, or over its batches with their
+    """Return whether a loop visits a DataLoader of tensors with pin_memory=True or its batches with their
     numbers."""
     scope = file.scope_of(node)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate" and node.args:

@@ -36,7 +36,7 @@ _LEFT_BEFORE = (
 
 
 def by_world_size(wrap: Wrap) -> Iterator[Step]:
-    """The condition that a wrap stands under, rewritten for the number of processes; a finding where it tests something
+    """The condition that a wrap is under, rewritten for the number of processes; a finding where it tests something
     else."""
     for condition in _conditions(wrap):
         found = list(_counts(wrap, condition))
@@ -52,7 +52,7 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
 
 
 def tests_for_processes(wrap: Wrap) -> bool:
-    """Return whether the wrap stands under a condition that is rewritten for the number of processes."""
+    """Return whether the wrap is under a condition that is rewritten for the number of processes."""
     return any(True for condition in _conditions(wrap) for _ in _counts(wrap, condition))
 
 

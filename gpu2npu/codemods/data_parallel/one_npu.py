@@ -75,7 +75,7 @@ def on_one_npu(
 ) -> Iterator[Step]:
     """The model on one NPU, in a module that keeps its name where code depends on that, and what else follows.
 
-    `programs` run the wrap, `started` have one process for each card; `stays` says that other code of the file names
+    `programs` run the wrap, `started` have one process for each card; `stays` means that other code of the file names
     DataParallel.
     """
     file = wrap.file

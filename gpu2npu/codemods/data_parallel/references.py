@@ -43,7 +43,7 @@ _REBOUND = (
 
 
 class DataParallelReference(Struct, frozen=True, eq=False):
-    """One expression that names DataParallel. `is_test` says that it is compared with a class, or an annotation."""
+    """One expression that names DataParallel. `is_test` means that it is compared with a class, or an annotation."""
 
     file: ParsedFile
     node: ast.expr

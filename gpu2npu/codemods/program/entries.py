@@ -34,7 +34,7 @@ class Entry(Struct, frozen=True, eq=False):
     """A file that is started, `python train.py`, and the code that may run then.
 
     `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes
-    in them that may be called, as far as names say; code outside of functions always runs. `is_library` says that the
+    in them that may be called, as far as names say; code outside of functions always runs. `is_library` means that the
     file is not started: programs outside of the project import it and call what is in it (see entry_elsewhere).
     """
 
@@ -45,7 +45,7 @@ class Entry(Struct, frozen=True, eq=False):
     is_library: bool = False
 
     def runs(self, file: ParsedFile, node: ast.AST) -> bool:
-        """Return whether a node of one of the program's files lies in code that the program may run."""
+        """Return whether a node of one of the program's files is in code that the program may run."""
         return file.path in self.files and all(self._enters(file, above) for above in file.above(node))
 
     def _enters(self, file: ParsedFile, node: ast.AST) -> bool:
@@ -54,7 +54,7 @@ class Entry(Struct, frozen=True, eq=False):
         return (file is self.file and not self.is_library) or not is_main_guard(node)
 
     def runs_at(self, file: ParsedFile, offset: int) -> bool:
-        """Return whether what stands at an offset of one of the program's files lies in code that it may run."""
+        """Return whether what is at an offset of one of the program's files is in code that it may run."""
         if file.path not in self.files:
             return False
         spans = self.program.of_file(_entered, file)
@@ -93,7 +93,7 @@ class Entries:
         return self._known[inside]
 
     def that_run_at(self, file: ParsedFile, offset: int) -> list[Entry]:
-        """The programs that may run what stands at an offset."""
+        """The programs that may run what is at an offset."""
         return [entry for entry in self._loading.get(file, ()) if entry.runs_at(file, offset)]
 
     def running(self, find: Find[_Node]) -> Iterator[tuple[ParsedFile, _Node]]:

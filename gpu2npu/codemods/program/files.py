@@ -15,7 +15,7 @@ __all__ = ["ParsedFile", "TrainingProgram"]
 
 
 class TrainingProgram(Program):
-    """Files that are to be migrated. `version` is that of their PyTorch, `trains` says whether any file of the project
+    """Files that are to be migrated. `version` is that of their PyTorch, `trains` is whether any file of the project
     computes gradients, `packages` are the folders of it with an `__init__.py`: of the files themselves, unless given.
     `installed` is what the project installs, `facts` those of files that another process has read, encoded.
     """

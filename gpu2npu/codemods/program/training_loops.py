@@ -24,7 +24,7 @@ Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 class BatchLoop(Struct, frozen=True, eq=False):
     """A loop over batches. `source` is the expression that gives them: what a `for` runs over, or is asked by `next`.
 
-    `made_by` are the DataLoader calls that `source` may come from. `trains` says whether the
+    `made_by` are the DataLoader calls that `source` may come from. `trains` is whether the
     loop computes gradients and steps an optimizer, `always` that it does so whatever it runs over.
     """
 

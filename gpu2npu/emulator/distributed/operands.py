@@ -26,7 +26,7 @@ def host_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Memory that HCCL takes as it is: the 1-d tensor of the elements in the order in which they lie there.
+    """Memory that HCCL takes as it is: the 1-d tensor of the elements in the order in which they are there.
 
     Raises:
         ValueError: There are gaps between them, or they are in no order that HCCL takes.

@@ -118,7 +118,7 @@ def _health(chip: Chip) -> Iterator[Field]:
     yield "Error Information", NOT_KNOWN
 
 
-# What `-t` may ask for, and whether the number of the chip stands before its fields or after them.
+# What `-t` may ask for, and whether the number of the chip is before its fields or after them.
 TYPES: dict[str, tuple[Callable[[Chip], Iterable[Field]], bool]] = {
     "usages": (_usages, False),
     "memory": (_memory, False),

@@ -55,15 +55,15 @@ def operator(signature: Signature, compute: Operator, kind: ComputedBy) -> Opera
         is_known = all(map(values.is_known, given))
         try:
             if shapes is not None and shapes.needs_values and is_known:
-                return _settled(compute(*args, **kwargs), True)
+                return _marked(compute(*args, **kwargs), True)
             try:
                 inferred = _inferred(args, kwargs, is_known)
             except NotImplementedError:
                 if not _may_compute(given):
                     raise
-                return _settled(compute(*args, **kwargs), False)
+                return _marked(compute(*args, **kwargs), False)
             if is_known and _is_small(inferred, given, is_random):
-                return _settled(compute(*args, **kwargs), True)
+                return _marked(compute(*args, **kwargs), True)
             if signature.fallback and not entry[0]:
                 warn_of_fallback(signature)
             result = _placed(args, kwargs, *inferred)
@@ -190,7 +190,7 @@ def _may_compute(given: list[torch.Tensor]) -> bool:
     return sum(tensor.nbytes for tensor in given) <= _COMPUTED
 
 
-def _settled(result: Any, known: bool) -> Any:
+def _marked(result: Any, known: bool) -> Any:
     """The result of an operator that ran, known if all that it was given is."""
     for tensor in _tensors(result if isinstance(result, (list, tuple)) else (result,), {}):
         if tensor.get_device() >= 0:

@@ -1,4 +1,4 @@
-"""The code of a file that runs elsewhere than on an NPU, found in one go over its nodes."""
+"""The code of a file that is for other devices than an NPU, found in one pass over its nodes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpu2npu.records import Bounds
 
 
 class OtherDeviceCode(Struct, frozen=True):
-    """`branches` never run on an NPU, since what stands beside them is for it; `cuda` is what only CUDA's own code
-    stands under."""
+    """`branches` never run on an NPU, since what is beside them is for it; `cuda` is what only CUDA's own code
+    is under."""
 
     branches: tuple[Bounds, ...]
     cuda: CudaBranches
@@ -45,7 +45,7 @@ def other_device_code(names: Names, table: RuleTable) -> OtherDeviceCode:
 
 
 def other_device_branches(names: Names) -> list[Bounds]:
-    """The code of a file that runs on no NPU, since what stands beside it is for it."""
+    """The code of a file that runs on no NPU, since what is beside it is for it."""
     found, text = list(classes_for_gpus(names)), names.file.text
     if mentions_npu(text) or registers_twice(text):
         kinds = names.file.unordered()

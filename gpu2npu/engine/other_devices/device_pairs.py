@@ -37,7 +37,7 @@ _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
 def halves_for_cuda(names: Names, kinds: ByKind) -> Iterator[Bounds]:
     """The functions and values of a file that are CUDA's, and the conditions for CUDA with what runs under them, where
-    the NPU's stand beside them."""
+    the NPU's are beside them."""
     file = names.file
     yield from _definitions(names, kinds)
     yield from _registrations(kinds, file)

@@ -52,7 +52,7 @@ class _Given(Struct, frozen=True):
 
 
 class _Value(Struct, frozen=True):
-    """A value of a name: where it stands, and whether it is a device, and no tensor or module on one."""
+    """A value of a name: where it is, and whether it is a device, and no tensor or module on one."""
 
     place: Bounds
     is_device: bool

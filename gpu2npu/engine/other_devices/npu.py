@@ -21,7 +21,7 @@ _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `h
 _WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
 # Words in the names of files for other devices, and those in their place in the names of files for NPUs.
 _DEVICES = ("cuda", "gpu", "hpu", "mps", "rocm", "tpu", "xpu")
-_COUNTERPARTS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
+_NPU_WORDS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"(?:npu(?<![^\W_]npu)|hccl(?<![^\W_]hccl))(?![^\W_])")
@@ -35,7 +35,7 @@ def has_npu_file(path: str, files: Set[str]) -> bool:
     return any(
         posixpath.join(folder, f"{'_'.join([*words[:index], other, *words[index + 1 :]])}.py") in files
         for index, word in enumerate(words)
-        for other in _COUNTERPARTS.get(word, ())
+        for other in _NPU_WORDS.get(word, ())
     )
 
 
@@ -47,7 +47,7 @@ def mentions_npu(text: str) -> bool:
 def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
-    beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU stands beside them."""
+    beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU is beside them."""
     branches = (place for kind in _WITH_OTHERS for node in kinds.get(kind, ()) for place in _other_parts(node, file))
     return sorted([*branches, *compared_with_cuda(file, kinds)])
 

@@ -23,7 +23,7 @@ _TORCH, _CUDA = "torch", "cuda"
 _SHARED_WITH_TESTS = "conftest.py"
 _MOVES = frozenset({"to", "cuda"})
 _Region = ast.Module | ast.ClassDef
-# What may stand between a device and the call that it is given to.
+# What may be between a device and the call that it is given to.
 _BETWEEN = (ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.BoolOp, ast.List, ast.Tuple, ast.Dict, ast.keyword)
 
 

@@ -18,7 +18,7 @@ from gpu2npu.rulebook.rule import Addition, Rule
 def added(
     file: PythonFile, statement: ast.stmt, rule: Rule, add: Addition, code: str, needs: tuple[str, ...]
 ) -> Edit | None:
-    """The edit that adds a statement beside another; an empty one where it stands there already, None where there is no
+    """The edit that adds a statement beside another; an empty one where it is there already, None where there is no
     place."""
     start, end = file.bounds(statement)
     line_end = statement_end(file.text, end)

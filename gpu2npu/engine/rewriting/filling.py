@@ -34,7 +34,7 @@ Filling = ast.expr | list[ast.expr | ast.keyword]
 
 def fill(file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Filling | None]) -> tuple[Code, ...] | None:
     """The code of a template whose placeholders stand for what `part` gives; None where it has nothing for one,
-    code would be evaluated twice, or a slice would stand outside of brackets."""
+    code would be evaluated twice, or a slice would be outside of brackets."""
     code: list[Code] = []
     lone = False  # nothing was put before a comma
     for index, piece in enumerate(pieces):
@@ -148,7 +148,7 @@ def is_operand_template(template: str) -> bool:
 
 
 def in_f_strings(file: PythonFile, node: ast.expr, code: tuple[Code, ...]) -> tuple[Code, ...] | None:
-    """The code of a template as the f-strings that `node` stands in can hold it: before Python 3.12 without their own
+    """The code of a template as the f-strings that `node` is in can hold it: before Python 3.12 without their own
     quotes and without backslashes. None where that needs more than the other quotes."""
     quotes = _quotes_above(file, node)
     if not quotes:
@@ -170,7 +170,7 @@ def in_f_strings(file: PythonFile, node: ast.expr, code: tuple[Code, ...]) -> tu
 
 
 def _quotes_above(file: PythonFile, node: ast.expr) -> list[str]:
-    """The quotes of the f-strings that a node stands in."""
+    """The quotes of the f-strings that a node is in."""
     start = file.bounds(node)[0]
     quotes = []
     for above in file.above(node):

@@ -8,7 +8,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import dotted_name, last_name
 
-# What may stand between a type and the place that asks for it.
+# What may be between a type and the place that asks for it.
 OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
 
 

@@ -14,7 +14,8 @@ from gpu2npu.records import Edit, Operation
 
 
 def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
-    """The edit that takes a statement out with its line; where the block would be empty, `pass` stands in for it."""
+    """The edit that takes a statement out with its line; where the block would be empty, `pass` takes the place of
+    it."""
     place = file.bounds(node)
     if not _has_line(file, node):
         return Edit(place, code("pass"), rule, message)

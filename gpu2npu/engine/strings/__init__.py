@@ -1,1 +1,1 @@
-"""Strings: what one means where it stands, judged by its place and by the words of the code."""
+"""Strings: what one means where it is, judged by its place and by the words of the code."""

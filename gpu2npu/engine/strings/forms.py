@@ -1,4 +1,4 @@
-"""Forms of Python that strings stand in."""
+"""Forms of Python that strings are in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of nam
 
 
 def is_glued(whole: ast.JoinedStr, index: int) -> bool:
-    """Return whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
+    """Return whether more than a device's number is beside the braces that the string is in: f"{'cuda'}_time"."""
     after = whole.values[index + 1] if index + 1 < len(whole.values) else None
     return index > 0 or (after is not None and string_value(after) != ":")
 

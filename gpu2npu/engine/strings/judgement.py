@@ -1,4 +1,4 @@
-"""Judges what a string means where it stands: a device, a backend, or something that only looks like one.
+"""Judges what a string means where it is: a device, a backend, or something that only looks like one.
 
 The judgement climbs from the string to what uses it: an argument, a comparison, a default, a list with its siblings.
 """

@@ -152,7 +152,7 @@ def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
 
 
 def by_siblings(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
-    """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
+    """YES when a sibling has the role; NO when the replacement is there already: the code knows the NPU."""
     return among(values, string_value(place.node), place.replaced_by, role)
 
 

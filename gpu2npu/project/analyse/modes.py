@@ -109,7 +109,7 @@ def _findings(files: Iterable[MigratedFile], name: str, kinds: set[FindingKind])
 
 
 def dynamic_shape(facts: Facts) -> Result:
-    """The copy, in a folder of the project's name: some code looks at the name of the folder it lies in."""
+    """The copy, in a folder of the project's name: some code looks at the name of the folder it is in."""
     changed, notes = instrument(facts.sources)
     return Result({}, tuple(notes), (Copy(facts.session.location.name, changed),))
 

@@ -117,7 +117,7 @@ def _inside(place: Location, other: Location) -> bool:
 
 
 def _common_root(places: Sequence[Location]) -> Path:
-    """The current folder where everything lies below it; else the nearest folder that holds everything."""
+    """The current folder where everything is below it; else the nearest folder that holds everything."""
     here = Path(os.path.realpath(Path.cwd()))
     if all(place.root.is_relative_to(here) for place in places):
         return here

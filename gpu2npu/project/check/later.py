@@ -197,7 +197,7 @@ class LaterCode:
         return False
 
     def _importers(self, path: str) -> Mapping[str, bool]:
-        """The files that import a file. A build script that lies in a package is built by hand for that."""
+        """The files that import a file. A build script that is in a package is built by hand for that."""
         package = f"{posixpath.dirname(path)}/__init__.py"
         if package in self._program and self._is_build_script(path):
             return {package: False}

@@ -104,7 +104,7 @@ class _Versions:
             yield self._seen(({"code": f"{name}(...)"}, {"remove": True}), statement)
 
     def _added(self, above: ast.stmt, statement: ast.stmt) -> Iterator[Observed]:
-        """A call that stands below a statement with another call."""
+        """A call that is below a statement with another call."""
         name = next((name for call in ast.walk(above) if (name := _called(call, self.old)) is not None), None)
         if name is None or not isinstance(statement, ast.Expr) or _called(statement, self.new) is None:
             return
@@ -238,7 +238,7 @@ class _Versions:
         return Observed(*rule, self.old.file.path, line, tuple(self._samples(node)))
 
     def _samples(self, node: ast.AST) -> Iterator[Sample]:
-        """The statement of a place, the function or class around it, and the whole file, as texts that stand alone."""
+        """The statement of a place, the function or class around it, and the whole file, as texts that are alone."""
         file = self.old.file
         statement = file.statement(node) if not isinstance(node, ast.keyword) else file.statement(file.parents[node])
         enclosing = self.old.enclosing_definition(statement)
@@ -257,7 +257,7 @@ class _Versions:
 
 
 def is_specific(text: str) -> bool:
-    """Return whether a rule may be meant for a text wherever it stands, since it is more than one word: `gpu` may mean
+    """Return whether a rule may be meant for a text wherever it is, since it is more than one word: `gpu` may mean
     anything in other projects, `to_gpu` and `gpu-pinned` have a meaning of their own."""
     return len(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", text)) > 1
 

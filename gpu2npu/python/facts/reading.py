@@ -101,7 +101,7 @@ def _facts_in(file: PythonFile) -> FileFacts:
     top = file.module.bindings
     bound = {name: tuple(map(_origin, bindings)) for name, bindings in top.items()}
     words = _Words(file)
-    # A method may add to it; the text is looked at, as to go over the uses takes longer.
+    # A method may add to it; the text is looked at, as to visit the uses takes longer.
     calls = list(_calls_on_all(file.uses)) if "__all__" in words.names and "__all__." in file.text else []
     exports = _exports(top.get("__all__", ()), calls)
     imports = frozenset(_imports(file))

@@ -29,7 +29,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Exports(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The names that `__all__` lists; `is_whole` says that it has no others than those written out."""
+    """The names that `__all__` lists; `is_whole` means that it has no others than those written out."""
 
     names: frozenset[str]
     is_whole: bool
@@ -46,7 +46,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     its strings without white space, and the texts between the values of f-strings. `called` are the last names of what
     is called, `stored` the attributes that are assigned, by `=` or by setattr, `bases` the last names of base classes.
     Nothing of comments is in them.
-    `is_guarded` says that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
+    `is_guarded` means that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
     `code` is a digest of the text without comments but those with types: while it is the same, no answer about another
     file changes.

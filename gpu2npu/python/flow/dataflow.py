@@ -155,7 +155,7 @@ class Dataflow:
         return list({made.key: made.place for made in self.made(place)}.values())
 
     def made(self, place: AnyPlace) -> list[Made]:
-        """The same, with the calls of the functions that they stand in: one entry for each."""
+        """The same, with the calls of the functions that they are in: one entry for each."""
         return list(self._followed(Value(place), _DEPTH).values())
 
     def _followed(self, start: Value, depth: int) -> _Found:

@@ -49,7 +49,7 @@ class _Code(Struct, frozen=True, eq=False):
 
 
 class NamesInFile(Struct, frozen=True, eq=False):
-    """The names in a file by the code they stand in: `imported` is run when the file is imported, `started` when it is
+    """The names in a file by the code they are in: `imported` is run when the file is imported, `started` when it is
     a script, and `bodies` when its definitions are called. `owners` are the classes of methods."""
 
     imported: _Code

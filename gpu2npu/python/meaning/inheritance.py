@@ -83,8 +83,8 @@ def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> b
 
 
 def _is_named(names: Names, cls: Scope, wanted: str) -> bool:
-    """Return whether a class at the top level of a file is the one of a qualified name: of a library whose files stand
-    in the project, also by the name that its package gives it."""
+    """Return whether a class at the top level of a file is the one of a qualified name: of a library whose files are in
+    the project, also by the name that its package gives it."""
     module, _, name = wanted.rpartition(".")
     if cls.parent is not names.file.module or getattr(cls.node, "name", None) != name:
         return False

@@ -145,7 +145,7 @@ class Instances:
 
     def _bindings(self, node: ast.expr, scope: Scope) -> Iterator[tuple[Instances, Binding, Scope]]:
         """The bindings that may reach a name, here or in the file it is imported from, or those of an attribute of an
-        object of the project, each with the scope in which it stands; none of None, which stands in for a value."""
+        object of the project, each with the scope in which it is; none of None, which takes the place of a value."""
         if isinstance(node, ast.Attribute):
             found = self._attributes(node, scope)
         else:
@@ -369,7 +369,7 @@ def _certain(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _answered(call: ast.expr, name: str, names: Names) -> frozenset[str]:
-    """The classes of `isinstance(name, ...)`; none where another call stands there, or a class is not known by name."""
+    """The classes of `isinstance(name, ...)`; none where another call is there, or a class is not known by name."""
     if not isinstance(call, ast.Call) or dotted_name(call.func) != "isinstance" or len(call.args) != 2:
         return frozenset()
     value, classes = call.args

@@ -38,7 +38,7 @@ class Library(Struct, frozen=True):
     tensors in what functions give that have several. `wrappers` are functions and classes that give back, in one
     wrapping or another, what they are given; `class_calls` methods by which a class is called without making an
     object. `integers` are functions that give a whole number, "*.name" methods; `spawning` those that call a function
-    in processes with the number of each first. `assumed_result` says what `result` does, and what a function that is
+    in processes with the number of each first. `assumed_result` is what `result` does, and what a function that is
     not known probably gives.
     """
 

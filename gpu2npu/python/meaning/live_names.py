@@ -1,4 +1,4 @@
-"""All that an expression may name where it stands, for edits that are wrong unless each of its values is meant.
+"""All that an expression may name where it is, for edits that are wrong unless each of its values is meant.
 
 `Names.qualified` answers with the first qualified name among the bindings of a name. Here each binding counts that may
 reach the use: not those before a later one that always runs, and those too that other files set.
@@ -34,8 +34,8 @@ LiveNames = frozenset[LiveName]
 
 
 def live_names(names: Names, node: ast.AST) -> LiveNames:
-    """Return all that a name, or a dotted one, may mean where it stands, but for None and `lambda x: x`, which stand in
-    for what is not used."""
+    """Return all that a name, or a dotted one, may mean where it is, but for None and `lambda x: x`, which take the
+    place of what is not used."""
     return _Search(names, {}).of(node)
 
 
@@ -199,7 +199,7 @@ def _stands_in(value: ast.expr | None) -> bool:
 
 
 def _may_come_before(file: PythonFile, binding: Binding, use: ast.AST) -> bool:
-    """Return whether a binding may run before a use in the same scope: it stands before, or a loop holds both."""
+    """Return whether a binding may run before a use in the same scope: it is before, or a loop holds both."""
     if isinstance(binding, Parameter):
         return True
     node = _node(binding)
@@ -219,7 +219,7 @@ def _always_runs(file: PythonFile, binding: Binding, owner: Scope, use: ast.AST 
     if isinstance(binding, Parameter):
         return True
     if isinstance(node, ast.ExceptHandler):
-        return use is not None  # which stands in it
+        return use is not None  # which is in it
     statement = file.statement(node)
     if isinstance(node, FORS) and use is not None and any(part in node.body for part in (use, *file.above(use))):
         return True

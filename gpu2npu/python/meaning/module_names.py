@@ -18,14 +18,14 @@ _LONGEST = 20  # longer than any chain of re-exports; ends circles of imports
 
 
 class Definition(NamedTuple):
-    """A class or function of the project, and the names of the file it stands in."""
+    """A class or function of the project, and the names of the file it is in."""
 
     names: Names
     bound: Defined
 
 
 class Bound(NamedTuple):
-    """The definition or the only assignment of a name, and the names of the file it stands in."""
+    """The definition or the only assignment of a name, and the names of the file it is in."""
 
     names: Names
     bound: Defined | Assigned

@@ -29,7 +29,7 @@ _MAX_BASES = 10  # of classes that derive from each other
 
 
 class Method(NamedTuple):
-    """A method of a class of the project. `is_bound` says that its first parameter is given without being written."""
+    """A method of a class of the project. `is_bound` means that its first parameter is given without being written."""
 
     function: Function
     is_bound: bool
@@ -159,7 +159,7 @@ class Names(ModuleNames):
         return meaning == package
 
     def _meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
-        """Return the meaning of several bindings of one name; an import wins over a None that stands in for it."""
+        """Return the meaning of several bindings of one name; an import wins over a None that takes the place of it."""
         meanings: list[str | None] = []
         for binding in bindings:
             target = replaced_by_mock(binding, scope)

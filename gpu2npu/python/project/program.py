@@ -50,7 +50,7 @@ class ParsedFile(PythonFile, frozen=True, eq=False):
         return [*self.nodes(ast.For), *self.nodes(ast.AsyncFor)]
 
     def qualified(self, node: ast.AST) -> str | None:
-        """The qualified name of what an expression means where it stands."""
+        """The qualified name of what an expression means where it is."""
         if not self.names.may_lead_on(node):  # before its scope is looked for
             return None
         return self.names.qualified(node, self.scope_of(node))

@@ -34,7 +34,7 @@ def no_file(path: str) -> bytes:
 
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
-    `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not used).
+    `read` gives the bytes of one. `root` is where they are on disk (None: nowhere, and jedi is not used).
     The last parsed files stay in memory, up to `retained` characters of them (None: all files). `folders` are those
     that the project's own code puts on sys.path. `given` has encoded facts of files that another process has read,
     `data` the values of files that are not Python and that programs may read.
@@ -162,7 +162,7 @@ class Project:
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
 
     def _is_hidden(self, path: str, module: str, importer: str) -> bool:
-        """Return whether an import by a bare name cannot mean a file: it is the importer, or lies in a package that the
+        """Return whether an import by a bare name cannot mean a file: it is the importer, or is in a package that the
         importer is a module of, as its other imports show."""
         if "." in module:
             return False

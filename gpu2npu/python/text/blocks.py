@@ -38,7 +38,7 @@ def line_statement(file: PythonFile, node: ast.AST) -> ast.stmt | None:
 
 
 def begins_line(file: PythonFile, statement: ast.stmt) -> bool:
-    """Return whether only white space stands before a statement on its line."""
+    """Return whether only white space is before a statement on its line."""
     return not line_before(file.text, file.bounds(statement)[0]).strip()
 
 

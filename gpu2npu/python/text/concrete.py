@@ -33,7 +33,7 @@ class Concrete(Struct, frozen=True, eq=False):
     bounds: Mapping[cst.CSTNode, Bounds]
 
     def expression(self, bounds: Bounds) -> cst.BaseExpression | None:
-        """The expression that lies between two offsets, parentheses around it left out."""
+        """The expression that is between two offsets, parentheses around it left out."""
         import libcst as cst
 
         for node, its_bounds in self.bounds.items():
@@ -74,7 +74,7 @@ def argument_bounds(file: PythonFile, call: ast.Call) -> list[Bounds] | None:
 
 
 def has_comment(file: PythonFile, node: ast.expr) -> bool:
-    """Return whether a comment stands inside an expression."""
+    """Return whether a comment is inside an expression."""
     return bool(comments(file, node))
 
 

@@ -1,6 +1,6 @@
 """Splices the edits of a text: chooses those that are made, and makes the new text. Nothing else does.
 
-An edit may lie inside another. It is made where the outer one keeps the code that it is in, and is void where the outer
+An edit may be inside another. It is made where the outer one keeps the code that it is in, and is void where the outer
 one replaces that code. Of two edits that want the same characters otherwise, one is refused.
 """
 
@@ -71,7 +71,7 @@ class EditNode(Struct, frozen=True, eq=False):
         return [node for node in nodes if not (goes_on and node.start == node.end == end)]
 
     def keeps(self, piece: Bounds) -> bool:
-        """Return whether a piece of the source lies in what the edit replaces."""
+        """Return whether a piece of the source is in what the edit replaces."""
         return holds(self.edit.place, piece)
 
 
@@ -117,7 +117,7 @@ class Edited:
             yield from ((edit, node.edit) for edit in self._made_inside(node))
 
     def between(self, start: int, end: int) -> str:
-        """Return the text that now stands between two offsets in the source, without insertions at the two."""
+        """Return the text that now is between two offsets in the source, without insertions at the two."""
         row = self._row
         while (outer := row.enclosing(start, end)) is not None:
             row = outer.inside

@@ -14,7 +14,7 @@ _OPENING = re.compile(r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')")
 # White space, comments and joined lines between literals, and the parentheses that may be around some of them.
 _BETWEEN = re.compile(r"(?:[ \t\f\r\n()]|\\\r?\n|#[^\r\n]*)+")
 _STRING_IN_CODE = re.compile(r"(?<![\w])[A-Za-z]{0,2}(?:\"|')|\"|'")
-# What stands between the quotes of a plain literal.
+# What is between the quotes of a plain literal.
 _INSIDE = {
     "'": re.compile(r"(?:[^'\\]+|\\.)*", re.DOTALL),
     '"': re.compile(r'(?:[^"\\]+|\\.)*', re.DOTALL),
@@ -38,7 +38,7 @@ class LiteralPart(Struct, frozen=True):
 
 
 class Literal(Struct, frozen=True):
-    """One string literal between the offsets `start` and `end`; its inside lies between `inner` and `inner_end`.
+    """One string literal between the offsets `start` and `end`; its inside is between `inner` and `inner_end`.
 
     `parts` are those of an f-string, empty for any other.
     """

@@ -90,7 +90,7 @@ def newline_of(text: str) -> str:
 
 
 def holds(outer: Bounds, inner: Bounds) -> bool:
-    """Return whether what is between two offsets lies within what is between two others."""
+    """Return whether what is between two offsets is within what is between two others."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 

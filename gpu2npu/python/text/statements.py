@@ -35,7 +35,7 @@ _NEEDS = {"elif": "if 0", "except": "try"}
 class Fragment:
     """The code between two offsets, which is a module when it is put between two texts.
 
-    `indent` is None behind a colon; `is_empty` says that no statement is in it, only a place for some.
+    `indent` is None behind a colon; `is_empty` means that no statement is in it, only a place for some.
     """
 
     start: int

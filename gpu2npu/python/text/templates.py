@@ -38,7 +38,7 @@ class NewCodeError(ValueError):
 
 
 class Operand(NamedTuple):
-    """An expression of the file; `is_whole` says that no operator beside it can take a part of it."""
+    """An expression of the file; `is_whole` means that no operator beside it can take a part of it."""
 
     bounds: Bounds
     is_whole: bool

@@ -1,4 +1,4 @@
-"""Expressions and statements together with the file they stand in, and what is around and inside them."""
+"""Expressions and statements together with the file they are in, and what is around and inside them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Key = str | int | None
 
 
 class Place(Struct, Generic[_Node], frozen=True, eq=False):
-    """An expression or a statement, and the file it stands in."""
+    """An expression or a statement, and the file it is in."""
 
     file: ParsedFile
     node: _Node

@@ -1,6 +1,6 @@
 """Scopes and bindings: which scope binds which name to what, as the interpreter's own `symtable` has it.
 
-Python decides a name's scope by all its bindings, wherever they stand, so look-ups start only after a walk over the
+Python decides a name's scope by all its bindings, wherever they are, so look-ups start only after a walk over the
 whole module.
 """
 
@@ -14,7 +14,7 @@ from gpu2npu.python.tree.syntax import Definition, Import, is_self
 
 
 class Imported(NamedTuple):
-    """A name bound by an import. `qualified` starts with dots when the import is relative; `renamed` says that the
+    """A name bound by an import. `qualified` starts with dots when the import is relative; `renamed` means that the
     statement gives it another name with `as`."""
 
     qualified: str

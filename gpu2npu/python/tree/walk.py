@@ -198,7 +198,7 @@ class Walk:
         self._push(node, scope, node.decorator_list)
 
     def _generic(self, node: ast.AST, scope: Scope) -> Scope:
-        """The scope of the type parameters of a definition, or the one it stands in if it has none."""
+        """The scope of the type parameters of a definition, or the one it is in if it has none."""
         given: list[Any] = getattr(node, "type_params", None) or []
         if not given:
             return scope
@@ -336,7 +336,7 @@ class Walk:
 def _unpacked(
     targets: list[ast.expr], value: ast.expr | None, is_part: bool
 ) -> list[tuple[ast.expr, ast.expr | None, bool]]:
-    """Return what each target of an unpacking takes: the element that stands at its place, or a part of the whole."""
+    """Return what each target of an unpacking takes: the element that is at its place, or a part of the whole."""
     if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets) and not is_part:
         if not any(isinstance(each, ast.Starred) for each in (*targets, *value.elts)):
             return [(target, each, False) for target, each in zip(targets, value.elts, strict=True)]

@@ -1,4 +1,4 @@
-"""Findings by their cause: all places that one answer is for, whatever API stands there."""
+"""Findings by their cause: all places that one answer is for, whatever API is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu2npu.records import Advice, Finding, FindingKind, Severity
 from gpu2npu.report.check.result import SEVERITIES, Cause, Part
 from gpu2npu.report.text import file_and_cell
 
-# The path of a file, a finding in it, and the part of the project that it stands in.
+# The path of a file, a finding in it, and the part of the project that it is in.
 Place = tuple[str, Finding, Part]
 
 _FIRST = 5  # places that a report shows of a cause

@@ -32,13 +32,13 @@ class Part(str, Enum):
 
 
 class CheckedFinding(Struct, frozen=True):
-    """A finding and where it stands.
+    """A finding and where it is.
 
     `line` is its line in the file as an editor counts (for a notebook, `finding.span` counts within a cell). `source`
     is the text of the line, without its end, cut if it is very long; `context` are the lines around it, itself
     included, the first of which is number `context_start` (counted as the span counts). `scope` is the enclosing class
     or function, dotted, "" at the top of a file. `fingerprint` is 32 hexadecimal digits that stay when lines move.
-    `known` says that a baseline has it. `part` is where in the project it stands.
+    `known` means that a baseline has it. `part` is where in the project it stands.
     """
 
     finding: Finding
@@ -78,7 +78,7 @@ class CheckedFile(Struct, frozen=True):
 
 
 class RuleNote(Struct, frozen=True):
-    """A rule in a report: `why` is a sentence, `page` the page of docs/ about it with its anchor, `section` what stands
+    """A rule in a report: `why` is a sentence, `page` the page of docs/ about it with its anchor, `section` what is
     there as Markdown; "" for none."""
 
     id: str
@@ -101,7 +101,7 @@ class NativeCode(Struct, frozen=True):
 
 class Reason(Struct, frozen=True):
     """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together, by `basis`.
-    `group` is that of the cause that it is for, "" for none. `constant` says that every project takes these hours."""
+    `group` is that of the cause that it is for, "" for none. `constant` means that every project takes these hours."""
 
     about: str
     count: int
@@ -141,7 +141,7 @@ class Cause(Struct, frozen=True):
 
     `group` is 8 hexadecimal digits, the same in every run and report. `names` are the APIs with their numbers of
     places, the most frequent first; `rules` the ids of the rules; `message` is the whole message of the first place.
-    `first` are the first places ("path:line"), `files` is how many files have one, `parts` how many places stand in
+    `first` are the first places ("path:line"), `files` is how many files have one, `parts` how many places are in
     each part of the project.
     """
 
@@ -262,7 +262,7 @@ class CheckResult(Struct, frozen=True):
 
 
 class CheckedRepository(Struct, frozen=True):
-    """One of many repositories, summed up. `error` says why it could not be checked; the numbers are zero then.
+    """One of many repositories, summed up. `error` is why it could not be checked; the numbers are zero then.
 
     `owner` is whom it belongs to, "" where nothing says so; `causes` are those of its findings, the worst first. `page`
     is its page as HTML, "" unless it was asked for.
@@ -307,7 +307,7 @@ def above(bar: str) -> frozenset[Enum]:
 
 
 def exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> int:
-    """By what is at or above the bar: a severity counts with those before it, and so does a kind. `failed` says that a
+    """By what is at or above the bar: a severity counts with those before it, and so does a kind. `failed` means that a
     file could not be read or parsed."""
     failing = above(bar)
     failed = failed and bar != NEVER

@@ -62,7 +62,7 @@ def statistics_of(result: CheckResult) -> tuple[RuleStatistics, ...]:
 
 
 def statistics_text(statistics: Sequence[RuleStatistics]) -> str:
-    """A table with a line for each rule; the numbers stand to the right."""
+    """A table with a line for each rule; the numbers are to the right."""
     head = [*map(shown, _HEAD)]
     rows = [
         [

@@ -41,7 +41,7 @@ class Tensor:
 class RecordedEvent:
     """One thing that happened: a tensor or a number at a place of the program, or, with neither, a draw.
 
-    `kind` says which: "input" and "output" of a module, the "gradient" that reaches its output, "loss", "loss scale",
+    `kind` is which: "input" and "output" of a module, the "gradient" that reaches its output, "loss", "loss scale",
     "kept gradients" of an optimizer before a backward pass (1 if there are any), "rate", "option" (another of an
     optimizer's numbers), "parameter gradient", "parameter", "state" (what an optimizer keeps of a parameter's
     gradients) and "buffer" at an optimizer step, "initial weight", "weight" of a module that no optimizer trains where
@@ -76,7 +76,7 @@ class Recording:
     float32 operands, as HF32 and TF32 do; `operators` those that a module runs on the emulated NPU, each with who
     computes it there: "numpy", "borrowed" or "fallback". `device` is the name of a real GPU, empty otherwise; `folder`
     holds the recording, unless it comes from a file. `chip` is the name of the NPU, emulated or not, or empty.
-    `compiles` says that the program calls torch.compile, which is switched off. `behaviour` are the rows of the table
+    `compiles` means that the program calls torch.compile, which is switched off. `behaviour` are the rows of the table
     of behaviour that the emulated NPU met without an error, and how often.
     """
 

@@ -30,7 +30,7 @@ _BUFFER = 1 << 18  # bytes that are kept until they are written, at the latest a
 
 
 class Writer:
-    """One process's recording on disk. `compiles` says that the program has called torch.compile."""
+    """One process's recording on disk. `compiles` means that the program has called torch.compile."""
 
     def __init__(self, settings: RecordingSettings) -> None:
         self._folder = settings.folder / f"process-{os.getpid()}"

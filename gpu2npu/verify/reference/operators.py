@@ -100,7 +100,7 @@ class _Placing:
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
         self._index = -1
-        self._refuses_cuda = False  # a host tensor was seen that cannot stand beside tensors on a GPU
+        self._refuses_cuda = False  # a host tensor was seen that cannot be beside tensors on a GPU
 
     @property
     def index(self) -> int:

@@ -8,7 +8,7 @@ import torch
 
 
 def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: bool, window: tuple[int, int]):  # type: ignore[no-untyped-def]
-    """Attention of (S, N, D): the last query stands at the last key."""
+    """Attention of (S, N, D): the last query is at the last key."""
     rows = []
     for i in range(q.shape[0]):
         place = i + k.shape[0] - q.shape[0]

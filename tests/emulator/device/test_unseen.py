@@ -7,7 +7,7 @@ METHODS = ("fill_", "zero_", "copy_", "item", "numpy", "to", "view", "reshape", 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_tool_that_replaces_methods_of_tensors_sees_only_what_the_program_calls(monkeypatch, dtype):
-    """msprobe dumps every call of a method: the emulator's own would stand among the program's."""
+    """msprobe dumps every call of a method: the emulator's own would be among the program's."""
     layer = torch.nn.Linear(4, 3).npu()
     cpu, labels = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]).npu()
     calls = []

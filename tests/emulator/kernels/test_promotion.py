@@ -41,7 +41,7 @@ def test_result_type_of_two(a, b):
     if not isinstance(ta, torch.Tensor) and not isinstance(tb, torch.Tensor):
         return
     expected = torch.result_type(ta, tb)
-    # NumPy has no complex of two float16: the next wider one stands in for it.
+    # NumPy has no complex of two float16: the next wider one takes the place of it.
     assert promotion.result_type(na, nb) == DTYPES.get(expected, promotion.C64)
 
 

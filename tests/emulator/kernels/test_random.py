@@ -131,7 +131,7 @@ def test_other_distributions(draw):
     assert abs(logarithms.std() - 3) < 0.1
     cauchy = draw("cauchy_", empty, 1.0, 3.0)
     assert abs(np.median(cauchy) - 1) < 0.2
-    assert abs(np.median(np.abs(cauchy - 1)) - 3) < 0.2  # half of it lies within sigma of the median
+    assert abs(np.median(np.abs(cauchy - 1)) - 3) < 0.2  # half of it is within sigma of the median
     assert abs(draw("geometric_", empty, 0.5).mean() - 2) < 0.1
     assert abs(draw("poisson", np.full(SIZE, 3, np.float32)).mean() - 3) < 0.1
 

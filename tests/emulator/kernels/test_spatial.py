@@ -160,7 +160,7 @@ def test_max_pool_and_its_gradient(geometry, ceil_mode, check):
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_max_unpool_and_the_indices_that_it_refuses(dimensions: int) -> None:
-    """The first and the last place of a plane are in it, what lies before and behind is not."""
+    """The first and the last place of a plane are in it, what is before and behind is not."""
     unpool = getattr(torch.nn.functional, f"max_unpool{dimensions}d")
     ones, size = [1] * dimensions, (3,) * dimensions
     plane = 3**dimensions

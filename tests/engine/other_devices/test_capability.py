@@ -56,7 +56,7 @@ def test_a_condition_stays_where_only_a_gpu_can_answer(project, code, stays, que
     migrated = project({"a.py": text})["a.py"]
     assert migrated.content is None or (question in migrated.content.decode()) is stays
     assert any("this condition" in found.message for found in migrated.findings) is stays
-    is_whole = migrated.content is None  # the capability stands in the condition that stays
+    is_whole = migrated.content is None  # the capability is in the condition that stays
     assert any("Returns None on an NPU" in found.message for found in migrated.findings) is not is_whole
 
 

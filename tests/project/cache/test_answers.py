@@ -18,7 +18,7 @@ from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.result import CheckResult
 
-# Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.
+# Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py is elsewhere.
 FILES = {
     "main.py": (
         "from lib import cuda, Kit, helper\nfrom lib.more import *\n\n\ndef f(kit: Kit):\n    kit.cuda()\n"

@@ -1,4 +1,4 @@
-"""All that an expression may name where it stands."""
+"""All that an expression may name where it is."""
 
 from gpu2npu.python.meaning.live_names import live_names
 

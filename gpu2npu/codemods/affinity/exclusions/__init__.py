@@ -1,1 +1,1 @@
-"""Code that stays as it is wherever it stands: compiled by TorchScript, or differentiated twice."""
+"""Code that stays as it is wherever it is: compiled by TorchScript, or differentiated twice."""

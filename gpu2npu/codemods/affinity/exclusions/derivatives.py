@@ -12,7 +12,7 @@ from gpu2npu.python.tree.syntax import last_name
 # Files that may differentiate a gradient, and the functions that do so.
 _DERIVATIVES = rb"create_graph|gradgradcheck|autograd|\bbackward\s*\(\s*[^\s)]"
 _FUNCTIONS = ("torch.autograd.functional.", "torch.autograd.gradgrad")
-# Where `create_graph` stands in a call by position.
+# Where `create_graph` is in a call by position.
 _PLACES = {"torch.autograd.grad": 4, "torch.autograd.backward": 3}
 _PLACE_IN_METHOD = 2
 _NODES = (ast.keyword, ast.Constant, ast.Call, ast.Name, ast.Attribute)

@@ -227,14 +227,14 @@ def _named(file: ParsedFile) -> Iterator[ast.Name | ast.Attribute]:
 
 
 def _aliased(file: ParsedFile, aliases: Set[str]) -> list[ast.Name | ast.Attribute]:
-    """The other names that variables have for what compiles, where they stand."""
+    """The other names that variables have for what compiles, where they are."""
     if not aliases:
         return []
     return [node for node in _named(file) if last_name(node) in aliases and not _takes_code(file.qualified(node) or "")]
 
 
 def _uses(file: ParsedFile) -> Iterator[ast.expr]:
-    """The names of what compiles, where they stand."""
+    """The names of what compiles, where they are."""
     for node in _named(file):
         if _takes_code(file.qualified(node) or ""):
             yield node

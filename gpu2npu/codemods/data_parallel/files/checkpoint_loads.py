@@ -119,7 +119,7 @@ def _start(place: AnyPlace) -> int:
 
 
 def _is_below_loop(place: AnyPlace) -> bool:
-    """Return whether a loop stands above a place in its function."""
+    """Return whether a loop is above a place in its function."""
     function = enclosing_function(place)
     code = walk(function.node if function is not None else place.file.tree)
     loops = (node for node in code if isinstance(node, (*FORS, ast.While)))

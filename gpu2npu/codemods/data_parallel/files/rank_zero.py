@@ -43,7 +43,7 @@ _LOG_FILES = frozenset({"logging.FileHandler", "logging.basicConfig"})
 _OPEN = (
     "Every rank writes to this file: write it under `if dist.get_rank() == 0:`, or put dist.get_rank() into its name."
 )
-_ALONE = "Every rank writes this file: put the call into a line of its own under `if dist.get_rank() == 0:`."
+_ON_ITS_OWN_LINE = "Every rank writes this file: put the call into a line of its own under `if dist.get_rank() == 0:`."
 _TOGETHER = (
     "Every rank writes this file. Compute what it gets in a line before, on all ranks (a model wrapped in "
     "DistributedDataParallel waits for all of them), and write it under `if dist.get_rank() == 0:`."
@@ -89,7 +89,7 @@ def on_rank_zero(program: TrainingProgram, entries: Sequence[str]) -> dict[str, 
 
 
 class _Code:
-    """The code of one file; `is_entry` says that the file is started."""
+    """The code of one file; `is_entry` means that the file is started."""
 
     def __init__(self, file: ParsedFile, is_entry: bool) -> None:
         self.file = file
@@ -218,7 +218,7 @@ def _rewrite_call(effects: Effects, code: _Code, call: CallPlace, rewriting: Rew
     elif opens:
         rewriting.report(file, node, name or "open", _OPEN)
     else:
-        advice = _ALONE if effects.has_local_arguments(call) else _TOGETHER
+        advice = _ON_ITS_OWN_LINE if effects.has_local_arguments(call) else _TOGETHER
         rewriting.report(file, node, name or file.code(node.func), advice)
 
 

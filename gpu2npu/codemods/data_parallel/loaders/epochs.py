@@ -97,7 +97,7 @@ class _Finder:
         return _Access(file.code(node), source) if self._is_loader(source) else self._inside(source)
 
     def _inside(self, source: AnyPlace) -> _Access | None:
-        """`data.loader` for an object `data` whose `__iter__` goes over `self.loader`."""
+        """`data.loader` for an object `data` whose `__iter__` visits `self.loader`."""
         for maker in self.flow.makers(source):
             inner = self._first([place for place in self.flow.iterated(maker) if place.node is not source.node])
             access = self._of_owner(inner, source)

@@ -75,7 +75,7 @@ def initialize(
         verbosity: Accepted; nothing is printed.
         min_loss_scale: The least scale.
         max_loss_scale: The greatest scale.
-        combine_grad: Accepted: how gradients lie in memory makes no difference here.
+        combine_grad: Accepted: how gradients are in memory makes no difference here.
         combine_ddp: The same.
         **options: The same.
 

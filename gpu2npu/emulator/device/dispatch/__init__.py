@@ -1,1 +1,1 @@
-"""Operators: how PyTorch's dispatcher finds who computes one, and what stands around the computing."""
+"""Operators: how PyTorch's dispatcher finds who computes one, and what is around the computing."""

@@ -61,7 +61,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
                 continue
             at = tensor.get_device()
             if at != index:
-                index = _settled(signature, index, at, tensor, args)
+                index = _common_index(signature, index, at, tensor, args)
             args[position] = convert(tensor)
         for position in lists:
             if position >= count:
@@ -73,7 +73,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
                 if tensor.__class__ not in _NOT_TENSORS:
                     at = tensor.get_device()
                     if at != index:
-                        index = _settled(signature, index, at, tensor, args)
+                        index = _common_index(signature, index, at, tensor, args)
                     tensor = convert(tensor)
                 converted.append(tensor)
             args[position] = converted
@@ -97,7 +97,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
             for tensor in (value,) if name in signature.named_tensors else value:
                 at = tensor.get_device()
                 if at != index:
-                    index = _settled(signature, index, at, tensor, args)
+                    index = _common_index(signature, index, at, tensor, args)
             kwargs[name] = convert(value) if name in signature.named_tensors else [convert(tensor) for tensor in value]
         device = kwargs.pop("device", None)
         if index < 0 and device is not None:
@@ -121,7 +121,7 @@ def _resolving(convert: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor
     return lambda tensor: convert(tensor.resolve_conj().resolve_neg())
 
 
-def _settled(signature: Signature, index: int, at: int, tensor: torch.Tensor, args: list[Any]) -> int:
+def _common_index(signature: Signature, index: int, at: int, tensor: torch.Tensor, args: list[Any]) -> int:
     """The NPU's number after one more tensor, which is elsewhere than those before; torch's error if it may not be."""
     if at >= 0:
         if index >= 0:

@@ -188,7 +188,7 @@ def _reflect(target: Array, reflectors: Array, tau: Array, inverse: bool) -> Arr
 
 @kernel("aten::linalg_householder_product")
 def householder_product(input: Array, tau: Array) -> Array:  # noqa: A002
-    """The first columns of the product of reflections whose vectors lie below the diagonal of `input` (m, n)."""
+    """The first columns of the product of reflections whose vectors are below the diagonal of `input` (m, n)."""
     start = np.broadcast_to(np.eye(*input.shape[-2:], dtype=double(input[..., :0]).dtype), input.shape)
     return _reflect(start, double(input), double(tau), inverse=False).astype(input.dtype)
 

@@ -146,7 +146,7 @@ def scattered(values: Array, indices: Array, planes: int, plane: int) -> Array:
 
 
 def _max_backward(grad_output: Array, self: Array, indices: Array, count: int, apart: bool) -> Array:
-    """The gradient added up at the indices; windows that lie apart have nothing to add."""
+    """The gradient added up at the indices; windows that are apart have nothing to add."""
     planes, plane = prod(self.shape[: self.ndim - count]), prod(self.shape[self.ndim - count :])
     if apart:
         out = np.zeros((planes, plane), grad_output.dtype)

@@ -1,4 +1,4 @@
-"""Largest and smallest elements, where they are, and medians. NaN counts as the extreme, wherever it stands."""
+"""Largest and smallest elements, where they are, and medians. NaN counts as the extreme, wherever it is."""
 
 from __future__ import annotations
 

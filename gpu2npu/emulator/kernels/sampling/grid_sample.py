@@ -1,7 +1,7 @@
 """Sampling images at arbitrary points (torch.nn.functional.grid_sample), and its gradient.
 
 Images are (N, C, H, W), grids (N, OH, OW, 2) with x before y in [-1, 1]. Bilinear and nearest sampling move a point
-that lies outside into the image; bicubic sampling moves each of its 16 neighbours.
+that is outside into the image; bicubic sampling moves each of its 16 neighbours.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def grid_sampler_2d(
         input: (N, C, H, W).
         grid: (N, OH, OW, 2).
         interpolation_mode: 0 bilinear, 1 nearest, 2 bicubic.
-        padding_mode: What lies outside: 0 zeros, 1 the border, 2 the reflected image.
+        padding_mode: What is outside: 0 zeros, 1 the border, 2 the reflected image.
         align_corners: Whether -1 and 1 are the centres of the corner pixels, not their edges.
     """
     height, width = input.shape[2:]

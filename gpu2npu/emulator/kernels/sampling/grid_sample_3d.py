@@ -25,7 +25,7 @@ def _points(grid: Array, sizes: Sequence[int], padding: int, align_corners: bool
 
 
 def _index(at: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """Return whether places lie in the volume, and their index in it."""
+    """Return whether places are in the volume, and their index in it."""
     inside = np.ones(at[0].shape, bool)
     index = np.zeros(at[0].shape)
     for place, size in zip(at, sizes, strict=True):

@@ -61,7 +61,7 @@ def _cubic(size: int, out: int, align_corners: bool, given: float | None) -> Mat
 
 
 def _antialiased(kind: Callable[[Array], Array]) -> Weights:
-    """Interpolation whose support widens when the image shrinks; 0 where no element lies within it."""
+    """Interpolation whose support widens when the image shrinks; 0 where no element is within it."""
 
     def weights(size: int, out: int, align_corners: bool, given: float | None) -> Array:
         aligned = (size - 1) / max(out - 1, 1)

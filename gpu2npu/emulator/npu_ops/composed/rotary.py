@@ -37,7 +37,7 @@ def npu_mrope(
 ) -> tuple[Tensor, Tensor]:
     """Query and key (tokens, heads * head_size) turned by the angles of their positions, (tokens,) or (3, tokens).
 
-    Of three rows of positions, `mrope_section` says how many of the angles each row gives.
+    Of three rows of positions, `mrope_section` is how many of the angles each row gives.
     """
     if cache_mode != "default" or rotary_mode not in ("half", "interleave"):
         raise NotImplementedError(f"torch_npu.npu_mrope: the emulated NPU does not compute cache_mode={cache_mode!r}")

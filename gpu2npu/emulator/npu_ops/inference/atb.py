@@ -1,7 +1,7 @@
 """Operators of Ascend's Transformer Boost (`torch.ops.atb`, in torch_npu by the same names): vLLM's way of inference.
 
 Definitions and arguments are those of op-plugin's `op_plugin/ops/atb`, which torch_npu has from 2.5.1 on. Keys and
-values lie in caches of blocks (blocks, block size, heads, head size). Each writes its result into a tensor.
+values are in caches of blocks (blocks, block size, heads, head size). Each writes its result into a tensor.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def npu_lstm(
     """One layer: y, h and c of every step, the gates i j f o, and tanh of c, each (T, N, hidden) in input's dtype.
 
     Layers, dropout, two directions and batch_first are accepted and change nothing, as in CANN's operator; `direction`
-    begins with the last step. Where `flag_seq` is set, `seq_mask` says how long each sequence is: afterwards its
+    begins with the last step. Where `flag_seq` is set, `seq_mask` is how long each sequence is: afterwards its
     states stay, and its outputs are 0.
     """
     present = _present(seq_mask, *input.shape[:2]) if flag_seq else None

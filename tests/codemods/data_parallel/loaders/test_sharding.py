@@ -15,7 +15,7 @@ for epoch in range(3):
 LOOP_WITH_EPOCH = LOOP.replace("range(3):\n", "range(3):\n    train_loader.sampler.set_epoch(epoch)\n")
 
 
-# What stands before the training loop: before, after.
+# What is before the training loop: before, after.
 FORMS = {
     "shuffled": (
         "train_loader = DataLoader(ds, batch_size=args.batch, shuffle=True, num_workers=4)\n",

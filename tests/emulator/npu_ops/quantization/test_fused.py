@@ -12,7 +12,7 @@ def normed(x, gamma, beta=0):
 
 
 def near(ours, values, low=-128, high=127):
-    """Equal but where a value lies between two integers."""
+    """Equal but where a value is between two integers."""
     assert ours.dtype is torch.int8
     assert (ours.cpu().float() - values.round().clamp(low, high)).abs().max() <= 1
     assert (ours.cpu().float() == values.round().clamp(low, high)).float().mean() > 0.98
