@@ -146,6 +146,7 @@ translations: $(INSTALLED)
 	$(BIN)/python -m tools.messages
 
 docs: $(INSTALLED)
+	$(BIN)/python -m tools.codemods
 	$(BIN)/gpu2npu rules schema > rules/.schema && mv rules/.schema rules/rule.schema.json
 	$(BIN)/gpu2npu rules docs -o docs/rules
 	$(BIN)/python -m tools.cli_pages docs

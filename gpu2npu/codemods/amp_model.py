@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program.entries import Entry, calls_in, find_entries
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -31,6 +31,17 @@ _BY_HAND = (
     "{reason}: write `with torch.npu.amp.autocast():` around the forward pass and the loss, "
     "`scaler.scale(loss).backward()`, `scaler.unscale_(optimizer)` before gradients are clipped, and "
     "`scaler.step(optimizer)` and `scaler.update()`, with one `scaler = torch.npu.amp.GradScaler()` above the loop."
+)
+CODEMOD = Codemod(
+    "amp_model",
+    option=Option(
+        ("-a", "--amp_model", "--amp-model"),
+        "Train the model in the variable MODEL, such as net or self.model, with automatic mixed precision.",
+        "MODEL",
+    ),
+    missing="No loop that trains the model '{given}' was found; give -a/--amp_model the variable that is called in "
+    "the forward pass, such as net or self.model.",
+    precedence=20,
 )
 
 

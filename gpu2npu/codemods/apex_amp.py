@@ -22,7 +22,7 @@ from gpu2npu.codemods.amp_model import (
     scaler_name,
     steps_after,
 )
-from gpu2npu.codemods.choice import APEX_AMP, CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported, span_removed
 from gpu2npu.codemods.program.entries import find_entries
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -47,6 +47,7 @@ _BY_HAND = (
     "torch.npu.amp.GradScaler()` for this, `scaler.scale(loss).backward()`, and `scaler.step(optimizer)` and "
     "`scaler.update()` for the step{lines}."
 )
+CODEMOD = Codemod("apex_amp", rule="apex-amp", names=frozenset({_AMP}), precedence=30)
 
 
 class _Uses(Struct, frozen=True, eq=False):
@@ -97,7 +98,7 @@ def apex_amp(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileR
     """Rewrite each file whose loop of apex's mixed precision is seen whole, and report the others."""
     if not any(b"apex" in source for source in program.sources.values()):
         return {}
-    files = list(program.parsed(files_naming(program, APEX_AMP)))
+    files = list(program.parsed(files_naming(program, CODEMOD.names)))
     found = [uses for uses in map(_Uses.of, files) if uses.calls or uses.others]
     steps: list[Step] = []
     for uses in found:

@@ -1,15 +1,17 @@
 """All codemods, each one record, and the choice of those that a user asks for.
 
-The options of the command line, the choice of a migration and its plan are made of the records: a codemod is a
-function, and a record here.
+The options of the command line, the choice of a migration and its plan are made of the records. A codemod is a module
+of this package with a function and a record, `CODEMOD`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 
@@ -45,7 +47,7 @@ class CodemodChoice(Struct, frozen=True):
 DEFAULT_CHOICE = CodemodChoice()
 
 
-class Option(Struct, frozen=True):
+class Option(Struct, frozen=True, omit_defaults=True):
     """The option of a migration that asks for a codemod, as click has it: a switch if it has no `metavar`. `reads` is
     the function that makes what the codemod takes of the words given to a repeatable option."""
 
@@ -55,9 +57,10 @@ class Option(Struct, frozen=True):
     reads: str = ""
 
 
-class Codemod(Struct, frozen=True):
-    """`plan`, `files` and an option's `reads` are functions of this package, `module:function`, which are imported when
-    there is something to do: `--help` shows the options without them.
+class Codemod(Struct, frozen=True, omit_defaults=True):
+    """The function of the name in the module of the record plans it: `plan` is that, `module:function`, as `files` and
+    an option's `reads` are. They are imported when there is something to do: `--help` shows the options without them.
+    Where two codemods want the same characters, the one of the lower `precedence` has them.
 
     One with an `option` is planned where it is given, another unless its `rule` is skipped; one that `takes_main` for
     the entry file of a choice, too. It may change the files that use one of the qualified `names`, and those that
@@ -66,7 +69,7 @@ class Codemod(Struct, frozen=True):
     error where no part of the project has what the option, `{given}`, is about: `plan` gives None for such a part."""
 
     name: str
-    plan: str
+    plan: str = ""
     option: Option | None = None
     rule: str = ""
     takes_main: bool = False
@@ -75,80 +78,15 @@ class Codemod(Struct, frozen=True):
     folder: str = ""
     is_relative: bool = False
     missing: str = ""
+    precedence: int = 100
 
     def is_wanted(self, choice: CodemodChoice) -> bool:
         """Return whether a user asks for it, by an option or by keeping its rule."""
         return self.name in choice.options if self.option is not None else self.name not in choice.skipped
 
 
-DATA_PARALLEL = frozenset(
-    {
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
-    }
-)
-DATA_PARALLEL_FUNCTION = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"})
-APEX_AMP = frozenset({"apex.amp"})
-# In the order of precedence: where two codemods want the same characters, the first has them.
-CODEMODS = (
-    Codemod(
-        "data_parallel",
-        "data_parallel.conversion:data_parallel",
-        rule="data-parallel",
-        takes_main=True,
-        names=DATA_PARALLEL | DATA_PARALLEL_FUNCTION,
-    ),
-    Codemod(
-        "amp_model",
-        "amp_model:amp_model",
-        Option(
-            ("-a", "--amp_model", "--amp-model"),
-            "Train the model in the variable MODEL, such as net or self.model, with automatic mixed precision.",
-            "MODEL",
-        ),
-        missing="No loop that trains the model '{given}' was found; give -a/--amp_model the variable that is called in "
-        "the forward pass, such as net or self.model.",
-    ),
-    Codemod("apex_amp", "apex_amp:apex_amp", rule="apex-amp", names=APEX_AMP),
-    Codemod(
-        "specify_device",
-        "specify_device:specify_device",
-        Option(("-s", "--specify-device"), "Take the number of the NPU from the environment variable DEVICE_ID."),
-    ),
-    Codemod(
-        "similar",
-        "similar:similar",
-        Option(
-            ("-sim", "--similar"),
-            "Replace unsupported calls that have an equivalent; ascend_function/ holds the equivalents.",
-        ),
-        folder="ascend_function",
-    ),
-    Codemod(
-        "modelarts",
-        "modelarts:modelarts",
-        Option(
-            ("-m", "--modelarts"),
-            "Map the paths of files for Huawei ModelArts, by ascend_modelarts_function/path_mapping_config.py.",
-        ),
-        folder="ascend_modelarts_function",
-    ),
-    Codemod("plugin", "plugin:plugin", files="concern:without_plugin"),
-    Codemod(
-        "affinity",
-        "affinity.codemod:affinity",
-        Option(
-            ("--affinity",),
-            "Use the NPU's fused operators for code that spells them out: `safe` changes nothing but rounding, `all` "
-            "also what docs/affinity.md says, or some kinds such as rms-norm.",
-            "safe|all|KIND,...",
-            "affinity.catalogue:chosen",
-        ),
-        folder="ascend_affinity",
-        is_relative=True,
-    ),
-)
+# `make docs` collects them from the modules, none of which is imported to know the options.
+CODEMODS = msgspec.json.decode(Path(__file__).with_name("codemods.json").read_bytes(), type=tuple[Codemod, ...])
 
 
 def imported(function: str) -> Callable[..., Any]:

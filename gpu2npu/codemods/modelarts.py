@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program.entries import calls_in
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -85,6 +85,15 @@ _PATHS: dict[str, tuple[tuple[int, str, bool], ...]] = {
     "torchvision.datasets.CocoDetection": ((0, "root", False), (1, "annFile", False)),
 }
 _NOT_READING = frozenset("wax+")
+CODEMOD = Codemod(
+    "modelarts",
+    option=Option(
+        ("-m", "--modelarts"),
+        "Map the paths of files for Huawei ModelArts, by ascend_modelarts_function/path_mapping_config.py.",
+    ),
+    folder=FOLDER,
+    precedence=60,
+)
 
 
 def modelarts(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice
 from gpu2npu.codemods.concern import lacks_plugin
 from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program.entries import started_files
@@ -17,6 +17,8 @@ from gpu2npu.engine.context import gets_plugin, imports_torch
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.records import FileRewrite
 from gpu2npu.rulebook.in_code import PLUGIN
+
+CODEMOD = Codemod("plugin", files="concern:without_plugin", precedence=70)
 
 
 def plugin(program: TrainingProgram, choice: CodemodChoice) -> Mapping[str, FileRewrite]:

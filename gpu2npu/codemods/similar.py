@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
@@ -37,6 +37,15 @@ EQUIVALENTS = {
     "torch.special.xlog1py": "xlog1py",
 }
 _LACKING = (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
+CODEMOD = Codemod(
+    "similar",
+    option=Option(
+        ("-sim", "--similar"),
+        "Replace unsupported calls that have an equivalent; ascend_function/ holds the equivalents.",
+    ),
+    folder=FOLDER,
+    precedence=50,
+)
 
 
 def similar(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:

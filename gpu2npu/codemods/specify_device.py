@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.data_parallel.wrapping import find_wraps
 from gpu2npu.codemods.places import Step, by_file, of_rule, quoted
 from gpu2npu.codemods.program.card import bind_to_card
@@ -18,6 +18,11 @@ from gpu2npu.records import FileRewrite
 
 VARIABLE = "DEVICE_ID"
 _MESSAGE = f"The program works on the NPU whose number {VARIABLE} has, or on the first."
+CODEMOD = Codemod(
+    "specify_device",
+    option=Option(("-s", "--specify-device"), "Take the number of the NPU from the environment variable DEVICE_ID."),
+    precedence=40,
+)
 
 
 def specify_device(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:

@@ -1,15 +1,17 @@
-"""A codemod is one record: what it does follows from its record alone."""
+"""A codemod is one record in its module: what it does follows from its record alone."""
 
 from __future__ import annotations
 
 import ast
 
+import msgspec
 import pytest
 
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, Codemod, Option
 from gpu2npu.codemods.places import by_file, replaced
 from gpu2npu.engine import ProjectContext
+from tools import codemods
 
 SOURCES = {"a.py": b"x = 1\n", "b.py": b"import numpy as np\n\ny = np.float128(2)\n", "c.py": b"z = 3\n"}
 
@@ -57,3 +59,19 @@ def test_what_no_part_has_is_the_error_of_the_record(planned):
     record = Codemod("numbers", "x:y", Option(("--numbers",), "Numbers."), missing="No number is '{given}'.")
     with pytest.raises(CodemodError, match="No number is 'absent'"):
         planned(record, CodemodChoice(options={"numbers": "absent"}))
+
+
+def test_the_records_are_those_of_the_modules():
+    """Mended by `make docs`."""
+    assert codemods.RECORDS.read_bytes() == codemods.collected()
+
+
+def test_a_new_module_is_all_that_a_codemod_is(tmp_path, monkeypatch):
+    (tmp_path / "numbers.py").write_text(
+        "from gpu2npu.codemods.choice import Codemod, Option\n\n"
+        'CODEMOD = Codemod("numbers", option=Option(("--numbers",), "Numbers."))\n'
+    )
+    monkeypatch.setattr(codemods, "_FOLDER", tmp_path)
+    monkeypatch.setattr("gpu2npu.codemods.__path__", [str(tmp_path)])
+    (record,) = msgspec.json.decode(codemods.collected(), type=tuple[Codemod, ...])
+    assert (record.name, record.plan, record.option.flags) == ("numbers", "numbers:numbers", ("--numbers",))

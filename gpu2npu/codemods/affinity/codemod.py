@@ -14,7 +14,7 @@ from gpu2npu.codemods.affinity.exclusions.derivatives import differentiates_twic
 from gpu2npu.codemods.affinity.exclusions.scripted import scripted_code
 from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.generated import new_folder, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -33,6 +33,19 @@ MODULE = "ascend_affinity"
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 _UNPARSABLE = "The code that --affinity would write in this file is not Python, so the file has none of it."
+CODEMOD = Codemod(
+    "affinity",
+    option=Option(
+        ("--affinity",),
+        "Use the NPU's fused operators for code that spells them out: `safe` changes nothing but rounding, `all` "
+        "also what docs/affinity.md says, or some kinds such as rms-norm.",
+        "safe|all|KIND,...",
+        "affinity.catalogue:chosen",
+    ),
+    folder=MODULE,
+    is_relative=True,
+    precedence=80,
+)
 
 
 def affinity(

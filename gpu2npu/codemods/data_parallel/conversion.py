@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.choice import Codemod, CodemodChoice
 from gpu2npu.codemods.data_parallel.card_count import by_world_size, tests_for_processes
 from gpu2npu.codemods.data_parallel.certainty import (
     OTHER_PROGRAMS,
@@ -33,7 +33,7 @@ from gpu2npu.codemods.data_parallel.references import (
 )
 from gpu2npu.codemods.data_parallel.reviews import is_called_twice, keep_on_card, parts_left_out, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
-from gpu2npu.codemods.data_parallel.spelling import api_of
+from gpu2npu.codemods.data_parallel.spelling import DATA_PARALLEL, DATA_PARALLEL_FUNCTION, api_of
 from gpu2npu.codemods.data_parallel.wrapping import (
     Wrap,
     distributed,
@@ -53,6 +53,9 @@ from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FileRewrite, FindingKind
 
 _MULTI_CARD = "multi-card"  # the trait that asks for a launcher
+CODEMOD = Codemod(
+    "data_parallel", rule="data-parallel", takes_main=True, names=DATA_PARALLEL | DATA_PARALLEL_FUNCTION, precedence=10
+)
 
 
 def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:

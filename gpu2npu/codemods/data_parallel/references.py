@@ -8,8 +8,14 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from gpu2npu.codemods.choice import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
-from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, other_values, spell_distributed
+from gpu2npu.codemods.data_parallel.spelling import (
+    DATA_PARALLEL,
+    DATA_PARALLEL_FUNCTION,
+    api_of,
+    is_data_parallel,
+    other_values,
+    spell_distributed,
+)
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming

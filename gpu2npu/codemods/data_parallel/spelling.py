@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.choice import DATA_PARALLEL
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.engine.rewriting.removal import removal
@@ -15,6 +14,8 @@ from gpu2npu.python.tree.syntax import dotted_name, import_module
 from gpu2npu.records import Edit
 
 _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"
+DATA_PARALLEL = frozenset(f"torch.nn.{home}DataParallel" for home in ("", "parallel.", "parallel.data_parallel."))
+DATA_PARALLEL_FUNCTION = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"})
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpu2npu.codemods.choice import DATA_PARALLEL
-from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
+from gpu2npu.codemods.data_parallel.spelling import DATA_PARALLEL, is_data_parallel, spell_distributed
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import in_group
