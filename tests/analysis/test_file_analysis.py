@@ -197,6 +197,12 @@ dist.all_reduce(x, {op})
         ("torch.sum(y.double())", False),
         ("x = y.double().cuda()\nx @ x", True),
         ("x = y.double()\nx @ x", False),  # on the NPU it is float32
+        ("x = torch.ones(2, dtype=torch.complex32, device='cuda')\nx + x", True),
+        ("x = torch.ones(2, dtype=torch.complex64, device='cuda')\nx + x", False),
+        ("x = torch.ones(2, dtype=torch.int8).cuda()\nx % 2", True),
+        ("x = torch.ones(2, dtype=torch.int8).cuda()\n'%s' % x", False),
+        ("x = torch.ones(2, dtype=torch.int8)\nx % 2", False),
+        ("x = torch.ones(2, dtype=torch.int8).cuda()\nx * 2", False),
         ("torch.nn.Linear(2, 2).to('cpu', torch.float64)", False),
         ("torch.nn.Linear(2, 2).to('cuda', torch.float64)", True),
     ],

@@ -79,8 +79,9 @@ def test_no_two_rules_match_the_same_name(version: str) -> None:
 def test_no_two_built_in_rules_conflict() -> None:
     conflicts = find_conflicts(RULEBOOK, frozenset(rule.file for rule in RULEBOOK.rules))
     pairs = [(each.first, each.second) for each in conflicts]
-    # A rule for projects without PyTorch comes before that for a package of any project.
-    assert [(one.id, other.id) for one, other in pairs if not one.where.without or other.where.without] == []
+    # A rule for some files or projects comes before that for any of them.
+    limits = {rule.id: rule.where.without | rule.where.imports for pair in pairs for rule in pair}
+    assert [(one.id, other.id) for one, other in pairs if not limits[one.id] or limits[other.id]] == []
 
 
 def test_what_is_listed_of_a_rule_is_the_rule() -> None:

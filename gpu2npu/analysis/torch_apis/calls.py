@@ -43,6 +43,7 @@ _OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*
 _OF_CUDA_BUILDS = re.compile(r"torch\._C\._(?:cuda|nccl)_\w+$")
 # torch_npu has more than it lists, and nobody calls it without having one.
 _OF_TORCH_NPU = ("torch_npu", "torch.npu")
+_USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
 _GUARDED = "The program tests for it first, or goes on without it: check whether its other way is good enough."
 _UNVERIFIED = (
     "Its operators are registered, and torch_npu's documentation lists it as not supported: compare its result with "
@@ -277,3 +278,21 @@ def contracts(equation: ast.expr | None) -> bool:
     text = string_value(equation) if equation is not None else None
     before, arrow, after = (text or "").replace(" ", "").partition("->")
     return bool(text) and "," in before and (not arrow or bool(set(before) - set(after) - {",", "."}))
+
+
+def says(code: Code, words: str) -> bool:
+    """Return whether a file that puts something on a device, or one that is loaded with it, has some words; or whether
+    it puts nothing there."""
+    project, path = code.names.project, code.names.path
+    if re.search(words, code.text) or not _USES_DEVICE.search(code.text):
+        return True
+    seen, paths = {path}, [path]
+    while paths:
+        one = paths.pop()
+        facts = project.facts(one, path)
+        if facts is not None and one != path and re.search(words, " ".join(facts.names | facts.texts)):
+            return True
+        near = project.importing(one) | (project.imported_paths(facts, one) if facts is not None else frozenset())
+        paths += near - seen
+        seen |= near
+    return False

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.torch_apis.calls import contracts, is_on_cpu, message
+from gpu2npu.analysis.torch_apis.calls import contracts, is_on_cpu, message, says
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, FLOAT64_WORDS
 from gpu2npu.python.meaning.types import OTHER
@@ -58,6 +58,10 @@ _MODULE = "torch.nn.Module"
 _TENSOR = "torch.Tensor"
 _PRODUCT = "torch.Tensor.__matmul__"
 _ELEMENTS = "torch.Tensor.__getitem__"
+_OPERATORS: Mapping[type[ast.operator], str] = {
+    **dict(zip((ast.MatMult, ast.Mult, ast.Mod), (_PRODUCT, "torch.mul", "torch.remainder"), strict=True)),
+    **{kind: f"torch.{kind.__name__.lower()}" for kind in (ast.Add, ast.Sub, ast.Div)},
+}
 _EINSUM = "torch.einsum"
 _CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
 _DEFAULT = "float32"
@@ -69,7 +73,6 @@ _OF_DTYPES = re.compile(
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
 )
-_USES_DEVICE = re.compile(r"\.(?:cuda|npu)\(\)|['\"](?:cuda|npu)['\"]")
 _MANY_DIMENSIONS = re.compile(r"tensors\.rank > (\d+)")
 _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
@@ -79,6 +82,10 @@ _WORDS = {
     "complex32": "complex32|chalf|ComplexHalf",
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
     **{name: name for name in ("uint16", "uint32", "uint64")},
+    **{
+        each[0]: rf"\b{each[0]}|{each[1]}"
+        for each in (("uint8", "[bB]yte"), ("int8", "[cC]har"), ("int16", "[sS]hort"))
+    },
     "bool": r"\bbool\b",
     "float8s": "float8",
 }
@@ -89,7 +96,7 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     found = []
     for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
-            if met.unless and _says(code, met.unless):
+            if met.unless and says(code, met.unless):
                 continue
             some = on if len(on) < len(chips) else []
             text = _text(api, met, some)
@@ -140,35 +147,35 @@ class _File:
 
 
 def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
-    """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
+    """Each call, operator and assigned attribute that is limited, with its API and what is known of its tensors."""
     file = _File(code)
-    tensors = file.tensors
     for call, scope in code.calls:
         yield from ((call, api, given) for api, given in _apis(call, scope, file))
-    for product, _ in code.products:
-        if isinstance(product.op, ast.MatMult) and file.may_meet(_PRODUCT):
-            facts = tuple(map(tensors.facts, tensors.operands(product)))
-            if not any(each.device == "cpu" for each in facts):
-                yield product, _PRODUCT, CallFacts(others=facts)
-    if file.may_meet(_ELEMENTS):
-        yield from _picked(code, tensors)
+    yield from _of_operators(file)
     for node, scope in code.mentions:
         is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in _settings()
         statement = code.file.parents[node] if is_set else None
         if isinstance(statement, ast.Assign) and (api := code.qualified(node, scope)) in names():
-            yield node, api or "", CallFacts({_SET: _value(_SET, True, statement.value, 0, scope, code, tensors)})
+            yield node, api or "", CallFacts({_SET: _value(_SET, True, statement.value, 0, scope, code, file.tensors)})
 
 
-def _picked(code: Code, tensors: Tensors) -> Iterator[tuple[ast.expr, str, CallFacts]]:
-    """Each tensor that is indexed with a tensor."""
-    for node in code.file.parents:
-        if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
-            continue
-        for base, index in [each] if (each := tensors.operands(node)) else []:
-            by = tensors.label(index)
-            facts = tensors.facts(base)
-            if by.dtype is not None and not by.is_number and by.name not in DTYPES and facts.device != "cpu":
-                yield node, _ELEMENTS, CallFacts({"self": facts})
+def _of_operators(file: _File) -> Iterator[tuple[ast.expr, str, CallFacts]]:
+    """Each arithmetic with tensors, and each tensor that is indexed with a tensor."""
+    code, tensors = file.code, file.tensors
+    kinds = {kind: api for kind, api in _OPERATORS.items() if file.may_meet(api)}
+    picks = file.may_meet(_ELEMENTS)
+    for node in code.file.parents if kinds or picks else ():
+        if isinstance(node, ast.BinOp) and (api := kinds.get(type(node.op))) is not None:
+            facts = tuple(map(tensors.facts, tensors.operands(node)))
+            on = {each.device for each in facts}
+            if "cpu" not in on and (api == _PRODUCT or ("npu" in on and facts[0].dtype)):  # "%d" % x is text
+                yield node, api, CallFacts(others=facts)
+        elif picks and isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            for base, index in [each] if (each := tensors.operands(node)) else []:
+                by = tensors.label(index)
+                known = tensors.facts(base)
+                if by.dtype is not None and not by.is_number and by.name not in DTYPES and known.device != "cpu":
+                    yield node, _ELEMENTS, CallFacts({"self": known})
 
 
 def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list[tuple[Row, list[str]]]:
@@ -337,24 +344,6 @@ def _cast(ask: Callable[[], Any], call: ast.Call, tensors: Tensors) -> Any:
     if facts is None and not _without_float64().isdisjoint(tensors.functions(tensors.call(call))):
         return TensorFacts(_DEFAULT, device="npu")  # its device is not shown: on the host it would not be computed with
     return replace(facts, dtype=_DEFAULT) if isinstance(facts, TensorFacts) and facts.dtype is None else facts
-
-
-def _says(code: Code, words: str) -> bool:
-    """Return whether a file that puts something on a device, or one that is loaded with it, has some words; or whether
-    it puts nothing there."""
-    project, path = code.names.project, code.names.path
-    if re.search(words, code.text) or not _USES_DEVICE.search(code.text):
-        return True
-    seen, paths = {path}, [path]
-    while paths:
-        one = paths.pop()
-        facts = project.facts(one, path)
-        if facts is not None and one != path and re.search(words, " ".join(facts.names | facts.texts)):
-            return True
-        near = project.importing(one) | (project.imported_paths(facts, one) if facts is not None else frozenset())
-        paths += near - seen
-        seen |= near
-    return False
 
 
 @cache
