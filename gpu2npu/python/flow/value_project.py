@@ -17,76 +17,93 @@ _MOST_ROUNDS = 12
 
 
 class Questions:
-    """Remembers answers. One that leads to itself is the least that agrees with all others in its circle: these are
-    found by asking again until nothing is added, so that the order of questions does not matter. What leads to no
-    circle, and a circle whose answer no longer changes, is known for good at once (as in Tarjan's search for
-    components)."""
+    """Remembers answers. One that leads to itself is the least that agrees with all others in its circle: whoever was
+    told less than what is known now is asked again until nothing is added, so that the order of questions does not
+    matter. What leads to no circle, and a circle whose answers no longer grow, is known for good at once: circles are the strongly
+    connected components of what asks what, as Tarjan finds them."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Any, Any]] = {}
-        self._partial: dict[Hashable, dict[Any, Any]] = {}
-        self._running: dict[Hashable, int] = {}  # how deep below the outermost each is
-        self._waiting: dict[Hashable, int] = {}  # answered, but a part of a circle: the depth of its first
-        self._lowest = 0  # the least depth of what was asked again by what is asked now
-        self._has_grown = False
         self._cut: set[Hashable] = set()  # questions whose answer is not complete
+        self._forget_open()
+
+    def _forget_open(self) -> None:
+        self._order: list[Hashable] = []  # what is not known yet, as it was asked
+        self._open: dict[Hashable, int] = {}  # where in this order each is
+        self._partial: dict[Hashable, dict[Any, Any]] = {}
+        self._ways: dict[Hashable, Callable[[], dict[Any, Any]]] = {}  # how each is computed
+        self._told: dict[Hashable, set[Hashable]] = {}  # who was told a partial answer
+        self._outdated: set[Hashable] = set()  # who was told less than what is known now
+        self._asking: list[Hashable] = []
+        self._lowest = 0  # the least number of what was asked by what is asked now, or by what that asked
 
     def is_complete(self, key: tuple[Any, ...]) -> bool:
         """Return whether nothing was left out of an answer for the sake of time."""
         return key not in self._cut
 
+    def is_known(self, key: tuple[Any, ...]) -> bool:
+        """Return whether the answer to a question is known for good."""
+        return key in self._known
+
     def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
-        """The answer to a question: a dict, to which rounds only add."""
+        """The answer to a question: a dict, which only grows."""
         known = self._known.get(key)
         if known is not None:
             return known
-        circle_at = self._running.get(key, self._waiting.get(key))
-        if circle_at is not None:
-            self._lowest = min(self._lowest, circle_at)
-            return self._partial.get(key, {})
-        depth, start = len(self._running), len(self._waiting)
-        lowest, has_grown = self._lowest, self._has_grown
-        self._running[key] = depth
-        try:
-            answer = self._settle(key, depth, start, compute)
-        finally:
-            del self._running[key]
-            if not self._running:
-                self._partial.clear()
-                self._waiting.clear()
-        if self._lowest < depth:
-            self._has_grown |= has_grown
+        if key not in self._open:
+            lowest = self._lowest
+            try:
+                self._ask_first(key, compute)
+            except BaseException:
+                self._forget_open()  # nobody who waits for an answer gets one
+                raise
+            self._lowest = min(lowest, self._lowest)
+            if key in self._known:
+                return self._known[key]
         else:
-            self._has_grown = has_grown
-        self._lowest = min(lowest, self._lowest)
-        return answer
+            self._lowest = min(self._lowest, self._open[key])
+        self._told[key].add(self._asking[-1])
+        return self._partial[key]
 
-    def _settle(self, key: Hashable, depth: int, start: int, compute: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-        """Ask until nothing is added, where this is the question of a circle that was asked first."""
-        for _ in range(_MOST_ROUNDS):
-            self._lowest, self._has_grown = depth + 1, False
-            answer = compute()
-            before = self._partial.get(key, {})
-            if before and any(each not in answer for each in before):
-                answer = {**before, **answer}
-            self._has_grown |= len(answer) != len(before)
-            if self._lowest > depth:
-                self._known[key] = answer
-                return answer
+    def _ask_first(self, key: Hashable, compute: Callable[[], dict[Any, Any]]) -> None:
+        number = self._open[key] = self._lowest = len(self._order)
+        self._order.append(key)
+        self._partial[key], self._ways[key], self._told[key] = {}, compute, set()
+        self._compute(key)
+        if self._lowest == number:
+            self._complete(number)
+
+    def _compute(self, key: Hashable) -> None:
+        """Compute an answer and add it to what is known; whoever was told less is outdated."""
+        self._outdated.discard(key)
+        self._asking.append(key)
+        answer, before = self._ways[key](), self._partial[key]
+        self._asking.pop()
+        if before and any(each not in answer for each in before):
+            answer = {**before, **answer}
+        if len(answer) != len(before):
             self._partial[key] = answer
-            if self._lowest < depth:
-                self._waiting[key] = self._lowest
-                return answer
-            circle = [*list(self._waiting)[start:], key]
-            for each in circle[:-1]:
-                del self._waiting[each]
-            if not self._has_grown:
+            self._outdated |= self._told[key]
+            self._told[key] = set()
+
+    def _complete(self, first: int) -> None:
+        """Ask again whoever in a circle is outdated, last asked first, and who joins it; then all of it is known. It is
+        not where one of them now asks what was asked before the circle: that has to be known with it."""
+        for _ in range(_MOST_ROUNDS):
+            for each in reversed(self._order[first:]):
+                if each in self._outdated:
+                    self._compute(each)
+            if self._lowest < first:
+                return
+            if self._outdated.isdisjoint(self._order[first:]):
                 break
         else:
-            self._cut.update(circle)
-        for each in circle:
+            self._cut.update(self._order[first:])
+        for each in self._order[first:]:
             self._known[each] = self._partial.pop(each)
-        return answer
+            del self._open[each], self._ways[each], self._told[each]
+            self._outdated.discard(each)
+        del self._order[first:]
 
 
 UNKNOWN = ("unknown", None)
@@ -108,6 +125,7 @@ class ValueProject(Questions):
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile] = []
         self._by_path: dict[str, ValueFile | None] = {}
+        self._groups: dict[Hashable, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
         self._asker = ""
         self._is_near = False
 
@@ -115,13 +133,29 @@ class ValueProject(Questions):
         """The answer to a question about a place or a file. What it is looked up in is noted for the file that it is
         about, and whoever asks depends on that file: also where the answer is remembered from somebody else."""
         about = key[1] if isinstance(key[1], str) else self.at(key[1]).path
+        if self._asker != about and (about in self.project.files or about in self.project.data):
+            self.project.consult(self._asker, about)
+        asked = (*key, "near") if self._is_near else key
+        known = self._known.get(asked)
+        return known if known is not None else super().ask(asked, lambda: self._by(about, compute))
+
+    def _by(self, about: str, compute: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+        """Compute an answer for the file that asks."""
         asker, self._asker = self._asker, about
-        if asker != about and (about in self.project.files or about in self.project.data):
-            self.project.consult(asker, about)
         try:
-            return super().ask((*key, "near") if self._is_near else key, compute)
+            return compute()
         finally:
             self._asker = asker
+
+    def grouped(self, key: tuple[Any, ...], found: dict[tuple[Any, Any], None]) -> Mapping[Any, list[Any]]:
+        """The pairs of the answer to a question by their first. An answer that has grown is another dict."""
+        answer, groups = self._groups.get((key, self._is_near), ({}, {}))
+        if answer is not found:
+            groups = {}
+            for first, rest in found:
+                groups.setdefault(first, []).append(rest)
+            self._groups[key, self._is_near] = found, groups
+        return groups
 
     @contextmanager
     def near(self, asker: str) -> Iterator[None]:

@@ -322,12 +322,10 @@ class Values(CallValues):
             yield place, (".__call__", *path)
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
             for label in agreeing(file.stored, path[0]):
-                for holder, value, target in self._stored(file, label):
-                    if holder == place and target != place:
-                        yield value, path[1:]
-            for holder, source, kind, label in self._joined(file) if self.project.data else ():
+                yield from ((value, path[1:]) for value, target in self._stored(file, label, place) if target != place)
+            for source, kind, label in self._joined(file, place) if self.project.data else ():
                 name = other_name(path[0], is_key=label != ".") if kind == KEYS else path[0]
-                if holder == place and name:
+                if name:
                     yield source, (name, *path[1:])
             if what == "instance":
                 if path[0] == "[each]":
@@ -347,25 +345,27 @@ class Values(CallValues):
         if function is not None:
             yield from self._given(place, function, path)
 
-    def _stored(self, file: ValueFile, label: str) -> Iterable[tuple[int, int, int]]:
-        """The holders of what a file stores under a field, each with the value and the node that it is stored in."""
-        found: dict[tuple[int, int, int], None] = self.ask(
-            ("stored", file.first + MODULE, label),
-            lambda: {(one.place, *each): None for each in file.stored[label] for one in self.origins(each[1])},
+    def _stored(self, file: ValueFile, label: str, holder: int) -> Iterable[tuple[int, int]]:
+        """What a file stores in an object under a field: each value with the node that it is stored in."""
+        key = ("stored", file.first + MODULE, label)
+        found: dict[tuple[int, tuple[int, int]], None] = self.ask(
+            key,
+            lambda: {(one.place, (value, at)): None for value, at in file.stored[label] for one in self.origins(at)},
         )
-        return found
+        return self.grouped(key, found).get(holder, ())
 
-    def _joined(self, file: ValueFile) -> Iterable[tuple[int, int, int, str]]:
-        """The objects of a file that get what another one holds, each with that and the kind and field of the edge."""
-        found: dict[tuple[int, int, int, str], None] = self.ask(
-            ("joined", file.first + MODULE),
+    def _joined(self, file: ValueFile, holder: int) -> Iterable[tuple[int, int, str]]:
+        """The objects whose contents an object of a file gets, each with the kind and field of the edge."""
+        key = ("joined", file.first + MODULE)
+        found: dict[tuple[int, tuple[int, int, str]], None] = self.ask(
+            key,
             lambda: {
-                (one.place, source, kind, label): None
+                (one.place, (source, kind, label)): None
                 for source, kind, target, label in file.joined
                 for one in self.origins(target)
             },
         )
-        return found
+        return self.grouped(key, found).get(holder, ())
 
     def _given(self, parameter: int, function: int, path: Path) -> Iterator[State]:
         yield from self._given_by(parameter, self.callers(function), path)

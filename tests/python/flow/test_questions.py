@@ -12,3 +12,50 @@ def test_an_answer_that_does_not_settle_is_not_complete():
 
     assert len(questions.ask(("grows",), grow)) > 1 and not questions.is_complete(("grows",))
     assert questions.ask(("settles",), settle) == {0: None} and questions.is_complete(("settles",))
+
+
+def test_only_what_was_told_less_is_asked_again():
+    """A circle of a hundred, in which one learns something from outside: the rest is told once."""
+    questions, asked = Questions(), []
+
+    def link(number):
+        asked.append(number)
+        below = questions.ask((number + 1,), lambda: link(number + 1)) if number < 99 else questions.ask((0,), end)
+        return {**below, number: None}
+
+    def end():
+        return link(0)
+
+    assert questions.ask((0,), end) == dict.fromkeys(range(100))
+    assert all(questions.ask((each,), dict) == dict.fromkeys(range(100)) for each in range(100))
+    assert len(asked) == 2 * 100
+
+
+def test_what_is_asked_between_circles_is_not_known_before_them():
+    """One question asks a circle within a larger circle: it gets what only the larger one learns."""
+    questions = Questions()
+    asks = {"a": "bd", "b": "c", "c": "ba", "d": "c", "e": ""}
+
+    def answer(name):
+        found = {name: None} if name == "a" else {}
+        for each in asks[name]:
+            found.update(questions.ask((each,), lambda each=each: answer(each)))
+        return found
+
+    questions.ask(("a",), lambda: answer("a"))
+    assert {each: [*questions.ask((each,), dict)] for each in "abcd"} == dict.fromkeys("abcd", ["a"])
+
+
+def test_an_error_leaves_no_question_open():
+    questions = Questions()
+
+    def fails():
+        questions.ask(("inner",), lambda: questions.ask(("outer",), dict) or {1: None})
+        raise LookupError
+
+    for _ in range(2):
+        try:
+            questions.ask(("outer",), fails)
+        except LookupError:
+            continue
+    assert questions.ask(("outer",), lambda: {2: None}) == {2: None}
