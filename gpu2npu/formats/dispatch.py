@@ -119,13 +119,16 @@ def values_in(source: bytes, path: str, rulebook: Rulebook, context: ProjectCont
         return None
     knowledge = knowledge_for(rulebook, context.version)
     text = read_settings(source, path).text
-    if not any(rule.text in text for rule in knowledge.table.strings):
+    words = {rule.text for rule in knowledge.table.strings if rule.text in text}
+    if not words:
         return None
     try:
         marks = _marks(text, path, kind, dataclasses.replace(knowledge, text=text, uses_device=context.uses_device))
-        return data_values(_roots(text, kind), text, _compared(marks, text))
+        values = data_values(_roots(text, kind), text, _compared(marks, text))
     except (FormatError, ExpressionTimeError, RecursionError):
         return None
+    held = (*values.facts.labels, *(each.value or "" for each in values.facts.texts))  # and not in a comment alone
+    return values if any(word in each for each in held for word in words) else None
 
 
 def _roots(text: str, kind: FileKind) -> list[Node]:
