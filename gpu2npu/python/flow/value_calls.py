@@ -11,7 +11,7 @@ from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, ClassValue, Par
 from gpu2npu.python.flow.fields import Path, bound_to
 from gpu2npu.python.flow.value_files import ValueFile
 from gpu2npu.python.flow.value_project import MOST_FILES, UNKNOWN, ValueProject
-from gpu2npu.python.project.project import EVERY_FILE
+from gpu2npu.python.project.project import EVERY_FILE, Readers
 
 State = tuple[int, Path]
 Steps = dict[State, "State | None"]
@@ -190,14 +190,33 @@ class CallValues(ValueProject):
 
     def readers_of(self, root: int) -> dict[int, bool | None]:
         """The calls that read a file of data as `read_by` has it: those that name it, or else all that may read it."""
-        calls: dict[int, dict[int, bool | None]] = self.ask(("readers", root), self._find_readers)
-        found = {call: roots[root] for call, roots in calls.items() if root in roots}
+        self.project.consult(self._asker, EVERY_FILE)
+        path, known = self.at(root).path, self.project.readers
+        if known is None:
+            key = ("readers", root)
+            calls: dict[int, dict[int, bool | None]] = self.ask(key, self._find_readers)
+            found = {call: roots[root] for call, roots in calls.items() if root in roots}
+            if self.is_known(key):
+                self.project.readers = self._of_nodes(calls)
+        else:
+            files = {each: self.file_at(each) for each, _ in known.get(path, ())}
+            found = {
+                file.first + node: one for (each, node), one in known.get(path, {}).items() if (file := files[each])
+            }
         return {call: is_only for call, is_only in found.items() if is_only is not None} or found
+
+    def _of_nodes(self, calls: Mapping[int, Mapping[int, bool | None]]) -> Readers:
+        """The readers of each file of data by their file and node: places are forgotten before the project is."""
+        found: dict[str, dict[tuple[str, int], bool | None]] = {}
+        for call, roots in calls.items():
+            file = self.at(call)
+            for root, is_only in roots.items():
+                found.setdefault(self.at(root).path, {})[file.path, call - file.first] = is_only
+        return found
 
     def _find_readers(self) -> dict[int, dict[int, bool | None]]:
         """The calls of the project that may read files of data, with these."""
         project = self.project
-        project.consult(self._asker, EVERY_FILE)
         if self._readers is None:
             libraries = {name.partition(".")[0] for name in self.readers}
             methods = {name[1:] for name in self.readers if name[0] == "."}

@@ -19,8 +19,8 @@ _MOST_ROUNDS = 12
 class Questions:
     """Remembers answers. One that leads to itself is the least that agrees with all others in its circle: whoever was
     told less than what is known now is asked again until nothing is added, so that the order of questions does not
-    matter. What leads to no circle, and a circle whose answers no longer grow, is known for good at once: circles are the strongly
-    connected components of what asks what, as Tarjan finds them."""
+    matter. What leads to no circle, and a circle whose answers no longer grow, is known for good at once: circles are
+    the strongly connected components of what asks what, as Tarjan finds them."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Any, Any]] = {}

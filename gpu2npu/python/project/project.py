@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 _Answer = TypeVar("_Answer")
+# The calls that read a file of data, by file and node: True for one that names no other file, None if it names none.
+Readers = Mapping[str, Mapping[tuple[str, int], "bool | None"]]
 
 # What a file depends on if jedi was used for it: jedi may read any file.
 EVERY_FILE = "*"
@@ -86,6 +88,7 @@ class Project:
         self._importing: dict[str, set[str]] | None = None
         self._has_library: bool | None = None
         self.values: Values | None = None  # made by the first who needs it
+        self.readers: Readers | None = None  # found by it
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
         return Project, (
