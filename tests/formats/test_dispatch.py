@@ -1,7 +1,7 @@
 import pytest
 
 from gpu2npu.engine import ProjectContext, scan_project
-from gpu2npu.formats.dispatch import may_concern, migrate_file
+from gpu2npu.formats.dispatch import may_concern, migrate_file, values_in
 from gpu2npu.rulebook import Rulebook
 from gpu2npu.support.cann import CPU_INDEX
 
@@ -18,6 +18,14 @@ def test_line_ends_and_a_missing_last_one_survive(migrate) -> None:
 @pytest.mark.parametrize("path", ["a.yaml", "a.json", "a.sh", "a.toml", "Dockerfile", "a.ipynb", "a.txt"])
 def test_a_file_without_a_trigger_is_not_read(rulebook, path: str) -> None:
     assert not may_concern(b'{"optimizer": "adam", "epochs": 3}', path, rulebook, ProjectContext())
+
+
+def test_a_word_in_a_comment_alone_makes_no_file_of_data(rulebook) -> None:
+    def values(text: str):
+        return values_in(text.encode(), "c.yaml", rulebook, ProjectContext())
+
+    assert values("batch: 16  # per cuda device\n") is None
+    assert values("batch: 16\ndevice: cuda\n") is not None and values("cuda: 16\n") is not None
 
 
 def test_rules_for_other_files_stay_away(migrated) -> None:
