@@ -18,7 +18,7 @@ _MOST_ROUNDS = 12
 
 class Questions:
     """Remembers answers. One that leads to itself is the least that agrees with all others in its circle: whoever was
-    told less than what is known now is asked again until nothing is added, so that the order of questions does not
+    given less than what is known now is computed again until nothing is added, so that the order of questions does not
     matter. What leads to no circle, and a circle whose answers no longer grow, is known for good at once: circles are
     the strongly connected components of what asks what, as Tarjan finds them."""
 
@@ -32,8 +32,8 @@ class Questions:
         self._open: dict[Hashable, int] = {}  # where in this order each is
         self._partial: dict[Hashable, dict[Any, Any]] = {}
         self._ways: dict[Hashable, Callable[[], dict[Any, Any]]] = {}  # how each is computed
-        self._told: dict[Hashable, set[Hashable]] = {}  # who was told a partial answer
-        self._outdated: set[Hashable] = set()  # who was told less than what is known now
+        self._given_to: dict[Hashable, set[Hashable]] = {}  # who was given a partial answer
+        self._outdated: set[Hashable] = set()  # who was given less than what is known now
         self._asking: list[Hashable] = []
         self._lowest = 0  # the least number of what was asked by what is asked now, or by what that asked
 
@@ -62,19 +62,19 @@ class Questions:
                 return self._known[key]
         else:
             self._lowest = min(self._lowest, self._open[key])
-        self._told[key].add(self._asking[-1])
+        self._given_to[key].add(self._asking[-1])
         return self._partial[key]
 
     def _ask_first(self, key: Hashable, compute: Callable[[], dict[Any, Any]]) -> None:
         number = self._open[key] = self._lowest = len(self._order)
         self._order.append(key)
-        self._partial[key], self._ways[key], self._told[key] = {}, compute, set()
+        self._partial[key], self._ways[key], self._given_to[key] = {}, compute, set()
         self._compute(key)
         if self._lowest == number:
             self._complete(number)
 
     def _compute(self, key: Hashable) -> None:
-        """Compute an answer and add it to what is known; whoever was told less is outdated."""
+        """Compute an answer and add it to what is known; whoever was given less is outdated."""
         self._outdated.discard(key)
         self._asking.append(key)
         answer, before = self._ways[key](), self._partial[key]
@@ -83,8 +83,8 @@ class Questions:
             answer = {**before, **answer}
         if len(answer) != len(before):
             self._partial[key] = answer
-            self._outdated |= self._told[key]
-            self._told[key] = set()
+            self._outdated |= self._given_to[key]
+            self._given_to[key] = set()
 
     def _complete(self, first: int) -> None:
         """Ask again whoever in a circle is outdated, last asked first, and who joins it; then all of it is known. It is
@@ -101,7 +101,7 @@ class Questions:
             self._cut.update(self._order[first:])
         for each in self._order[first:]:
             self._known[each] = self._partial.pop(each)
-            del self._open[each], self._ways[each], self._told[each]
+            del self._open[each], self._ways[each], self._given_to[each]
             self._outdated.discard(each)
         del self._order[first:]
 
@@ -135,9 +135,9 @@ class ValueProject(Questions):
         about = key[1] if isinstance(key[1], str) else self.at(key[1]).path
         if self._asker != about and (about in self.project.files or about in self.project.data):
             self.project.consult(self._asker, about)
-        asked = (*key, "near") if self._is_near else key
-        known = self._known.get(asked)
-        return known if known is not None else super().ask(asked, lambda: self._by(about, compute))
+        question = (*key, "near") if self._is_near else key
+        known = self._known.get(question)
+        return known if known is not None else super().ask(question, lambda: self._by(about, compute))
 
     def _by(self, about: str, compute: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
         """Compute an answer for the file that asks."""

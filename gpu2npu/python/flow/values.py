@@ -346,7 +346,7 @@ class Values(CallValues):
             yield from self._given(place, function, path)
 
     def _stored(self, file: ValueFile, label: str, holder: int) -> Iterable[tuple[int, int]]:
-        """What a file stores in an object under a field: each value with the node that it is stored in."""
+        """The values that a file stores in an object under a field, each with the node that it is stored in."""
         key = ("stored", file.first + MODULE, label)
         found: dict[tuple[int, tuple[int, int]], None] = self.ask(
             key,

@@ -16,12 +16,12 @@ def test_an_answer_that_does_not_settle_is_not_complete():
     assert questions.ask(("settles",), settle) == {0: None} and questions.is_complete(("settles",))
 
 
-def test_only_what_was_told_less_is_asked_again():
-    """A circle of a hundred, in which one learns something from outside: the rest is told once."""
-    questions, asked = Questions(), []
+def test_an_answer_is_computed_again_only_if_it_used_less():
+    """A circle of a hundred, each of which learns from the last one."""
+    questions, computed = Questions(), []
 
     def link(number):
-        asked.append(number)
+        computed.append(number)
         below = questions.ask((number + 1,), lambda: link(number + 1)) if number < 99 else questions.ask((0,), end)
         return {**below, number: None}
 
@@ -30,17 +30,17 @@ def test_only_what_was_told_less_is_asked_again():
 
     assert questions.ask((0,), end) == dict.fromkeys(range(100))
     assert all(questions.ask((each,), dict) == dict.fromkeys(range(100)) for each in range(100))
-    assert len(asked) == 2 * 100
+    assert len(computed) == 2 * 100
 
 
-def test_what_is_asked_between_circles_is_not_known_before_them():
-    """One question asks a circle within a larger circle: it gets what only the larger one learns."""
+def test_a_question_between_two_circles_is_not_known_before_them():
+    """One question needs a circle within a larger circle: it gets what only the larger one learns."""
     questions = Questions()
-    asks = {"a": "bd", "b": "c", "c": "ba", "d": "c", "e": ""}
+    needs = {"a": "bd", "b": "c", "c": "ba", "d": "c", "e": ""}
 
     def answer(name):
         found = {name: None} if name == "a" else {}
-        for each in asks[name]:
+        for each in needs[name]:
             found.update(questions.ask((each,), lambda each=each: answer(each)))
         return found
 
