@@ -201,7 +201,7 @@ class _Plan(cst.CSTTransformer):
         if self._cuts(node):
             return True
         found, level = self.nodes.expressions.get(place, (None, 0))
-        is_made_of_parts = found is not None and (self._parts(node) or found in self.parts)
+        is_made_of_parts = found is not None and self._parts(node)
         text = "" if is_made_of_parts else self.edited.new(self._with_commas(node) if self.takes_out else node)
         code, parts = changes.template(node.edit.pieces) if is_made_of_parts else (text, ())
         new = changes.expression(code, indent) if found is not None else None

@@ -52,6 +52,8 @@ def edit(text: str, old: str, new: str | tuple[str, ...], nth: int = 0) -> Edit:
         ("y = (f(cuda))\n", [("f(cuda)", ("g(", "cuda", ")")), ("cuda", "npu")], "y = (g(npu))\n"),
         ("y = (f(cuda), cuda)\n", [("f(cuda)", ("g(", "f(cuda)", ")")), ("cuda", "npu")],
          "y = (g(f(npu)), cuda)\n"),
+        ("q = a\ny = f(g(q))\n", [("f(g(q))", ("h(", "g(q)", ", 1)")), ("g(q)", ("k(", "a", ", 2)"))],
+         "q = a\ny = h(k(a, 2), 1)\n"),  # a part of another statement
         ("f(a, b=1)\n", [("a|", ".npu()"), ("b=1|", ", c=2")], "f(a.npu(), b=1, c=2)\n"),
         ("f(\n    a,\n    b,  # c\n)\n", [("b|", ", k=1")], "f(\n    a,\n    b, k=1,  # c\n)\n"),
         ("f()\n", [("f(|", "k=1")], "f(k=1)\n"),
