@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.other_devices.foreign_calls import ForeignCalls, is_read, values_of
+from gpu2npu.engine.strings.value_effects import values_of as flow_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.module_names import Definition
 from gpu2npu.python.meaning.names import Names
@@ -211,8 +212,24 @@ class ForeignDevices:
                 self._device(each, scope, rule)
         elif isinstance(value, ast.Call):
             self._called(value, scope, rule)
+        elif isinstance(value, ast.Subscript):
+            self._under_key(value, rule)
         elif is_read(value):
             self.given[value] = (scope, rule)
+
+    def _under_key(self, value: ast.Subscript, rule: Rule) -> None:
+        """Keep the devices in the file that a package is given by `config["device"]`, which other code reads too."""
+        flow, path = flow_of(self.names.project), self.names.path
+        given: list[_Value] = []
+        for text in self.file.unordered().get(ast.Constant, ()):
+            is_device = isinstance(text.value, str) and self.table.literal.fullmatch(text.value) is not None
+            at = flow.place_of(self.names, text.lineno, text.col_offset) if is_device else None
+            listed = [each for each, fields in flow.reach(at) if fields == ("[0]",)] if at is not None else []
+            used = [each.place for each in flow.uses(at, path) if each.kind == "argument"] if at is not None else []
+            if any(flow.line(each) == value.lineno and flow.at(each).path == path for each in (*listed, *used)):
+                given.append(_Value(self.file.bounds(text), is_device=True))
+        if given:
+            self.shared.append(_Given(self.file.bounds(value), tuple(given), rule))
 
     def _called(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
         qualified = self.names.qualified(call.func, scope)
