@@ -168,7 +168,9 @@ class _Reader(Struct, frozen=True):
         if default is not None:
             yield from self.knowledge.value(assigned["name"], default["value"], start + default.start("value"))
         yield from self.knowledge.patterns(value, start)
-        if quote and " " in value and not found:
+        if quote and value.startswith("--"):  # options for a command, which may come later
+            yield from self._within(start, end, quote, self.spoken)
+        elif quote and " " in value and not found:
             yield from self._within(start, end, quote, spoken=True)
 
     def _wrapped(self, words: Sequence[Word]) -> Iterator[Mark]:

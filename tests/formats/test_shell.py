@@ -57,6 +57,7 @@ VALUES = [
     ("DEVICE=${1:-cuda}", "DEVICE=${1:-npu}"),
     ("DEVICE=cuda; run ${DEVICE:-cuda}", "DEVICE=npu; run ${DEVICE:-npu}"),
     ('ARGS="--backend nccl --device cuda"', 'ARGS="--backend hccl --device npu"'),
+    ('ARGS="--device=cuda"', 'ARGS="--device=npu"'),
     ('CMD="t.py --device cuda --name \\"a b\\""', 'CMD="t.py --device npu --name \\"a b\\""'),
     ('sbatch --wrap="t.py --device cuda"', 'sbatch --wrap="t.py --device npu"'),
     ("ARGS=(\"--backend=nccl\" 'm.device=cuda:0')", "ARGS=(\"--backend=hccl\" 'm.device=npu:0')"),
