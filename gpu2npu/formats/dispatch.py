@@ -52,7 +52,9 @@ _SPACED = re.compile(
 )
 _WITH_PYTHON = (FileKind.JSON, FileKind.YAML)
 # MONAI's `$torch.device('cuda')`, `${eval:"torch.cuda.is_available()"}`, `!!python/name:torch.cuda.empty_cache`
-_EXPRESSION = re.compile(r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)|\btorch\.cuda\.\w+\(|!!python/[^\s\[]*torch\.cuda""")
+_EXPRESSION = re.compile(
+    r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)|\btorch\.(?:cuda\.\w+|device)\(|\.cuda\(|!!python/[^\s\[]*torch\.cuda"""
+)
 _COMPARED = "Conditions of this workflow compare the entry: change it here and in them, or in neither."
 # The key of an entry, also of one in a list, as the text before it ends.
 _KEY = re.compile(r"(\w+)[\"']?:[ \t]*(?:\[[^\]\n:]*|(?:\r?\n[ \t]*-[^\n:]*)*\r?\n[ \t]*-[ \t]*)?[\"']?$")

@@ -10,7 +10,7 @@ from gpu2npu.engine import ProjectContext, migrate_python
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
 from gpu2npu.engine.marks import Mark
 from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.formats.marks import placed, shifted
+from gpu2npu.formats.marks import placed, reported_at, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, scalars
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
@@ -19,7 +19,7 @@ from gpu2npu.python.facts.values import INHERIT, MODULE, STORE, DataValues, Edge
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.text.templates import plain
-from gpu2npu.records import Bounds, Edit, Found
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rulebook
 
 # Keys under which a string is a command line.
@@ -45,9 +45,10 @@ _DEFAULT = re.compile(r"\$\{(?:oc\.)?(?:(?:env|select):)?[\w.]+(?:,\s*|:-?|-)[\"
 _PRELUDE = "import torch\nimport torch.distributed as dist\nimport torch.nn as nn\nimport torch_npu\n"
 # What a resolver of OmegaConf gets, which may be Python: ${eval:"4 if torch.cuda.is_available() else 0"}.
 _RESOLVED = re.compile(r"""\$\{[\w.]+:\s*(?P<quote>["']?)(?P<code>.+)(?P=quote)\s*\}""", re.DOTALL)
-_CALL = re.compile(r"\btorch\.cuda\.\w+\(")
+_CALL = re.compile(r"\btorch\.(cuda\.\w+|device)\(|\.cuda\(")
 # The names of Python that PyYAML's unsafe loader takes: !!python/name:torch.cuda.empty_cache.
 _TAG = re.compile(r"!!python/[\w/]+:(?P<name>torch\.cuda(?:\.\w+)+)")
+_QUOTED = "Its new code has quotes, which this text is in: change it by hand."
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _SIGN = re.compile(r"[@%](?=[\w#:])|(?<=\w)#(?=\w)|(?<=[@\w])::(?=\w)")
 
@@ -183,6 +184,9 @@ def expression_marks(roots: Iterable[Node], rulebook: Rulebook, context: Project
         if code and scalar.exact:
             whole = scalar.place(0), scalar.place(len(scalar.value or ""))
             yield from _python_marks(code, start, scalar.place, whole, rulebook, context)
+        elif code:
+            found = _python_marks(code, start, int, (scalar.start, scalar.end), rulebook, context)
+            yield from (reported_at(scalar, mark) for mark in found)
 
 
 def tag_marks(text: str, rulebook: Rulebook, context: ProjectContext) -> Iterator[Mark]:
@@ -206,15 +210,24 @@ def _python_marks(
 ) -> Iterator[Mark]:
     """The marks of code that begins at `start` of a text, of which `place` is where it is in the file; findings are
     at the `whole` of it."""
-    result, written = migrate_python(_PRELUDE + code.strip(), "expression.py", rulebook, context)
+    source = _PRELUDE + code.strip()
+    result, written = migrate_python(source, "expression.py", rulebook, context)
     shift = start + len(code) - len(code.lstrip()) - len(_PRELUDE)
     edited = written if written is None or isinstance(written, Edited) else written.edited
     for node in edited.nodes if edited is not None else ():
         assert edited is not None
-        new = edited.new(node)
-        if node.start >= len(_PRELUDE) and not {'"', "\\", "\n"}.intersection(new):
-            at = place(node.start + shift), place(node.end + shift)
+        if node.start < len(_PRELUDE):
+            continue
+        old, new = source[node.start : node.end], edited.new(node)
+        inside = int(old[:1] == new[:1] == '"')  # quotes around a text stay as the file has them
+        new = new[inside : len(new) - inside]
+        if {'"', "\\", "\n"}.isdisjoint(new):
+            at = place(node.start + inside + shift), place(node.end - inside + shift)
             yield Edit(at, plain(new), node.edit.rule, node.edit.message)
+        else:
+            yield Found(
+                whole, node.edit.rule, FindingKind.REVIEW, old, f"{node.edit.message} {_QUOTED}", Severity.CHANGE
+            )
     for finding in result.findings:
         yield Found(whole, finding.rule, finding.kind, finding.api, finding.message, finding.severity)
 

@@ -34,6 +34,10 @@ def test_expressions_of_bundles_are_edited_as_python(path, before, wanted):
         ("n: ${calc:torch.cuda.device_count()}\n", "n: ${calc:torch.npu.device_count()}\n"),
         ("device: ${pick:cuda}\n", "device: ${pick:npu}\n"),
         ("device: ${oc.select:main.device,'cuda:1'}\n", "device: ${oc.select:main.device,'npu:1'}\n"),
+        (
+            """a: "${eval:'torch.device(\\"cuda:0\\")'}"\n""",
+            """a: "${eval:'torch.device(\\"npu:0\\")'}"\n""",
+        ),
         ("sync: !!python/name:torch.cuda.synchronize\n", "sync: !!python/name:torch.npu.synchronize\n"),
         (
             "n: !!python/object/apply:torch.cuda.device_count []\n",
@@ -44,6 +48,13 @@ def test_expressions_of_bundles_are_edited_as_python(path, before, wanted):
 )
 def test_what_resolvers_and_tags_take_for_python_is_edited(before, wanted):
     assert after(before, "conf.yaml")[0] == wanted
+
+
+def test_code_in_quotes_that_cannot_be_edited_is_reported():
+    before = """a: '${eval:''torch.device("cuda:0")''}'\n"""
+    text, messages = after(before, "conf.yaml")
+    assert text == before
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize(
