@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import ByKind
+from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, elements, is_self, last_name, string_value
 from gpu2npu.records import Bounds
@@ -18,10 +18,12 @@ from gpu2npu.records import Bounds
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
-_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
+_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Expr, ast.Try, ast.Match, ast.If)
 # Words in the names of files for other devices, and those in their place in the names of files for NPUs.
 _DEVICES = ("cuda", "gpu", "hpu", "mps", "rocm", "tpu", "xpu")
 _NPU_WORDS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
+_AVAILABLE = "torch.cuda.is_available"
+_QUESTION = re.compile(r"(^|[._])(is|has)_")  # of the NPU, by any name: `is_npu_available`
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"(?:npu(?<![^\W_]npu)|hccl(?<![^\W_]hccl))(?![^\W_])")
@@ -60,10 +62,18 @@ def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
         if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
             yield from (file.bounds(each) for each in node.elts)
+        yield from _reported_twice(node.elts, file)
     elif isinstance(node, ast.Dict):  # {"cuda": torch.cuda, "npu": torch.npu}, {"GPU": 1, "NPU": 2}
         values = {(string_value(key) or "").lower(): value for key, value in zip(node.keys, node.values, strict=True)}
         if _NPU in values:
             yield from (file.bounds(values[each]) for each in _OF_GPUS if each in values)
+        yield from _reported_twice(node.values, file)
+    elif isinstance(node, ast.Call):  # dict(cuda=torch.cuda.is_available(), npu=torch.npu.is_available())
+        yield from _reported_twice([*node.args, *(each.value for each in node.keywords)], file)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):  # print(torch.cuda.is_available())
+        name = dotted_name(node.value.func)
+        alike = [each for each in file.block(node) if name is not None and _called(each) == name]
+        yield from _reported_twice(alike, file) if alike[:1] == [node] else ()
     elif isinstance(node, ast.Try) and _looks_up_device(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
     elif isinstance(node, ast.Try) and _imports_plugin(node.body):
@@ -123,6 +133,20 @@ def _calls_for_cuda(node: ast.If, own: ast.If, file: PythonFile) -> Iterator[Bou
         name = _called(statement) or ""
         if name.startswith(_TORCH_CUDA) and {name.replace(_TORCH_CUDA, each) for each in _TORCH_NPU} & called:
             yield file.bounds(statement)
+
+
+def _reported_twice(beside: Sequence[ast.expr | ast.stmt], file: PythonFile) -> Iterator[Bounds]:
+    """Yield what says of the GPU, among what is beside each other, the same as another says of the NPU."""
+    if len(beside) < 2:
+        return
+    calls = [[node for node in walk(each) if isinstance(node, ast.Call)] for each in beside]
+    own = {dotted_name(call.func) or "" for each in calls for call in each if _is_named(call.func)}
+    for each, inside in zip(beside, calls, strict=True):
+        for name in filter(None, (dotted_name(call.func) for call in inside)):
+            others = {name.replace(_TORCH_CUDA, other) for other in _TORCH_NPU} if name.startswith(_TORCH_CUDA) else ()
+            is_question = name == _AVAILABLE and any(_QUESTION.search(one) for one in own)
+            if is_question or not own.isdisjoint(others):
+                yield file.bounds(each)
 
 
 def _called(statement: ast.stmt) -> str | None:

@@ -8,6 +8,10 @@ UNCHANGED = [
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
     "modules = [torch.cuda, torch.npu]\n",
+    "there = [torch.cuda.is_available(), torch.npu.is_available()]\n",
+    "show({'CUDA': torch.cuda.is_available(), 'NPU': is_torch_npu_available()})\n",
+    "show(cuda=torch.cuda.device_count(), npu=torch_npu.npu.device_count())\n",
+    "print('CUDA', torch.cuda.is_available())\nprint('other')\nprint(f'NPU {is_npu()}')\n",
     "modules = {'cuda': torch.cuda, 'npu': getattr(torch, 'npu', None)}\n",
     "def f():\n    try:\n        import torch_npu\n        return 'npu'\n    except ImportError:\n        pass\n"
     "    return torch.device('cuda')\n",
@@ -86,6 +90,9 @@ UNCHANGED = [
     "def g(x): ...\n",
 ]
 CHANGED = {
+    "show(torch.cuda.device_count(), torch.npu.is_available())\n": "show(torch.npu.device_count(), ",
+    "pair = [x.cuda(), y.npu()]\n": "[x.npu(), y.npu()]",
+    "print(torch.cuda.is_available())\nlog(is_npu())\n": "print(torch.npu.is_available())",
     "match kind:\n    case 'npu' if wide: f()\n    case _: torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
     "match key:\n    case ('npu', 1): f()\n    case (_, n): torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
     "modules = {'npu': torch.npu, 'xpu': torch.xpu}\nx.cuda()\n": "x.npu()",
