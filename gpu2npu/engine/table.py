@@ -14,6 +14,7 @@ from gpu2npu.engine.required_texts import BytePattern, any_in, any_may_be_in, re
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
+from gpu2npu.rulebook.in_code import BUILT
 from gpu2npu.rulebook.match import Evidence, Match, leaf
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook
 from gpu2npu.support.cann import cann_for
@@ -89,7 +90,8 @@ class RuleTable(Struct, frozen=True):
     them, `words` these texts, and `classes` are the kinds in the order in which they are tested.
     What a pattern matches has, in whatever letters, one of its `pattern_texts` in small ones; `any_text` finds one of
     them, or of the texts of other rules, in the small letters of a text that a rule is for, and `ending` a module that
-    one of the endings is for. `foreign_packages` know no NPU, `argument_names` are the keywords and positions of the
+    one of the endings is for. `foreign_packages` know no NPU, `has_built` says
+    that the project builds modules from CUDA sources, `argument_names` are the keywords and positions of the
     arguments that rules are for, `users_names` the qualified names that users' rules
     are for. `cuda_only_patterns` has what shows code for CUDA alone, by where it is looked for.
     """
@@ -119,6 +121,7 @@ class RuleTable(Struct, frozen=True):
     pattern_texts: list[frozenset[str]]
     ending: re.Pattern[str]
     foreign_packages: frozenset[str]
+    has_built: bool
     argument_names: frozenset[str | int]
     users_names: frozenset[str]
     cuda_only_patterns: Mapping[str, tuple[Expression[str], ...]]
@@ -155,6 +158,20 @@ class RuleTable(Struct, frozen=True):
             if module in self.packages:
                 return self.packages[module]
             module = module.rpartition(".")[0]
+        return None
+
+    def built_rule(self, qualified: str, path: str) -> Rule | None:
+        """The rule for a module that the project builds from CUDA sources, which a qualified name in a file is of: a
+        relative one under each name that its folders may give it."""
+        if not self.has_built:
+            return None
+        stripped = qualified.lstrip(".")
+        level = len(qualified) - len(stripped)
+        above = path.split("/")[:-level] if level else []
+        for first in range(max(len(above), 1)):
+            rule = self.package_rule(".".join([*above[first:], stripped]))
+            if rule is not None and rule.id == BUILT:
+                return rule
         return None
 
     def ending_rule(self, name: str) -> Rule | None:
@@ -223,6 +240,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         foreign_packages=frozenset(
             module.partition(".")[0] for module, rule in packages.items() if rule.then.own_devices
         ),
+        has_built=bool(rules) and rules[-1].id == BUILT,  # these are the last
         argument_names=frozenset(
             name for found in arguments.values() for rule in found if (name := rule.match.argument_name) is not None
         ),

@@ -18,6 +18,7 @@ _PATTERNS = {
     "refusal": "what is said where a program ends without CUDA",
     "capability": "the qualified name of a function, or the name of an attribute, that tells how capable a GPU is",
     "program": "the name of a program that a function named for NVIDIA asks",
+    "tried": "the name of a package whose kernels a program tries for tensors on CUDA, and can do without",
 }
 
 
@@ -34,6 +35,7 @@ class CudaOnlyMatch(Match, frozen=True):
     refusal: str | None = None
     capability: str | None = None
     program: str | None = None
+    tried: str | None = None
 
     key = "cuda_only"
     shape: ClassVar[Json] = {

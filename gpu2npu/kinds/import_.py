@@ -194,13 +194,12 @@ class Packages:
 
     def built(self, node: ast.ImportFrom) -> None:
         """Judge a relative import: `from . import _C` of a module that the project builds for the package."""
-        above = [*self.names.path.split("/")[: -node.level], *filter(None, [node.module])]
         for alias in node.names:
-            for first in range(len(above)):
-                module = ".".join([*above[first:], alias.name])
-                rule = self.table.package_rule(module)
-                if rule is not None and rule.id == BUILT and rule.match.package == module:
-                    self.report(rule, node, node, module)
+            qualified = "." * node.level + ".".join(filter(None, [node.module, alias.name]))
+            rule = self.table.built_rule(qualified, self.names.path)
+            module = rule.match.package if rule is not None else None
+            if rule is not None and module is not None and module.endswith(alias.name):
+                self.report(rule, node, node, module)
 
     def add(self, rule: Rule, add: Addition, node: Import) -> None:
         """Add a statement beside the first import of a package in the file, with the import that it needs."""

@@ -42,19 +42,30 @@ def chooses(file: PythonFile, test: ast.AST, word: str) -> bool:
     return False
 
 
-def switched_off(node: ast.If) -> list[str]:
-    """The names that code sets to nothing where there is no CUDA, and goes on: `if device != "cuda": fast = False`."""
-    test = node.test
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotEq) or node.orelse:
-        return []
+def switched_off(node: ast.If | ast.IfExp, file: PythonFile) -> list[str]:
+    """The names that code sets to nothing where there is no CUDA, and goes on: `if device != "cuda": fast = False`, and
+    `fast = make() if device == "cuda" else None`."""
+    if isinstance(node, ast.IfExp):
+        is_off = isinstance(node.orelse, ast.Constant) and node.orelse.value in (False, None)
+        return _shown_as(file.parents[node], file) if is_off and _compares(node.test, ast.Eq) else []
+    tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
     body = [each for each in node.body if not isinstance(each, ast.Expr)]  # without what is printed
     is_off = all(
         isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value in (False, None)
         for each in body
     )
-    if string_value(test.comparators[0]) != "cuda" or not is_off:
+    if not is_off or not any(_compares(each, ast.NotEq) for each in tests):
         return []
     return [last_name(target) or "" for each in body if isinstance(each, ast.Assign) for target in each.targets]
+
+
+def _compares(test: ast.expr, operator: type[ast.cmpop]) -> bool:
+    """`device != "cuda"`"""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], operator)
+        and string_value(test.comparators[0]) == "cuda"
+    )
 
 
 def answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable) -> bool:

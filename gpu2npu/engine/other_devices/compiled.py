@@ -82,9 +82,18 @@ class OwnCode(Struct, frozen=True):
         module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
         names = [alias.name for alias in statement.names]
         parts = [part for name in (*names, module) for part in name.split(".")]
-        is_relative = isinstance(statement, ast.ImportFrom) and statement.level > 0
-        packages = [] if is_relative else [module] if module else names
-        return self.table.is_cuda_only("module", *parts) or any(is_of_package(each, self.table) for each in packages)
+        level = statement.level if isinstance(statement, ast.ImportFrom) else 0
+        packages = [] if level else [module] if module else names
+        members = ["." * level + ".".join(filter(None, [module, name])) for name in names]
+        return (
+            self.table.is_cuda_only("module", *parts)
+            or any(is_of_package(each, self.table) for each in packages)
+            or any(map(self._is_built, members))
+        )
+
+    def _is_built(self, qualified: str) -> bool:
+        """Return whether a name is of a module that the project builds from CUDA sources."""
+        return self.table.built_rule(qualified, self.names.path) is not None
 
     def calls_own(self, code: Sequence[ast.AST]) -> bool:
         """Return whether code calls or imports what CUDA alone has, by the names of functions and packages."""
@@ -93,7 +102,31 @@ class OwnCode(Struct, frozen=True):
                 return True
             if isinstance(node, ast.Call) and self.table.is_cuda_only("member", last_name(node.func)):
                 return True
-            if isinstance(node, ast.Call) and is_of_package(self._qualified(node.func), self.table):
+            called = self._qualified(node.func) if isinstance(node, ast.Call) else ""
+            if is_of_package(called, self.table) or self._is_built(called):
+                return True
+        return False
+
+    def tries_kernels(self, body: Sequence[ast.stmt]) -> bool:
+        """`try: return fast(x)`, where the function of the project imports what may be lacking, and code does without:
+        a package whose kernels are tried, or a module of the project that imports one."""
+        tried = body[0] if len(body) == 1 else None
+        if not isinstance(tried, ast.Try):
+            return False
+        caught = {last_name(node) for handler in tried.handlers for node in walk(handler.type or handler)}
+        if "ImportError" not in caught or any(isinstance(each.body[-1], ast.Raise) for each in tried.handlers):
+            return False
+        return any(isinstance(each, ast.Call) and self._imports_tried(each) for each in walk(*tried.body))
+
+    def _imports_tried(self, call: ast.Call) -> bool:
+        made = self.names.definition(call.func, self.names.file.scope_of(call))
+        if made is None or not isinstance(made.bound.node, FUNCTIONS):
+            return False
+        for statement in (each for each in walk(made.bound.node) if isinstance(each, IMPORTS)):
+            module = import_module(statement) if isinstance(statement, ast.ImportFrom) else statement.names[0].name
+            other = made.names.module(module)
+            modules = other.facts.imports if other is not None else [module]
+            if self.table.is_cuda_only("tried", *(each.partition(".")[0] for each in modules)):
                 return True
         return False
 
@@ -108,7 +141,7 @@ class OwnCode(Struct, frozen=True):
         function = value.func if isinstance(value, ast.Call) else value
         names, scope = self.names, self.names.file.scope_of(value)
         qualified = names.qualified(function, scope) or ""
-        if self.table.is_cuda_only("library", qualified.partition(".")[0]):
+        if self.table.is_cuda_only("library", qualified.partition(".")[0]) or self._is_built(qualified):
             return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True

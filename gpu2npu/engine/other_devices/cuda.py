@@ -123,7 +123,7 @@ def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     is_denied = _without_not(node.test) is not node.test
     if isinstance(node, ast.IfExp):
         return [file.bounds(node.orelse if is_denied else node.body)]
-    body = (node.orelse if is_denied else node.body) if not switched_off(node) else []
+    body = node.orelse if is_denied or switched_off(node, file) else node.body
     return [(file.bounds(body[0])[0], file.bounds(body[-1])[1])] if body else []
 
 
@@ -153,7 +153,7 @@ class _CudaCode:
 
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
-        options = switched_off(node) if isinstance(node, ast.If) else []
+        options = switched_off(node, self.names.file)
         if options and all(self.table.is_cuda_only("feature", each) for each in options):
             return True
         test = _without_not(node.test)
@@ -316,9 +316,10 @@ class _CudaCode:
         return block[block.index(node) + 1 :]
 
     def _calls_kernel(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether statements, not those within others, call a kernel for CUDA."""
+        """Return whether statements, not those within others, call a kernel for CUDA, or try one."""
         values = [getattr(statement, "value", None) for statement in body]
-        return any(isinstance(value, ast.Call) and self.code.is_kernel(value, of_tensor=True) for value in values)
+        calls = (value for value in values if isinstance(value, ast.Call))
+        return self.code.tries_kernels(body) or any(self.code.is_kernel(each, of_tensor=True) for each in calls)
 
     def _is_own(self, body: Sequence[ast.stmt], of_tensor: bool) -> bool:
         """Return whether statements, or a `try`'s, only import, list, set or call what is CUDA's own, and print. Where

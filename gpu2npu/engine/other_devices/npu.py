@@ -135,13 +135,13 @@ def _calls_for_cuda(node: ast.If, own: ast.If, file: PythonFile) -> Iterator[Bou
             yield file.bounds(statement)
 
 
-def _reported_twice(beside: Sequence[ast.expr | ast.stmt], file: PythonFile) -> Iterator[Bounds]:
-    """Yield what says of the GPU, among what is beside each other, the same as another says of the NPU."""
-    if len(beside) < 2:
+def _reported_twice(siblings: Sequence[ast.expr | ast.stmt], file: PythonFile) -> Iterator[Bounds]:
+    """Yield what says of the GPU, among what is listed together, the same as another says of the NPU."""
+    if len(siblings) < 2:
         return
-    calls = [[node for node in walk(each) if isinstance(node, ast.Call)] for each in beside]
+    calls = [[node for node in walk(each) if isinstance(node, ast.Call)] for each in siblings]
     own = {dotted_name(call.func) or "" for each in calls for call in each if _is_named(call.func)}
-    for each, inside in zip(beside, calls, strict=True):
+    for each, inside in zip(siblings, calls, strict=True):
         for name in filter(None, (dotted_name(call.func) for call in inside)):
             others = {name.replace(_TORCH_CUDA, other) for other in _TORCH_NPU} if name.startswith(_TORCH_CUDA) else ()
             is_question = name == _AVAILABLE and any(_QUESTION.search(one) for one in own)
