@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from gpu2npu.emulator.device.dispatch import limits, support_table
+from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.visible_npus import DeviceLike, device_count, index_of
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.conditions import CallFacts
-from gpu2npu.support.releases import has_fact
 
 
 def is_available() -> bool:
@@ -40,8 +39,7 @@ def get_device_name(device_name: DeviceLike = None) -> str:
     return get_device_properties(device_name).name
 
 
-# A word of the wheels whose uuid is not None.
-_WITH_ID = "roundup_power2_divisions"
+_PROPERTIES = "torch.npu.get_device_properties"
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,7 @@ def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
     """Name, memory and cores of the device."""
     index = index_of(device)
     soc = current_soc()
-    version = support_table.version()
-    has_id = version is None or has_fact(version, _WITH_ID)
-    has_names = limits.refused("torch.npu.get_device_properties", CallFacts({"name": "major"})) is None
+    has_id, has_names = (limits.row_for(_PROPERTIES, CallFacts({"name": name})) is None for name in ("uuid", "major"))
     identifier = f"{soc.number:08x}-0000-0000-0000-{index:012x}" if has_id else None
     made = functools.partial(_PropertiesWithNames, uuid=identifier) if has_names else _NPUDeviceProperties
     return made(

@@ -63,7 +63,7 @@ def test_the_chip_describes_itself():
     ],
 )
 def test_a_uuid_by_release(monkeypatch, version, names, has_id):
-    monkeypatch.setattr("gpu2npu.emulator.device.chip.support_table.version", lambda: version)
+    monkeypatch.setattr("gpu2npu.emulator.device.dispatch.support_table.version", lambda: version)
     properties = torch.npu.get_device_properties(0)
     assert hasattr(properties, "uuid") is names
     assert (getattr(properties, "uuid", None) is not None) is has_id

@@ -37,15 +37,20 @@ class LimitError(RuntimeError):
     """A call that the NPU refuses and the CPU takes."""
 
 
+def row_for(name: str, given: CallFacts) -> Row | None:
+    """The row that a call of an API or operator meets on this chip and release; None where there is none."""
+    return behaviour(name, given, _version(), chip_family(current_soc().name))
+
+
 def refused(name: str, given: CallFacts) -> Row | None:
     """The row with which a call of an API or operator raises; None where it does not."""
-    found = behaviour(name, given, _version(), chip_family(current_soc().name))
+    found = row_for(name, given)
     return found if found is not None and found.outcome in (RAISES, HANGS) else None
 
 
 def note(name: str, given: CallFacts) -> Row | None:
     """The row that a call meets without an error, which is counted in `met`; None where there is none."""
-    found = behaviour(name, given, _version(), chip_family(current_soc().name))
+    found = row_for(name, given)
     if found is None or found.outcome in (RAISES, HANGS):
         return None
     _count(name, found)
