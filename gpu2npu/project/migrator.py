@@ -20,7 +20,7 @@ from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.findings import merged
-from gpu2npu.engine.other_devices.npu import has_npu_file
+from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 from gpu2npu.engine.strings.value_effects import forget_values
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file, values_in
 from gpu2npu.kinds.import_ import rules_for_built
@@ -95,11 +95,15 @@ class Migrator(Struct, frozen=True):
         if self.analyser is not None and migrated.failure is None and self.analyser.concerns(source, path):
             migrated = analysed(migrated, self.analyser, source)
         spans = [*(each.span for each in migrated.changes), *(each.span for each in migrated.findings)]
-        if spans and has_npu_file(path, self.context.files):
+        if spans and has_npu_file(path, self._exists):
             first = min(spans, key=lambda span: (span.start_line, span.start_column))
             note = Finding(first, NPU_FILE, FindingKind.REVIEW, path, _HAS_NPU_FILE, Severity.NOTE)
             return MigratedFile(path, findings=(note,))
         return migrated
+
+    def _exists(self, path: str) -> bool:
+        """Return whether the project has a file, or a folder."""
+        return path in self.context.files or (self.context.root is not None and (self.context.root / path).exists())
 
     @classmethod
     def load(

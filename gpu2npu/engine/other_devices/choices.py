@@ -59,6 +59,13 @@ def switched_off(node: ast.If | ast.IfExp, file: PythonFile) -> list[str]:
     return [last_name(target) or "" for each in body if isinstance(each, ast.Assign) for target in each.targets]
 
 
+def otherwise(node: ast.If) -> ast.stmt | None:
+    """The first statement of the last `else` of a row of conditions."""
+    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+    return node.orelse[0] if node.orelse else None
+
+
 def _compares(test: ast.expr, operator: type[ast.cmpop]) -> bool:
     """`device != "cuda"`"""
     return (

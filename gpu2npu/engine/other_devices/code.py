@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gpu2npu.engine.other_devices.cuda import CudaBranches, cuda_branches, tests_for_cuda
-from gpu2npu.engine.other_devices.device_pairs import classes_for_gpus, halves_for_cuda, registers_twice
+from gpu2npu.engine.other_devices.device_pairs import (
+    classes_for_gpus,
+    halves_for_cuda,
+    of_other_devices,
+    registers_twice,
+)
 from gpu2npu.engine.other_devices.npu import mentions_npu, other_branches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -46,7 +51,7 @@ def other_device_code(names: Names, table: RuleTable) -> OtherDeviceCode:
 
 def other_device_branches(names: Names) -> list[Bounds]:
     """The code of a file that runs on no NPU, since what is beside it is for it."""
-    found, text = list(classes_for_gpus(names)), names.file.text
+    found, text = [*classes_for_gpus(names), *of_other_devices(names)], names.file.text
     if mentions_npu(text) or registers_twice(text):
         kinds = names.file.unordered()
         found += [*other_branches(names.file, kinds), *halves_for_cuda(names, kinds)]

@@ -16,6 +16,7 @@ from gpu2npu.engine.other_devices.choices import (
     chooses_cuda,
     decides_device,
     guarded,
+    otherwise,
     switched_off,
 )
 from gpu2npu.engine.other_devices.compiled import OF_TORCH, OwnCode
@@ -46,7 +47,6 @@ _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "version.cuda", "'cud
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
-_ENDS = (ast.Raise, ast.Return)
 _VENDOR = frozenset({BUILD, "torch.version.hip"})
 
 
@@ -158,9 +158,7 @@ class _CudaCode:
             return True
         test = _without_not(node.test)
         is_denied = test is not node.test
-        if tests_build(node.test):
-            return True
-        if isinstance(node, ast.If) and isinstance(node.body[0], _ENDS) and self._refuses(node):
+        if tests_build(node.test) or (isinstance(node, ast.If) and self._refuses(node)):
             return True
         if not self._needs_cuda(test):
             return isinstance(node.test, ast.Call) and self.code.is_of_class(node.test)
@@ -201,9 +199,11 @@ class _CudaCode:
         return is_source(value, self.names, self.table)
 
     def _refuses(self, node: ast.If) -> bool:
-        """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it; or
-        `if x.device.type != "cuda": return error("The kernel needs CUDA")`"""
-        first = node.body[0]
+        """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or what follows it, also in
+        the last `else`; `if x.device.type != "cuda": return error("The kernel needs CUDA")`"""
+        first, last = node.body[0], otherwise(node)
+        if isinstance(last, ast.Raise) and self._needs_cuda(node.test):
+            return self._is_refusal(node, last)
         is_error = isinstance(first, ast.Return) and isinstance(first.value, ast.Call)
         if not (isinstance(first, ast.Raise) or is_error) or not self._is_denial(node.test):
             return False

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from gpu2npu.engine.other_devices.npu import mentions_npu, tests_for_npu
+from gpu2npu.engine.other_devices.npu import guarded_code, imports_plugin, mentions_npu, tests_for_npu
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import argument_value, arguments, dotted_name, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 # Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
@@ -28,11 +29,29 @@ _KEYS = {
     "AutogradCUDA": "AutogradPrivateUse1",
     "AutocastCUDA": "AutocastPrivateUse1",
 }
+# Words in the names of files for other devices, and those in their place in the names of files for NPUs.
+_DEVICES = ("cpu", "cuda", "gpu", "hpu", "mps", "rocm", "tpu", "xpu")
+_PART = re.compile(r"([_.-])")
+_NPU_WORDS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
 # A class for GPUs, and what such words become in the name of its counterpart: `CudaDevice`, `GPU_Worker`.
 _CLASS_WORD = re.compile(r"CUDA|Cuda|GPU|Gpu")
 _AVAILABLE = "torch.cuda.is_available()"
 _CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILINE)
+_HOLDS = {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
+
+
+def has_npu_file(path: str, exists: Callable[[str], object]) -> bool:
+    """Return whether a file, by its name for another device or that of a folder, has one for NPUs beside it:
+    `platform_cuda.py` beside `platform_npu.py`, all in `docker-cuda` beside `docker-npu`."""
+    parts = path.split("/")
+    for place, part in enumerate(parts):
+        words = _PART.split(part)
+        for index, word in enumerate(words):
+            for other in _NPU_WORDS.get(word, ()):
+                if exists("/".join([*parts[:place], "".join([*words[:index], other, *words[index + 1 :]])])):
+                    return True
+    return False
 
 
 def halves_for_cuda(names: Names, kinds: ByKind) -> Iterator[Bounds]:
@@ -77,25 +96,72 @@ def _is_for_gpus(cls: ast.ClassDef, names: Names) -> bool:
 
 
 def _is_chosen(node: ast.If, kinds: ByKind, file: PythonFile) -> bool:
-    """`if torch.cuda.is_available(): name = "cuda"` where a condition gives it the NPU: `if is_npu: name = "npu"`."""
+    """`if torch.cuda.is_available(): name = "cuda"` where a condition gives it the NPU: `if is_npu: name = "npu"`, or
+    an import that works."""
     chosen = node.body[0] if len(node.body) == 1 else None
     if not isinstance(chosen, ast.Assign) or string_value(chosen.value) != "cuda" or not _tests_for_cuda(node.test):
         return False
     name, scope = dotted_name(chosen.targets[0]), file.scope_of(chosen)
+    branches = [own.body for own in kinds.get(ast.If, ()) if _holds_on_npu(own.test)]
+    branches += [own.body + own.orelse for own in kinds.get(ast.Try, ()) if imports_plugin(own.body)]
     return any(
         string_value(each.value) == "npu" and dotted_name(each.targets[0]) == name and file.scope_of(each) is scope
-        for own in kinds.get(ast.If, ())
-        for each in (own.body if _holds_on_npu(own.test) else ())
+        for branch in branches
+        for each in branch
         if isinstance(each, ast.Assign)
     )
 
 
+def of_other_devices(names: Names) -> Iterator[Bounds]:
+    """The code of a file that the project's own words say is not for NPUs: under `@require_cuda` of a project that has
+    `require_npu`, where a value that may be "npu" is "cuda", and where a member such as MULTI_GPU is chosen of a class
+    that has MULTI_NPU."""
+    kinds = names.file.unordered()
+    for kind in (ast.ClassDef, *FUNCTIONS):
+        for node in kinds.get(kind, ()):
+            if any(_has_npu_half(each, names) for each in getattr(node, "decorator_list", ())):
+                yield names.file.bounds(node)
+    for test in kinds.get(ast.Compare, ()):
+        holds = _HOLDS.get(type(test.ops[0])) if len(test.ops) == 1 else None
+        if holds is not None and (_is_one_of_npus(test, names) or _is_member_like_npu(test, names)):
+            yield from guarded_code(test, holds, names.file, kinds) or ()
+    for call in kinds.get(ast.Call, ()):  # getattr(torch, name, torch.cuda)
+        if dotted_name(call.func) == "getattr" and len(call.args) == 3 and dotted_name(call.args[0]) == "torch":
+            yield names.file.bounds(call.args[2])
+
+
+def _is_one_of_npus(test: ast.Compare, names: Names) -> bool:
+    """`name == "cuda"`, where the project's code may have given the name "npu" """
+    if not {"cuda", "gpu"}.isdisjoint(map(string_value, (test.left, test.comparators[0]))):
+        values = values_of(names.project)
+        sources = (each for at in values.operands(names, test) if at for each in values.sources(at, names.path))
+        return any(each.kind == "text" and values.text(each.place) == "npu" for each in sources)
+    return False
+
+
+def _is_member_like_npu(test: ast.Compare, names: Names) -> bool:
+    """`kind == DistributedType.MULTI_GPU`"""
+    for member in (test.left, test.comparators[0]):
+        other = _WORD.sub(_of_npu, member.attr) if isinstance(member, ast.Attribute) else ""
+        if isinstance(member, ast.Attribute) and member.attr != other and member.attr.isupper():
+            made = names.definition(member.value, names.file.scope_of(member))
+            cls = made.bound.scope if made is not None and isinstance(made.bound.node, ast.ClassDef) else None
+            if cls is not None and {member.attr, other} <= cls.bindings.keys():
+                return True
+    return False
+
+
 def tests_own_function(node: ast.If, names: Names) -> bool:
     """`if is_cuda_available():` of the project's own, which has `is_npu_available()` too"""
-    test = node.test
-    if not isinstance(test, ast.Call) or _WORD.search(last_name(test.func) or "") is None:
+    return isinstance(node.test, ast.Call) and _has_npu_half(node.test, names)
+
+
+def _has_npu_half(function: ast.expr, names: Names) -> bool:
+    """Return whether a function of the project, or one that is called, is for CUDA beside another for NPUs."""
+    function = function.func if isinstance(function, ast.Call) else function
+    if _WORD.search(last_name(function) or "") is None:
         return False
-    made = names.definition(test.func, names.file.scope_of(test))
+    made = names.definition(function, names.file.scope_of(function))
     if made is None or not mentions_npu(made.names.file.text):
         return False
     place = made.names.file.bounds(made.bound.node)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
@@ -19,26 +18,11 @@ _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Expr, ast.Try, ast.Match, ast.If)
-# Words in the names of files for other devices, and those in their place in the names of files for NPUs.
-_DEVICES = ("cuda", "gpu", "hpu", "mps", "rocm", "tpu", "xpu")
-_NPU_WORDS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
 _AVAILABLE = "torch.cuda.is_available"
 _QUESTION = re.compile(r"(^|[._])(is|has)_")  # of the NPU, by any name: `is_npu_available`
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"(?:npu(?<![^\W_]npu)|hccl(?<![^\W_]hccl))(?![^\W_])")
-
-
-def has_npu_file(path: str, files: Set[str]) -> bool:
-    """Return whether a file, by its name for another device, has one for NPUs beside it: `platform_cuda.py` beside
-    `platform_npu.py`."""
-    folder, name = posixpath.split(path)
-    words = name.removesuffix(".py").split("_")
-    return any(
-        posixpath.join(folder, f"{'_'.join([*words[:index], other, *words[index + 1 :]])}.py") in files
-        for index, word in enumerate(words)
-        for other in _NPU_WORDS.get(word, ())
-    )
 
 
 def mentions_npu(text: str) -> bool:
@@ -76,7 +60,7 @@ def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
         yield from _reported_twice(alike, file) if alike[:1] == [node] else ()
     elif isinstance(node, ast.Try) and _looks_up_device(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
-    elif isinstance(node, ast.Try) and _imports_plugin(node.body):
+    elif isinstance(node, ast.Try) and imports_plugin(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
         if any(isinstance(each, ast.Return) for each in node.body + node.orelse):
             block = file.block(node)
@@ -120,7 +104,7 @@ def _looks_up_device(body: Sequence[ast.stmt]) -> bool:
     return dotted_name(last.args[0]) == "torch" and string_value(last.args[1]) is None
 
 
-def _imports_plugin(body: Sequence[ast.stmt]) -> bool:
+def imports_plugin(body: Sequence[ast.stmt]) -> bool:
     """`import torch_npu`, which fails where there is no NPU."""
     names = (alias.name for each in body if isinstance(each, ast.Import) for alias in each.names)
     return any(name.partition(".")[0] == "torch_npu" for name in names)
@@ -247,7 +231,7 @@ def compared_with_cuda(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
             continue
         is_apart = any(_is_same(each, other, file) for other in apart.get(each.value, ()))
         if is_apart or _is_option(each.value, apart.keys(), file, kinds):
-            guarded = _guarded(each.node, each.holds, file, kinds)
+            guarded = guarded_code(each.node, each.holds, file, kinds)
             if guarded is not None:
                 yield file.bounds(each.node)
                 yield from guarded
@@ -338,7 +322,7 @@ def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     return call.args[position] if by_name is None and 0 <= position < len(call.args) else by_name
 
 
-def _guarded(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path = ()) -> list[Bounds] | None:
+def guarded_code(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path = ()) -> list[Bounds] | None:
     """The code that runs only where a test is true, or with `holds` false where it is false: what is asked after it,
     bodies, and those of the names that it is bound to. None where such a name has other values. `path` are the tests on
     the way."""
@@ -347,12 +331,12 @@ def _guarded(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path:
     path = (*path, node)
     above = file.parents[node]
     if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
-        return _guarded(above, not holds, file, kinds, path)
+        return guarded_code(above, not holds, file, kinds, path)
     if isinstance(above, ast.BoolOp):
         if isinstance(above.op, ast.And) is not holds:
             return []
         after = [file.bounds(value) for value in above.values[above.values.index(node) + 1 :]]
-        further = _guarded(above, holds, file, kinds, path)
+        further = guarded_code(above, holds, file, kinds, path)
         return None if further is None else after + further
     if isinstance(above, (ast.If, ast.IfExp)) and above.test is node:
         return list(_bounds_of(above.body if holds else above.orelse, file))
@@ -361,12 +345,10 @@ def _guarded(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path:
     ):
         return None
     target = _target(above)
-    return [] if target is None else _guarded_by_name(target, holds, file, kinds, path)
+    return [] if target is None else _code_by_name(target, holds, file, kinds, path)
 
 
-def _guarded_by_name(
-    target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path
-) -> list[Bounds] | None:
+def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path) -> list[Bounds] | None:
     """The same for a name, or an attribute of `self`, that is bound to a test: where all else it is bound to is a
     constant that is no more true than the test."""
     bound = file.scope_of(target).bound(target)
@@ -378,7 +360,7 @@ def _guarded_by_name(
     for use in kinds.get(type(target), ()):
         is_read = isinstance(use.ctx, ast.Load) and last_name(use) == last_name(target)
         if is_read and file.scope_of(use).bound(use) == bound:
-            guarded = _guarded(use, holds, file, kinds, path)
+            guarded = guarded_code(use, holds, file, kinds, path)
             if guarded is None:
                 return None
             found += guarded

@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.engine.other_devices.npu import has_npu_file
+from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
@@ -136,7 +136,7 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
     devices = {one.place: (values.text(one.place) or "").partition(":")[0] for one in origins}
     same = [each for each, device in devices.items() if device == text.partition(":")[0]]
     is_known = bool(same) and place.replaced_by in devices.values()
-    if is_known and all(has_npu_file(values.at(each).path, project.files) for each in same):
+    if is_known and all(has_npu_file(values.at(each).path, project.files.__contains__) for each in same):
         return Flow(NO)
     alike = [each for each in same if values.at(each).path in project.data]
     for each in alike:
@@ -181,7 +181,7 @@ def _is_changed(place: int, values: Values) -> bool:
 
 
 def _has_npu_files(files: frozenset[str]) -> bool:
-    return any(has_npu_file(path, files) for path in files)
+    return any(has_npu_file(path, files.__contains__) for path in files)
 
 
 class _Judge:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu2npu.engine.other_devices.npu import has_npu_file
+from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 
 UNCHANGED = [
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
@@ -177,10 +177,14 @@ def test_other_conditions_decide_nothing(migrate, code):
         ("lib/platform_cuda.py", "platform_npu.py", False),
         ("platform_cuda.py", "worker_npu.py", False),
         ("platform_hpu.py", "platform_npu.py", True),
+        ("cpu_accelerator.py", "npu_accelerator.py", True),
+        ("docker/docker-cuda/Dockerfile", "docker/docker-npu", True),
+        (".github/workflows/tests_cuda.yml", ".github/workflows/tests_npu.yml", True),
+        ("docker/docker-cuda/Dockerfile", "docker/other-npu", False),
     ],
 )
 def test_a_file_for_gpus_may_have_one_for_npus_beside_it(path, beside, expected):
-    assert has_npu_file(path, {path, beside}) is expected
+    assert has_npu_file(path, {path, beside}.__contains__) is expected
 
 
 def test_names_that_are_imported_under_another_name_stay_bound(migrate):

@@ -1,0 +1,70 @@
+"""Code for CUDA that a project's own functions, members and values keep from NPUs, and refusals in an `else`."""
+
+import pytest
+
+KINDS = "from enum import Enum\nclass Kind(Enum):\n    MULTI_GPU = 1\n    {} = 2\n"
+REQUIRED = "def require_cuda(f): ...\ndef require_{0}(f):\n    return f if torch.{0}.is_available() else None\n"
+NAMED = """def name():
+    if torch.{0}.is_available():
+        return "{0}"
+    return "gpu" if torch.cuda.is_available() else "cpu"
+def device():
+    found = name()
+    return torch.zeros(2, device="cuda" if found == "gpu" else found)
+"""
+REFUSED = """def place(model):
+    if torch.cuda.is_available():
+        model.to(torch.cuda.current_device())
+    elif torch.xpu.is_available():
+        model.to(torch.xpu.current_device())
+    else:
+        raise RuntimeError("A GPU is needed {}.")
+"""
+CHOSEN = """def pick():
+    name = None
+    try:
+        import torch_npu
+        name = "npu"
+    except ImportError:
+        pass
+    if name is None{}
+        if torch.cuda.device_count() > 0:
+            name = "cuda"
+    return name
+"""
+PAIRS = [
+    (
+        KINDS,
+        "def f(kind):\n    if kind == Kind.MULTI_GPU:\n        torch.cuda.synchronize()\n",
+        "MULTI_NPU",
+        "MULTI_XPU",
+    ),
+    (
+        REQUIRED,
+        "@require_cuda\ndef test_a():\n    torch.cuda.synchronize()\n@require_{0}\ndef test_b(): ...\n",
+        "npu",
+        "xpu",
+    ),
+    (NAMED, "", "npu", "xpu"),
+    (REFUSED, "", "for quantization", "for training"),
+]
+
+
+@pytest.mark.parametrize(("shared", "code", "stays", "edited"), PAIRS)
+def test_what_the_project_has_twice_stays(project, shared, code, stays, edited):
+    for word in (stays, edited):
+        text = "import torch\n" + shared.format(word) + code.format(word)
+        content = (project({"a.py": text})["a.py"].content or text.encode()).decode()
+        uses = ("torch.npu.synchronize", 'device="npu" if', "torch.npu.current_device")
+        assert any(each in content for each in uses) is (word == edited)
+
+
+def test_a_name_that_an_import_gives_the_npu_stays_cudas(project):
+    content = project({"a.py": "import torch\n" + CHOSEN.format(":")})["a.py"].content
+    assert content is None
+
+
+def test_what_getattr_falls_back_to_is_not_for_npus(project):
+    code = "import torch\ndef module(name):\n    return getattr(torch, name, torch.cuda)\n"
+    assert project({"a.py": code})["a.py"].content is None
+    assert project({"a.py": code.replace("getattr(torch", "getattr(other")})["a.py"].content is not None
