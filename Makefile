@@ -11,7 +11,7 @@ VERIFY := .venv-verify
 MSPROBE := .venv-msprobe
 RELEASE := .venv-release
 
-.PHONY: demo translations test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-newest test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
+.PHONY: demo translations test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-native test-newest test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -71,6 +71,11 @@ $(MSPROBE)/.installed: tests/verify/msprobe.txt
 
 test-verify: $(VERIFY)/.installed $(MSPROBE)/.installed
 	GPU2NPU_TEST_VERIFY=all GPU2NPU_TEST_MSPROBE=$(CURDIR)/$(MSPROBE)/bin/msprobe $(VERIFY)/bin/python -m pytest -n auto --dist loadgroup tests/verify
+
+# The emulated NPU's tests with its library in C++, which is built first; `make test` has them without it.
+test-native: $(INSTALLED)
+	$(BIN)/python -c "from gpu2npu.emulator.device import native; built = native.build(native.place()); built and built.wait()"
+	GPU2NPU_TEST_NATIVE=1 $(BIN)/python -m pytest -n auto tests/emulator
 
 # What every kind of affinity rewrite computes, before and after, for 300 random cases each.
 test-affinity: $(INSTALLED)

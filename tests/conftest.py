@@ -29,7 +29,8 @@ settings.load_profile("untimed")
 
 # Where PYTHONDONTWRITEBYTECODE is set, each worker of each run would rewrite the asserts of all tests anew.
 sys.dont_write_bytecode = False
-os.environ["GPU2NPU_NATIVE"] = "0"  # a library in a cache would decide how views are made; test_native.py has both
+# A library in a cache would decide which code makes tensors. test_native.py has both; `make test-native` all with it.
+os.environ["GPU2NPU_NATIVE"] = os.environ.get("GPU2NPU_TEST_NATIVE", "0")
 os.environ["LC_ALL"] = "C.UTF-8"  # messages in English, in the commands that tests start too
 PACKAGE = Path(__file__).parents[1] / "gpu2npu"
 

@@ -1,50 +1,66 @@
-"""Views in C++ where a compiler is there: through Python, a view takes five times as long as on the CPU.
+"""The work of small operators in C++, where a compiler is there: through Python it takes several times as long.
 
-The library is built in the background at first use and is found by later processes of the same PyTorch. Until then,
-without a compiler, or with GPU2NPU_NATIVE=0, `memory/storage_ops.py` calls the same kernels of PyTorch.
+The library is built in the background at first use and is found by later processes of the same Python, NumPy and
+PyTorch. Until then, without a compiler or Python's headers, or with GPU2NPU_NATIVE=0, Python does the same:
+`tensor.py`, `memory/` and `dispatch/uniform.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.machinery
+import importlib.util
 import os
 import platform
 import shutil
 import subprocess
+import sys
+import sysconfig
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
-SOURCE = Path(__file__).with_name("views.cpp")
-OPERATORS = ("as_strided", "view", "_reshape_alias", "unfold")
+from gpu2npu.emulator import shapes
+
+SOURCE = Path(__file__).with_name("native.cpp")
+VIEWS = ("as_strided", "view", "_reshape_alias", "unfold")
+FACTORIES = ("empty.memory_format", "empty_strided", "clone")
+PYTHON_KEY = "PrivateUse3"  # where the library finds what Python does for an operator that both have
 _AGAIN = 86_400  # seconds after which a build that did not end well is tried again
 
 
-def load() -> tuple[str, ...]:
-    """Load the library; the operators that it computes, or none where there is no library yet."""
+def load() -> Any:
+    """The library, or None where there is none yet."""
     if os.environ.get("GPU2NPU_NATIVE") == "0":
-        return ()
-    with contextlib.suppress(OSError, RuntimeError):  # no home, no place to write, or a library that does not load
+        return None
+    with contextlib.suppress(OSError, RuntimeError, ImportError):  # no home, no place, or it does not load
         library = place()
         if library.is_file():
-            torch.ops.load_library(library)
-            return OPERATORS
+            loader = importlib.machinery.ExtensionFileLoader("native", str(library))
+            module = importlib.util.module_from_spec(
+                importlib.machinery.ModuleSpec("native", loader, origin=str(library))
+            )
+            loader.exec_module(module)
+            return module
         build(library)
-    return ()
+    return None
 
 
 def place() -> Path:
-    """The library's file, in the user's cache: another for each PyTorch and each version of the source.
+    """The library's file, in the user's cache: another for each of what it is made of.
 
     Raises:
         RuntimeError: The user has no home.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
-    made_of = (torch.__version__, torch.version.git_version, platform.machine(), SOURCE.read_text(encoding="utf-8"))
-    return folder / "gpu2npu" / f"views-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
+    python = sys.implementation.cache_tag, platform.machine()
+    made_of = (*python, np.__version__, torch.__version__, torch.version.git_version, SOURCE.read_text("utf-8"))
+    return folder / "gpu2npu" / f"native-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
 
 
 def build(library: Path) -> subprocess.Popen[bytes] | None:
@@ -54,7 +70,8 @@ def build(library: Path) -> subprocess.Popen[bytes] | None:
         OSError: There is no place to write.
     """
     compiler = shutil.which(os.environ.get("CXX") or "c++")
-    if compiler is None:
+    headers = Path(sysconfig.get_path("include"))
+    if compiler is None or not (headers / "Python.h").is_file():
         return None
     library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     begun = library.with_suffix(".begun")
@@ -67,8 +84,9 @@ def build(library: Path) -> subprocess.Popen[bytes] | None:
         return None
     root, part = Path(torch.__file__).parent, library.with_suffix(".part")
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    command = [compiler, "-O1", "-shared", "-fPIC", "-std=c++20", abi, f"-I{root / 'include'}", str(SOURCE)]
-    command += ["-o", str(part), f"-L{root / 'lib'}", "-ltorch_cpu", "-lc10"]
+    folders = headers, np.get_include(), root / "include", root / "include/torch/csrc/api/include"
+    command = [compiler, "-O1", "-shared", "-fPIC", "-std=c++20", abi, *(f"-I{each}" for each in folders), str(SOURCE)]
+    command += ["-o", str(part), f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
     script = 'begun="$1" part="$2" library="$3"; shift 3; nice "$@" && mv "$part" "$library" && rm "$begun"'
     return subprocess.Popen(
         ["sh", "-c", script, "sh", begun, part, library, *command],
@@ -77,3 +95,8 @@ def build(library: Path) -> subprocess.Popen[bytes] | None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+library: Any = load()
+# The part that has the memory and its account; a shapes-only run keeps its own.
+account: Any = None if shapes.is_on() else library

@@ -11,15 +11,17 @@ dimensions (int32), then the dtype: its kind in one byte, its bits in the next.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device.memory.memory import Block, hold, hold_like
+from gpu2npu.emulator.device import native, visible_npus
+from gpu2npu.emulator.device.memory.memory import admit, hold, large_freed, pool_of
 from gpu2npu.emulator.device.memory.memory import blocks as _blocks
+from gpu2npu.emulator.kernels.registry import quiet_context
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -75,7 +77,7 @@ class NoArrayError(TypeError):
     """NumPy has no arrays of a tensor's dtype."""
 
 
-def host(tensor: torch.Tensor) -> torch.Tensor:
+def _host(tensor: torch.Tensor) -> torch.Tensor:
     """The CPU tensor over the same bytes: same shape, strides and dtype; writes are seen on both sides.
 
     A CPU tensor is returned as it is. The result has no autograd history.
@@ -87,7 +89,7 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
     return _from_dlpack(capsule)  # type: ignore[no-any-return]
 
 
-def array(tensor: torch.Tensor) -> Array:
+def _array(tensor: torch.Tensor) -> Array:
     """The NumPy array over the same bytes; bfloat16 as `ml_dtypes.bfloat16`.
 
     Raises:
@@ -131,7 +133,7 @@ def _view_of_block(tensor: torch.Tensor) -> Array | None:
     return np.ndarray(tensor.shape, values.dtype, values, tensor.storage_offset() * size, strides)
 
 
-def on_npu(values: Array, index: int) -> torch.Tensor:
+def _on_npu(values: Array, index: int) -> torch.Tensor:
     """A tensor on npu:`index` over the memory of `values`, counted as allocated there until it is freed.
 
     `values` must be writable, of non-negative strides, and the only owner of its memory.
@@ -149,19 +151,6 @@ def on_npu(values: Array, index: int) -> torch.Tensor:
     if not values.size:  # NumPy's strides of nothing are 0
         set_storage_of(_CPU_KEY, tensor, tensor.untyped_storage(), 0, values.shape, strides_of(values.shape))
     hold(values, tensor.data_ptr(), tensor.dtype, index)
-    return tensor
-
-
-def on_npu_like(values: Array, like: Block) -> torch.Tensor:
-    """A tensor over the memory of `values` on the NPU of a block that holds an array of the same shape and dtype.
-
-    Raises:
-        torch.OutOfMemoryError: The NPU has no room for it.
-    """
-    capsule = values.__dlpack__()
-    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _NPU[like.pool.index]
-    tensor: torch.Tensor = _from_dlpack(capsule)
-    hold_like(values, tensor.data_ptr(), like)
     return tensor
 
 
@@ -190,3 +179,14 @@ def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:
     capsule = _to_dlpack(plain)
     _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _NPU[index]
     return _from_dlpack(capsule)  # type: ignore[no-any-return]
+
+
+host: Callable[[torch.Tensor], torch.Tensor] = _host
+array: Callable[[torch.Tensor], Array] = _array
+on_npu: Callable[[Array, int], torch.Tensor] = _on_npu
+if native.account is not None:
+    plain = _array, _on_npu, _host
+    native.account.begin(
+        _blocks, pool_of, admit, large_freed, visible_npus.current_device, *plain, quiet_context(), NUMPY_DTYPES
+    )
+    host, array, on_npu = native.account.host, native.account.array, native.account.on_npu

@@ -13,8 +13,8 @@ Kernel = Callable[..., Any]
 K = TypeVar("K", bound=Kernel)
 
 KERNELS: dict[str, Kernel] = {}
-# Those that are one ufunc of float32 arrays.
-UFUNCS: dict[str, np.ufunc] = {}
+# Those that are one function of arrays of one floating dtype, most of them a ufunc.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 # NumPy (from 2.0) keeps in the context how it handles floating-point errors. To call a function in a context where they
@@ -25,7 +25,7 @@ _QUIET.run(np.seterr, all="ignore")
 quiet_context = _QUIET.copy
 
 
-def kernel(*names: str, ufunc: np.ufunc | None = None) -> Callable[[K], K]:
+def kernel(*names: str, function: Callable[..., Any] | None = None) -> Callable[[K], K]:
     """Register a kernel under its aten names, `aten::add.Tensor` or `aten::relu` for a default overload.
 
     A kernel is a function of NumPy arrays: tensors come as arrays over device memory (bfloat16 as
@@ -38,16 +38,16 @@ def kernel(*names: str, ufunc: np.ufunc | None = None) -> Callable[[K], K]:
 
     Args:
         names: Of the overloads.
-        ufunc: Computes the same of float32 arrays of one shape, where the overload has no other arguments.
+        function: Computes the same of float32 arrays, where the overload has no other arguments.
 
     Raises:
         ValueError: A name is registered twice.
     """
 
-    def register(function: K) -> K:
-        @functools.wraps(function)
+    def register(body: K) -> K:
+        @functools.wraps(body)
         def run(*args: Any, **kwargs: Any) -> Any:
-            result = quiet_context().run(function, *args, **kwargs)
+            result = quiet_context().run(body, *args, **kwargs)
             if result.__class__ is np.ndarray:
                 return result
             if isinstance(result, np.generic):
@@ -60,8 +60,8 @@ def kernel(*names: str, ufunc: np.ufunc | None = None) -> Callable[[K], K]:
             if name in KERNELS:
                 raise ValueError(f"two kernels for {name}")
             KERNELS[name] = run
-            if ufunc is not None:
-                UFUNCS[name] = ufunc
-        return function
+            if function is not None:
+                FUNCTIONS[name] = function
+        return body
 
     return register

@@ -1,4 +1,4 @@
-"""Views in C++ and in Python give the same: tensors, gradients and errors."""
+"""The library in C++ and Python give the same: tensors, gradients, memory and errors."""
 
 import os
 import shutil
@@ -12,11 +12,11 @@ from gpu2npu.emulator.device import native
 from gpu2npu.emulator.launch import emulating
 
 PROGRAM = """
-import sys, torch, torch_npu
+import gc, sys, torch, torch_npu
 from torch._C import _dispatch_dump
 
 registered = _dispatch_dump("aten::view").split("PrivateUse1:")[1].splitlines()[0]
-assert ("views.cpp" in registered) == (sys.argv[1] == "1"), registered
+assert ("native.cpp" in registered) == (sys.argv[1] == "1"), registered
 x = torch.arange(24.0).npu().reshape(4, 6).requires_grad_()
 VIEWS = {
     "slice": lambda x: x[1:3], "step": lambda x: x[::2, 1::2], "element": lambda x: x[2], "t": lambda x: x.t(),
@@ -34,38 +34,97 @@ for name, view in VIEWS.items():
 with torch.no_grad():
     x[1:3].t().view(torch.float32).mul_(2)
 print(x.tolist())
+
+base, big = torch.npu.memory_allocated(), 1 << 20
+for made in (
+    lambda: torch.empty(3, 4, device="npu"), lambda: torch.empty(0, 3, device="npu:1", dtype=torch.bfloat16),
+    lambda: torch.empty_strided((2, 3), (1, 2), device="npu"), lambda: torch.empty_like(x, dtype=torch.bool),
+    lambda: torch.empty(big, device="npu"), lambda: x.detach().clone(), lambda: x.t().clone(), lambda: x[1:].clone(),
+    lambda: torch.empty((), device="npu", dtype=torch.float64), lambda: torch.ones(big, device="npu") + 1,
+    lambda: torch.empty(2, device="npu", dtype=torch.float8_e5m2),
+):
+    held = made()
+    print(held.shape, held.stride(), held.dtype, held.device, torch.npu.memory_allocated() - base)
+    stats = torch.npu.memory_stats()
+    print(*(stats[f"{name}.{pool}.{each}"] for name in ("allocation", "allocated_bytes")
+            for pool in ("all", "large_pool", "small_pool") for each in ("current", "allocated", "freed")))
+    del held
+assert torch.npu.memory_allocated() == base
+
+a, b = torch.randn(4, 6, generator=torch.Generator().manual_seed(0)).mul(1e20), torch.full((6,), 2e19)
+for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32):
+    p, q = (each.clamp(-3e4, 3e4).to(dtype) if not dtype.is_floating_point or dtype is torch.float16 else each.to(dtype)
+            for each in (a, b))
+    p, q = p.npu(), q.npu()
+    chosen = lambda x, y: torch.where(x > y, x, y)
+    for f in (torch.add, torch.sub, torch.mul, torch.gt, torch.eq, torch.maximum, chosen):
+        for one, other in ((p, q), (p, p), (p[1:], p[:3]), (p, 2), (p, 0.5)):
+            try:
+                made = f(one, other)
+            except (RuntimeError, TypeError, NotImplementedError) as error:
+                print(type(error).__name__, str(error).splitlines()[0])
+            else:
+                print(made.dtype, made.stride(), made.double().sum().item(), made.sum(0).tolist())
+    p.add_(q).mul_(p).sub_(0.5 if dtype.is_floating_point else 1)
+    print(p.tolist(), torch.add(p, q, alpha=2).tolist())
+print(torch.exp(a.npu()).tolist(), (a.npu() * 1e30).tolist())
+
 WRONG = (
-    lambda: x.view(5, 5), lambda: x.t().view(24), lambda: x.as_strided((9, 9), (9, 9)), lambda: x.unfold(1, 9, 1)
+    lambda: x.view(5, 5), lambda: x.t().view(24), lambda: x.as_strided((9, 9), (9, 9)), lambda: x.unfold(1, 9, 1),
+    lambda: torch.empty(-1, device="npu"), lambda: torch.empty(1, device="npu:9"), lambda: a.npu() + b.npu()[:5],
+    lambda: torch.empty(1 << 40, device="npu"), lambda: a.npu("npu:0") + a.npu("npu:1"),
+    lambda: torch.where(a.npu() > 0, a.npu(), b.npu()[:5]),
+    lambda: torch.where(torch.ones([1] * 8, device="npu") > 0, a.npu(), a.npu()),
 )
 for wrong in WRONG:
     try:
         wrong()
     except RuntimeError as error:
-        print(str(error).splitlines()[0])
+        print(str(error).splitlines()[0], getattr(error, "__notes__", ()))
+print(torch.npu.memory_stats()["num_ooms"])
+
+
+class Listener:
+    def allocated(self, address, size, index, total, reserved):
+        print("allocated", size, index, total - base, reserved)
+
+    def freed(self, address, size, index, total, reserved):
+        print("freed", size, index, total - base, reserved)
+
+
+from gpu2npu.emulator.device.memory import memory
+gc.collect()
+base, listener = torch.npu.memory_allocated(), Listener()
+y = x.detach()
+memory.listen(listener)
+y = y + y
+y = torch.empty(5, device="npu")
+memory.stop_listening(listener)
+print(sorted(part["total_size"] for part in torch.npu.memory._snapshot()["segments"]))
 """
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="there is no compiler")
-def test_views_in_cpp_are_those_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     library = native.place()
     building = native.build(library)
     assert building is not None and native.build(library) is None, "one process builds"
     assert building.wait() == 0 and library.is_file() and [*library.parent.iterdir()] == [library]
-    (tmp_path / "views.py").write_text(PROGRAM)
+    (tmp_path / "program.py").write_text(PROGRAM)
     found = []
     for switch in "01":
         environment = emulating({**os.environ, "GPU2NPU_NATIVE": switch}, python=sys.executable)
-        command = [sys.executable, tmp_path / "views.py", switch]
+        command = [sys.executable, tmp_path / "program.py", switch]
         found.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-    assert found[0] == found[1] and found[0].count("\n") > 25
+    assert found[0] == found[1] and found[0].count("\n") > 200
 
 
 def test_a_library_that_does_not_load_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("GPU2NPU_NATIVE")
     monkeypatch.setenv("CXX", "no-compiler")
-    assert native.load() == () and not native.place().parent.exists()
+    assert native.load() is None and not native.place().parent.exists()
     native.place().parent.mkdir()
     native.place().write_text("no library")
-    assert native.load() == ()
+    assert native.load() is None

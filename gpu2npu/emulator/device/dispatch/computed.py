@@ -21,7 +21,7 @@ from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
 from gpu2npu.emulator.device.memory.memory import exhausted
 from gpu2npu.emulator.device.tensor import BFLOAT16, NoArrayError, on_npu
-from gpu2npu.emulator.kernels.registry import UFUNCS, Kernel
+from gpu2npu.emulator.kernels.registry import FUNCTIONS, Kernel
 
 Operator = Callable[..., Any]
 
@@ -47,7 +47,7 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
     run = refusing(signature, _any_arguments(signature, whole, direct, otherwise))
     if whole is kernel and not signature.fallback:
         run = uniform.operator(
-            signature, UFUNCS.get(signature.functional), tally(signature.functional, _kind(signature)), run
+            signature, FUNCTIONS.get(signature.functional), tally(signature.functional, _kind(signature)), run
         )
     return _warning(signature, run)
 

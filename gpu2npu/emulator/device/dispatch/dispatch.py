@@ -7,6 +7,7 @@ operators, and the fallback, which borrows torch's CPU code. Autograd, autocast 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator import kernels, npu_ops, shapes
-from gpu2npu.emulator.device import lifecycle, native
+from gpu2npu.emulator.device import lifecycle, native, visible_npus
 from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy
@@ -23,7 +24,7 @@ from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.sparse import dispatch as sparse
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
 from gpu2npu.emulator.kernels import promotion
-from gpu2npu.emulator.kernels.registry import Kernel
+from gpu2npu.emulator.kernels.registry import FUNCTIONS, Kernel
 from gpu2npu.emulator.npu_ops import definition
 from gpu2npu.emulator.registration import implement, untraced
 from gpu2npu.emulator.soc import saturates
@@ -50,16 +51,21 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
-    in_cpp = native.load()
+    in_cpp = native.VIEWS if native.library is not None else ()
+    if native.account is not None:
+        in_cpp = (*in_cpp, *native.FACTORIES)
     for name, function in _storage_operators().items():
-        if name in in_cpp and storage_ops.OWN.get(name) is function:
-            continue
         implement(
             _aten,
             name,
             _initializing(name, function) if name in _ALLOCATING else _naming_operator(name, function),
-            _KEY,
+            native.PYTHON_KEY if name in in_cpp else _KEY,
         )
+    if native.library is not None:
+        native.library.views()
+    if native.account is not None:
+        native.account.factories()
+        os.register_at_fork(after_in_child=lambda: native.account.visible(0))
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
@@ -84,6 +90,8 @@ def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]
         if not (_loaded and lifecycle.is_initialized()):
             lifecycle.init()
             load_kernels()
+            if native.account is not None:
+                native.account.visible(visible_npus.device_count())
         try:
             return allocate(*args, **kwargs)
         except Exception as error:
@@ -129,12 +137,13 @@ def register(name: str, kernel: Kernel) -> None:
     op = signature.overload(name)
     if _is_composite(op) and name not in _INSTEAD_OF_A_COMPOSITION:
         return
-    _implement(op, kernel, direct=True)
+    in_cpp = native.account is not None and name in FUNCTIONS
+    _implement(op, kernel, direct=True, in_cpp=in_cpp)
     if op._schema.is_mutable:
         return
     for other in signature.mutable_overloads(op):
         if other.name() not in kernels.KERNELS and not _is_composite(other):
-            _implement(other, kernel, direct=False)
+            _implement(other, kernel, direct=False, in_cpp=in_cpp and other._schema.name.endswith("_"))
 
 
 def _is_composite(op: OpOverload) -> bool:
@@ -143,7 +152,7 @@ def _is_composite(op: OpOverload) -> bool:
     return has(op.name(), "CompositeImplicitAutograd") and not has(op.name(), "Autograd")
 
 
-def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
+def _implement(op: OpOverload, kernel: Kernel, direct: bool, in_cpp: bool) -> None:
     if op.name().removeprefix("aten::") in storage_ops.OWN:
         return
     run = _at_first_call(functools.partial(_computed, op, kernel, direct))
@@ -151,7 +160,9 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
     library = _aten
     if op.namespace != "aten":
         library = _others.setdefault(op.namespace, torch.library.Library(op.namespace, "IMPL"))
-    implement(library, op, run, _KEY)
+    implement(library, op, run, native.PYTHON_KEY if in_cpp else _KEY)
+    if in_cpp:
+        native.account.accept(op.name().removeprefix("aten::"))
 
 
 def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:

@@ -206,13 +206,22 @@ def _reader(
     return read
 
 
-def unlimited(signature: Signature, dtypes: Iterable[torch.dtype]) -> frozenset[torch.dtype]:
-    """The dtypes that no row of an operator could be about."""
+def unlimited(signature: Signature, dtypes: Iterable[torch.dtype], rank: int = 0) -> frozenset[torch.dtype]:
+    """The dtypes that no row of an operator could be about, of tensors of 1 to `rank` dimensions if that is given."""
     name = signature.op._schema.name
     about = _rows(name)
     if not about:
         return frozenset(dtypes)
-    guards = _guards(about, signature, tuple(argument.name for argument in signature.op._schema.arguments))
+    labels = tuple(argument.name for argument in signature.op._schema.arguments)
+    if rank and {use for each in about for _, use in each.holds.uses} <= {"dtype", "rank", "device"}:
+        named = [labels[position] for position in signature.tensors]
+
+        def meets(dtype: torch.dtype, dimensions: int) -> bool:
+            tensor = TensorFacts(_short(dtype), (1,) * dimensions, "strided", "npu")
+            return any(each.applies_to(CallFacts(dict.fromkeys(named, tensor))) for each in about)
+
+        return frozenset(dtype for dtype in dtypes if not any(meets(dtype, each + 1) for each in range(rank)))
+    guards = _guards(about, signature, labels)
     return frozenset() if guards is None else frozenset(dtypes).difference(*(suspects for _, suspects in guards))
 
 

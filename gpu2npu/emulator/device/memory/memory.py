@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import environment, visible_npus
+from gpu2npu.emulator.device import environment, native, visible_npus
 from gpu2npu.emulator.device.dispatch.support_table import release
 from gpu2npu.emulator.shapes.figures import capacity
 from gpu2npu.emulator.soc import current_soc
@@ -47,27 +47,31 @@ class _Count:
         self.bytes -= size
 
 
-class _Pool:
-    """The memory of one NPU; all sizes in bytes.
+class _Counters:
+    """The part of an NPU's account that every block changes; all sizes in bytes.
 
-    `total` is that of all blocks ever made, `large` counts large ones. Up to `checked` allocated bytes there is neither
-    a new peak nor a limit that is reached.
+    `total` is that of all blocks ever made. Up to `checked` allocated bytes there is neither a new peak nor a limit
+    that is reached.
     """
 
-    __slots__ = (
-        "allocated",
-        "allocations",
-        "checked",
-        "fraction",
-        "freed",
-        "index",
-        "large",
-        "ooms",
-        "peak",
-        "peak_reserved",
-        "reserved",
-        "total",
-    )
+    __slots__ = ("allocated", "allocations", "checked", "freed", "index", "reserved", "total")
+    allocated: int
+    allocations: int
+    freed: int
+    index: int
+    reserved: int
+    checked: int
+    total: int
+
+
+if not TYPE_CHECKING and native.account is not None:
+    _Counters = native.account.Counters
+
+
+class _Pool(_Counters):
+    """The memory of one NPU; all sizes in bytes. `large` counts large blocks."""
+
+    __slots__ = ("fraction", "large", "ooms", "peak", "peak_reserved")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -173,7 +177,28 @@ def _free(block: Block) -> None:
     pool.allocated -= size
     pool.freed += 1
     if size > SMALL:
-        pool.large.remove(size)
+        large_freed(pool, size)
+
+
+def large_freed(pool: _Pool, size: int) -> None:
+    """Count a large block no more."""
+    pool.large.remove(size)
+
+
+def admit(pool: _Pool, size: int) -> bool:
+    """Return whether an NPU has room for a block of `size` bytes, and count what only a few blocks change."""
+    allocated = pool.allocated + size
+    if allocated > pool.checked:
+        if allocated > pool.limit:
+            return False
+        pool.checked = allocated
+        pool.peak = max(pool.peak, allocated)
+    if allocated > pool.reserved:
+        pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
+        pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
+    if size > SMALL:
+        pool.large.add(size)
+    return True
 
 
 def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: int) -> None:
@@ -191,14 +216,9 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     size = (values.nbytes + _GRANULE - 1) & -_GRANULE
     pool = _pools.get(index) or pool_of(index)
     allocated = pool.allocated + size
-    if allocated > pool.checked:
-        if allocated > pool.limit:
-            raise out_of_memory(values.nbytes, index)
-        pool.checked = allocated
-        pool.peak = max(pool.peak, allocated)
-    if allocated > pool.reserved:
-        pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
-        pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
+    is_common = allocated <= pool.checked and allocated <= pool.reserved and size <= SMALL
+    if not is_common and not admit(pool, size):
+        raise out_of_memory(values.nbytes, index)
     block = Block(values, _free)
     block.pool = pool
     block.size = size
@@ -206,31 +226,6 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     block.dtype = dtype
     block.key = key = address if size else -id(block)
     blocks[key] = block
-    pool.allocated += size  # without a call since it is read, so that no other thread's update is lost
-    pool.allocations += 1
-    pool.total += size
-    if size > SMALL:
-        pool.large.add(size)
-
-
-def hold_like(values: np.ndarray[Any, Any], address: int, like: Block) -> None:
-    """Count an array as `hold` does, in the place of another block of the same shape, dtype and NPU.
-
-    Raises:
-        torch.OutOfMemoryError: The NPU has no room for it.
-    """
-    pool, size = like.pool, like.size
-    allocated = pool.allocated + size
-    if allocated > pool.checked or allocated > pool.reserved or size > SMALL:
-        hold(values, address, like.dtype, pool.index)
-        return
-    block = Block(values, _free)
-    block.pool = pool
-    block.size = size
-    block.shape = like.shape
-    block.dtype = like.dtype
-    block.key = address
-    blocks[address] = block
     pool.allocated += size  # without a call since it is read, so that no other thread's update is lost
     pool.allocations += 1
     pool.total += size

@@ -25,7 +25,6 @@ from gpu2npu.emulator.device.tensor import (
     array,
     host,
     on_npu,
-    on_npu_like,
     set_storage_of,
     strides_of,
 )
@@ -134,12 +133,10 @@ def clone(tensor: torch.Tensor, memory_format: torch.memory_format | None = None
     _check("aten::clone", tensor)
     is_plain = tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
     if memory_format in _AS_IT_IS and is_plain and tensor.dtype in NUMPY_DTYPES:
-        values, index, block = array(tensor), tensor.get_device(), memory.blocks.get(tensor.data_ptr())
+        values, index = array(tensor), tensor.get_device()
         if values.nbytes > memory.SMALL:
             memory.check_room(values.nbytes, index)
-        if block is None or block() is not values or tensor.dtype is torch.bfloat16:
-            return on_npu(values.copy(), index)
-        return on_npu_like(values.copy(), block)
+        return on_npu(values.copy(), index)
     return _clone(_COMPOSITE, tensor, memory_format=memory_format)  # type: ignore[no-any-return]
 
 

@@ -23,7 +23,7 @@ from gpu2npu.emulator.kernels.registry import kernel
 
 
 def _compare(ufunc: np.ufunc, name: str) -> None:
-    @kernel(f"aten::{name}.Tensor", f"aten::{name}.Scalar", ufunc=ufunc)
+    @kernel(f"aten::{name}.Tensor", f"aten::{name}.Scalar", function=ufunc)
     def run(self: Array, other: Operand) -> Array:
         if self.dtype is F32:
             a, b, _ = operands(self, other)
@@ -156,7 +156,7 @@ def clamp_max(self: Array, max: Operand) -> Array:  # noqa: A002
     return clamped(self, None, max)
 
 
-@kernel("aten::where.self")
+@kernel("aten::where.self", function=chosen)
 def where(condition: Array, self: Operand, other: Operand) -> Array:
     """`self` where the condition holds, `other` elsewhere, in their promoted dtype."""
     if not (isinstance(self, np.ndarray) and isinstance(other, np.ndarray) and self.dtype is other.dtype):

@@ -34,7 +34,7 @@ def _scaled(b: Array, alpha: Number) -> Array:
     return b if alpha == 1 else b * cast(alpha, b.dtype)
 
 
-@kernel("aten::add.Tensor", "aten::add.Scalar", ufunc=np.add)
+@kernel("aten::add.Tensor", "aten::add.Scalar", function=np.add)
 def add(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     """self + alpha * other; of two bool tensors, their disjunction."""
     a, b, dtype = operands(self, other)
@@ -59,7 +59,7 @@ def _is_bool(value: Operand) -> bool:
     return value.dtype == BOOL if isinstance(value, np.ndarray) else isinstance(value, bool)
 
 
-@kernel("aten::sub.Tensor", "aten::sub.Scalar", ufunc=np.subtract)
+@kernel("aten::sub.Tensor", "aten::sub.Scalar", function=np.subtract)
 def sub(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     """self - alpha * other.
 
@@ -87,7 +87,7 @@ def _binary(*names: str) -> Callable[[np.ufunc], np.ufunc]:
     """Register a ufunc of two operands whose result has the promoted dtype."""
 
     def register(ufunc: np.ufunc) -> np.ufunc:
-        @kernel(*names, ufunc=ufunc)
+        @kernel(*names, function=ufunc)
         def run(self: Operand, other: Operand) -> Array:
             a, b, dtype = operands(self, other)
             return rounded(ufunc(a, b), dtype)
@@ -182,7 +182,7 @@ def _divided(ufunc: np.ufunc, self: Operand, other: Operand) -> Array:
     return rounded(ufunc(a, b), dtype)
 
 
-@kernel("aten::div.Tensor", "aten::div.Scalar", ufunc=np.divide)
+@kernel("aten::div.Tensor", "aten::div.Scalar", function=np.divide)
 def div(self: Operand, other: Operand) -> Array:
     """self / other; integers divide in the default dtype."""
     if type(self) is np.ndarray and self.dtype is F32:

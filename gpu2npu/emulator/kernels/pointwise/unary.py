@@ -33,7 +33,7 @@ def _ufunc(function: Callable[[Array], Array]) -> np.ufunc | None:
 def float_unary(function: Callable[[Array], Array], *names: str) -> Kernel:
     """Register a function whose result is floating; returns it as a kernel of any dtype."""
 
-    @kernel(*names, ufunc=_ufunc(function))
+    @kernel(*names, function=_ufunc(function))
     def run(self: Array) -> Array:
         if self.dtype is F32:
             return function(self)
@@ -45,7 +45,7 @@ def float_unary(function: Callable[[Array], Array], *names: str) -> Kernel:
 def _same_unary(function: Callable[[Array], Array], *names: str) -> Kernel:
     """Register a function whose result has the operand's dtype."""
 
-    @kernel(*names, ufunc=_ufunc(function))
+    @kernel(*names, function=_ufunc(function))
     def run(self: Array) -> Array:
         return rounded(function(wide(self)), self.dtype)
 

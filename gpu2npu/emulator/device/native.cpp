@@ -1,0 +1,584 @@
+// What every small operator on an npu tensor does, in C++: views, memory and its account, and the way to NumPy's arrays.
+// All of it is in Python too (tensor.py, memory/, dispatch/uniform.py), which takes over wherever a call is not plain:
+// what is Python's is registered for PrivateUse3, and what is here calls it there. NumPy does the arithmetic.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_reshape_alias_ops.h>
+#include <ATen/ops/as_strided_ops.h>
+#include <ATen/ops/clone_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/empty_strided_ops.h>
+#include <ATen/ops/unfold_ops.h>
+#include <ATen/ops/view_ops.h>
+#include <c10/core/DefaultDtype.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/library.h>
+
+#include <chrono>
+#include <memory>
+#include <unordered_map>
+
+namespace {
+
+using c10::DispatchKey;
+using c10::ScalarType;
+using Sizes = c10::SymIntArrayRef;
+const c10::DispatchKeySet cpu(DispatchKey::CPU), meta(DispatchKey::Meta), python(DispatchKey::PrivateUse3);
+constexpr auto npu = c10::DeviceType::PrivateUse1;
+constexpr int kScalarTypes = static_cast<int>(ScalarType::NumOptions), kTypes = 512, kNpus = 128, kMostDimensions = 7;
+constexpr int64_t kGranule = 512, kSmall = 1024 * 1024;  // as memory.py has them
+
+// ---- Views: PyTorch's own kernels, which compute sizes and strides alone. Python names the operator in what they refuse.
+
+template <class Make, class Again>
+at::Tensor viewed(Make make, Again again) {
+  try {
+    return make();
+  } catch (const c10::Error&) {
+    return again();
+  }
+}
+
+// Meta's would let it reach out of the storage.
+at::Tensor as_strided(const at::Tensor& tensor, Sizes size, Sizes stride, std::optional<c10::SymInt> offset) {
+  return viewed(
+      [&] { return at::_ops::as_strided::redispatch(cpu, tensor, size, stride, offset); },
+      [&] { return at::_ops::as_strided::redispatch(python, tensor, size, stride, offset); });
+}
+
+at::Tensor view(const at::Tensor& tensor, Sizes size) {
+  return viewed(
+      [&] { return at::_ops::view::redispatch(meta, tensor, size); },
+      [&] { return at::_ops::view::redispatch(python, tensor, size); });
+}
+
+at::Tensor reshape_alias(const at::Tensor& tensor, Sizes size, Sizes stride) {
+  return viewed(
+      [&] { return at::_ops::_reshape_alias::redispatch(meta, tensor, size, stride); },
+      [&] { return at::_ops::_reshape_alias::redispatch(python, tensor, size, stride); });
+}
+
+at::Tensor unfold(const at::Tensor& tensor, int64_t dimension, int64_t size, int64_t step) {
+  return viewed(
+      [&] { return at::_ops::unfold::redispatch(meta, tensor, dimension, size, step); },
+      [&] { return at::_ops::unfold::redispatch(python, tensor, dimension, size, step); });
+}
+
+// ---- Memory: the numbers of an NPU's account that each block changes, and the blocks, as memory.py has them.
+
+struct Counters {
+  PyObject_HEAD
+  long long index, allocated, checked, reserved, allocations, freed, total;
+};
+
+PyMemberDef counters_members[] = {
+    {"index", T_LONGLONG, offsetof(Counters, index), 0, nullptr},
+    {"allocated", T_LONGLONG, offsetof(Counters, allocated), 0, nullptr},
+    {"checked", T_LONGLONG, offsetof(Counters, checked), 0, nullptr},
+    {"reserved", T_LONGLONG, offsetof(Counters, reserved), 0, nullptr},
+    {"allocations", T_LONGLONG, offsetof(Counters, allocations), 0, nullptr},
+    {"freed", T_LONGLONG, offsetof(Counters, freed), 0, nullptr},
+    {"total", T_LONGLONG, offsetof(Counters, total), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyTypeObject counters_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+// A live block: its storage owns it, and with it the array. Called, it gives the array, or None after the storage died.
+struct Block {
+  PyObject_HEAD
+  PyObject *array, *pool, *shape, *dtype, *key;
+  long long size;
+  ScalarType scalar;
+};
+
+void block_dealloc(PyObject* self) {
+  auto* block = reinterpret_cast<Block*>(self);
+  Py_XDECREF(block->array);
+  Py_XDECREF(block->pool);
+  Py_XDECREF(block->shape);
+  Py_XDECREF(block->dtype);
+  Py_XDECREF(block->key);
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* block_call(PyObject* self, PyObject*, PyObject*) {
+  PyObject* array = reinterpret_cast<Block*>(self)->array;
+  return Py_NewRef(array ? array : Py_None);
+}
+
+PyMemberDef block_members[] = {
+    {"pool", T_OBJECT, offsetof(Block, pool), READONLY, nullptr},
+    {"shape", T_OBJECT, offsetof(Block, shape), 0, nullptr},
+    {"dtype", T_OBJECT, offsetof(Block, dtype), READONLY, nullptr},
+    {"key", T_OBJECT, offsetof(Block, key), READONLY, nullptr},
+    {"size", T_LONGLONG, offsetof(Block, size), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyTypeObject block_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+// ---- What Python hands over in `begin`.
+
+PyObject *blocks, *pool_of, *admit, *large_freed, *current_device, *plain_array, *plain_on_npu, *plain_host, *quiet;
+PyTypeObject* unwatched;                // the class of `blocks` while nobody listens
+PyObject* dtypes[kScalarTypes];         // torch.dtype by ScalarType; null for those that NumPy lacks
+PyArray_Descr* descriptions[kScalarTypes];
+int scalars[kTypes];                    // ScalarType by NumPy's number of a type, or -1
+Counters* accounts[kNpus];
+long long npus;                         // how many are visible, once the first tensor is made; none before and in forks
+
+struct Gil {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~Gil() { PyGILState_Release(state); }
+};
+
+struct Owned {
+  PyObject* object;
+  explicit Owned(PyObject* object) : object(object) {}
+  Owned(const Owned&) = delete;
+  ~Owned() { Py_XDECREF(object); }
+  PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object); }
+  PyObject* release() { return std::exchange(object, nullptr); }
+};
+
+int set_block(PyObject* key, PyObject* block) {  // those who watch replace the class of the dictionary
+  return Py_TYPE(blocks) == unwatched ? PyDict_SetItem(blocks, key, block) : PyObject_SetItem(blocks, key, block);
+}
+
+void release(void* context) {
+  if (!Py_IsInitialized()) return;
+  Gil gil;
+  PyObject *kind, *error, *trace;
+  PyErr_Fetch(&kind, &error, &trace);
+  auto* block = static_cast<Block*>(context);
+  auto* pool = reinterpret_cast<Counters*>(block->pool);
+  int failed = Py_TYPE(blocks) == unwatched ? PyDict_DelItem(blocks, block->key) : PyObject_DelItem(blocks, block->key);
+  pool->allocated -= block->size;
+  pool->freed += 1;
+  if (block->size > kSmall) {
+    Owned done(PyObject_CallFunction(large_freed, "OL", block->pool, block->size));
+    failed |= done.object == nullptr;
+  }
+  if (failed) PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(block));
+  Py_CLEAR(block->array);
+  Py_DECREF(block);
+  PyErr_Restore(kind, error, trace);
+}
+
+Counters* account(long long index) {
+  if (index < 0 || index >= kNpus) return nullptr;
+  if (!accounts[index]) accounts[index] = reinterpret_cast<Counters*>(PyObject_CallFunction(pool_of, "L", index));
+  return accounts[index];
+}
+
+// The tensor over an array that nobody else uses, counted on an NPU. Undefined, with Python's error set, where there is
+// no room; without an error where the array is not one of torch's dtypes.
+at::Tensor wrap(PyArrayObject* values, long long index) {
+  int number = PyArray_TYPE(values), scalar = number < kTypes ? scalars[number] : -1;
+  if (scalar < 0 || !PyArray_ISBEHAVED(values)) return {};
+  Counters* pool = account(index);
+  if (!pool) return {};
+  int64_t size = (PyArray_NBYTES(values) + kGranule - 1) & -kGranule;
+  int64_t item = PyArray_ITEMSIZE(values);
+  if (pool->allocated + size > pool->checked || pool->allocated + size > pool->reserved || size > kSmall) {
+    Owned done(PyObject_CallFunction(admit, "OL", pool, static_cast<long long>(size)));
+    if (done.object != Py_True) return {};
+  }
+  int rank = PyArray_NDIM(values);
+  c10::SmallVector<int64_t, 8> sizes(rank), strides(rank);
+  bool is_whole = PyArray_IS_C_CONTIGUOUS(values);
+  int64_t step = 1, extent = PyArray_SIZE(values) ? 1 : 0;
+  for (int dimension = rank - 1; dimension >= 0; dimension--) {
+    sizes[dimension] = PyArray_DIM(values, dimension);
+    strides[dimension] = is_whole ? step : PyArray_STRIDE(values, dimension) / item;
+    step *= std::max<int64_t>(sizes[dimension], 1);
+    if (extent) extent += (sizes[dimension] - 1) * strides[dimension];
+  }
+  auto* block = PyObject_New(Block, &block_type);
+  if (!block) return {};
+  Owned shape(is_whole ? PyTuple_New(rank) : Py_NewRef(Py_None));
+  for (int dimension = 0; is_whole && dimension < rank; dimension++)
+    PyTuple_SET_ITEM(shape.object, dimension, PyLong_FromLongLong(sizes[dimension]));
+  block->array = Py_NewRef(reinterpret_cast<PyObject*>(values));
+  block->pool = Py_NewRef(reinterpret_cast<PyObject*>(pool));
+  block->shape = shape.release();
+  block->dtype = Py_NewRef(dtypes[scalar]);
+  block->size = size;
+  block->scalar = static_cast<ScalarType>(scalar);
+  auto* object = reinterpret_cast<PyObject*>(block);
+  block->key = size ? PyLong_FromVoidPtr(PyArray_DATA(values)) : PyLong_FromLongLong(-reinterpret_cast<intptr_t>(block));
+  if (set_block(block->key, object)) {
+    Py_DECREF(object);
+    return {};
+  }
+  pool->allocated += size;
+  pool->allocations += 1;
+  pool->total += size;
+  c10::Device device(npu, static_cast<c10::DeviceIndex>(index));
+  c10::DataPtr data(PyArray_DATA(values), block, &release, device);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), extent * item, std::move(data), nullptr, false);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(static_cast<ScalarType>(scalar)));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return tensor;
+}
+
+Block* block_of(const at::Tensor& tensor) {
+  if (!tensor.has_storage() || tensor.device().type() != npu) return nullptr;
+  const c10::DataPtr& data = tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
+  return data.get_deleter() == &release ? static_cast<Block*>(data.get_context()) : nullptr;
+}
+
+// Whether a tensor is what its block's array is, in shape, dtype and order.
+bool fills(const at::Tensor& tensor, const Block* block) {
+  if (block->shape == Py_None || tensor.scalar_type() != block->scalar || tensor.storage_offset()) return false;
+  auto* values = reinterpret_cast<PyArrayObject*>(block->array);
+  auto sizes = tensor.sizes();
+  return static_cast<int>(sizes.size()) == PyArray_NDIM(values) &&
+      std::equal(sizes.begin(), sizes.end(), PyArray_DIMS(values)) && tensor.is_contiguous();
+}
+
+PyObject* array(PyObject*, PyObject* given) {
+  if (!THPVariable_Check(given)) return PyErr_Format(PyExc_TypeError, "not a tensor");
+  const at::Tensor& tensor = THPVariable_Unpack(given);
+  Block* block = block_of(tensor);
+  if (block && fills(tensor, block)) return Py_NewRef(block->array);
+  if (!block || block->shape == Py_None || tensor.scalar_type() != block->scalar)
+    return PyObject_CallOneArg(plain_array, given);
+  auto* whole = reinterpret_cast<PyArrayObject*>(block->array);
+  int64_t item = PyArray_ITEMSIZE(whole), rank = tensor.dim();
+  npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+  if (rank > NPY_MAXDIMS) return PyObject_CallOneArg(plain_array, given);
+  for (int64_t dimension = 0; dimension < rank; dimension++) {
+    sizes[dimension] = tensor.size(dimension);
+    strides[dimension] = tensor.stride(dimension) * item;
+  }
+  PyArray_Descr* description = PyArray_DESCR(whole);
+  Py_INCREF(description);
+  char* start = PyArray_BYTES(whole) + tensor.storage_offset() * item;
+  PyObject* part = PyArray_NewFromDescr(
+      &PyArray_Type, description, static_cast<int>(rank), sizes, strides, start, NPY_ARRAY_WRITEABLE, nullptr);
+  if (part && PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(part), Py_NewRef(block->array)) < 0)
+    Py_CLEAR(part);
+  return part;
+}
+
+PyObject* on_npu(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || !PyArray_CheckExact(arguments[0])) return PyObject_Vectorcall(plain_on_npu, arguments, count, nullptr);
+  long long index = PyLong_AsLongLong(arguments[1]);
+  if (index == -1 && PyErr_Occurred()) return nullptr;
+  at::Tensor tensor = wrap(reinterpret_cast<PyArrayObject*>(arguments[0]), index);
+  if (tensor.defined()) return THPVariable_Wrap(std::move(tensor));
+  return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(plain_on_npu, arguments, count, nullptr);
+}
+
+PyObject* host(PyObject*, PyObject* given) {
+  if (!THPVariable_Check(given)) return PyErr_Format(PyExc_TypeError, "not a tensor");
+  const at::Tensor& tensor = THPVariable_Unpack(given);
+  Block* block = block_of(tensor);
+  if (!block) return PyObject_CallOneArg(plain_host, given);
+  auto* held = new c10::Storage(tensor.storage());
+  c10::DataPtr data(
+      tensor.mutable_data_ptr(), held, [](void* storage) { delete static_cast<c10::Storage*>(storage); }, at::kCPU);
+  auto bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, std::move(data), nullptr, false);
+  auto alias = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), cpu, tensor.dtype());
+  alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  return THPVariable_Wrap(std::move(alias));
+}
+
+// ---- Operators that make memory.
+
+bool is_plain(std::optional<c10::MemoryFormat> format) {
+  return !format || *format == c10::MemoryFormat::Contiguous || *format == c10::MemoryFormat::Preserve;
+}
+
+// An empty contiguous tensor, or an undefined one where Python has to look.
+at::Tensor made(
+    Sizes size, std::optional<ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+    std::optional<bool> pinned) {
+  auto sizes = c10::asIntArrayRefSlowOpt(size);
+  if (!npus || !sizes || sizes->size() > NPY_MAXDIMS || (layout && *layout != c10::kStrided) || (pinned && *pinned))
+    return {};
+  auto scalar = static_cast<int>(dtype.value_or(c10::get_default_dtype_as_scalartype()));
+  PyArray_Descr* description = descriptions[scalar];
+  if (!description) return {};
+  int64_t bytes = PyDataType_ELSIZE(description);
+  for (int64_t each : *sizes) {
+    if (each < 0 || each > kSmall) return {};
+    bytes *= each;
+    if (bytes > kSmall) return {};
+  }
+  Gil gil;
+  long long index = device && device->has_index() ? device->index() : -1;
+  if (index < 0) {
+    Owned current(PyObject_CallNoArgs(current_device));
+    index = current.object ? PyLong_AsLongLong(current.object) : -1;
+  }
+  if (index < 0 || index >= npus) return PyErr_Clear(), at::Tensor();
+  Py_INCREF(description);
+  Owned values(PyArray_NewFromDescr(
+      &PyArray_Type, description, static_cast<int>(sizes->size()), sizes->data(), nullptr, nullptr, 0, nullptr));
+  at::Tensor tensor = values.object ? wrap(values.array(), index) : at::Tensor();
+  if (!tensor.defined()) PyErr_Clear();
+  return tensor;
+}
+
+at::Tensor empty(
+    Sizes size, std::optional<ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+    std::optional<bool> pinned, std::optional<c10::MemoryFormat> format) {
+  at::Tensor tensor = is_plain(format) ? made(size, dtype, layout, device, pinned) : at::Tensor();
+  if (tensor.defined()) return tensor;
+  return at::_ops::empty_memory_format::redispatch(python, size, dtype, layout, device, pinned, format);
+}
+
+at::Tensor empty_strided(
+    Sizes size, Sizes stride, std::optional<ScalarType> dtype, std::optional<c10::Layout> layout,
+    std::optional<c10::Device> device, std::optional<bool> pinned) {
+  auto sizes = c10::asIntArrayRefSlowOpt(size), strides = c10::asIntArrayRefSlowOpt(stride);
+  bool is_contiguous = sizes && strides && sizes->size() == strides->size();
+  int64_t step = 1;
+  for (auto dimension = is_contiguous ? static_cast<int64_t>(sizes->size()) - 1 : -1; dimension >= 0; dimension--) {
+    is_contiguous = is_contiguous && (*strides)[dimension] == step;
+    step *= std::max<int64_t>((*sizes)[dimension], 1);
+  }
+  at::Tensor tensor = is_contiguous ? made(size, dtype, layout, device, pinned) : at::Tensor();
+  if (tensor.defined()) return tensor;
+  return at::_ops::empty_strided::redispatch(python, size, stride, dtype, layout, device, pinned);
+}
+
+at::Tensor clone(const at::Tensor& self, std::optional<c10::MemoryFormat> format) {
+  Block* block = is_plain(format) && !self.is_conj() && !self.is_neg() ? block_of(self) : nullptr;
+  if (block && block->size <= kSmall) {
+    Gil gil;
+    if (fills(self, block)) {
+      Owned values(PyArray_NewCopy(reinterpret_cast<PyArrayObject*>(block->array), NPY_CORDER));
+      auto* pool = reinterpret_cast<Counters*>(block->pool);
+      at::Tensor tensor = values.object ? wrap(values.array(), pool->index) : at::Tensor();
+      if (tensor.defined()) return tensor;
+      PyErr_Clear();
+    }
+  }
+  return at::_ops::clone::redispatch(python, self, format);
+}
+
+// ---- Operators that are one function of NumPy's, as dispatch/uniform.py takes them.
+
+struct Plan {
+  PyObject *function, *entry;  // and the operator's calls and seconds
+  int operands;                // the first is a condition where there are three
+  bool in_place;
+  uint64_t dtypes, with_numbers;  // bits by ScalarType: of all operands, and beside a number
+};
+
+// By operator; filled when Python has made the operator, which it does at the first call. They stay until the end.
+std::unordered_map<std::string, Plan*> plans;
+
+bool is_in(ScalarType scalar, uint64_t dtypes) {
+  return static_cast<int>(scalar) < 64 && (dtypes >> static_cast<int>(scalar) & 1);
+}
+
+PyObject* number(const c10::IValue& value) {  // of Python; null for what is none, or true or complex
+  if (value.isDouble()) return PyFloat_FromDouble(value.toDouble());
+  if (value.isInt()) return PyLong_FromLongLong(value.toInt());
+  if (!value.isTensor()) return nullptr;
+  const at::Tensor& tensor = value.toTensor();
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->is_wrapped_number() || !tensor.is_cpu()) return nullptr;
+  if (tensor.scalar_type() == at::kDouble) return PyFloat_FromDouble(*tensor.const_data_ptr<double>());
+  if (tensor.scalar_type() == at::kLong) return PyLong_FromLongLong(*tensor.const_data_ptr<int64_t>());
+  return nullptr;
+}
+
+PyObject* quiet_context() {  // one a thread: a context is entered once at a time
+  thread_local PyObject* context = PyContext_Copy(quiet);
+  return context;
+}
+
+// The result, undefined where Python has to look.
+at::Tensor computed(const Plan& plan, const c10::IValue* given, size_t count) {
+  PyObject* arguments[4];
+  Owned scalar(nullptr);
+  Block* like = nullptr;
+  for (int position = 0; position < plan.operands; position++) {
+    bool is_condition = plan.operands == 3 && !position;
+    Block* block = given[position].isTensor() ? block_of(given[position].toTensor()) : nullptr;
+    if (!block) {
+      if (position != 1 || plan.operands != 2 || !is_in(like->scalar, plan.with_numbers)) return {};
+      scalar.object = number(given[position]);
+      if (!scalar.object) return {};
+      arguments[position] = scalar.object;
+      continue;
+    }
+    const at::Tensor& tensor = given[position].toTensor();
+    if (!fills(tensor, block) || !tensor.dim() || tensor.dim() > kMostDimensions) return {};
+    if (is_condition ? block->scalar != ScalarType::Bool : !is_in(block->scalar, plan.dtypes)) return {};
+    if (like && block->pool != like->pool) return {};
+    if (!is_condition && position && (plan.operands != 3 || position == 2) && block->scalar != like->scalar) return {};
+    if (plan.in_place && position && !given[0].toTensor().sizes().equals(tensor.sizes())) return {};
+    arguments[position] = block->array;
+    like = block;
+  }
+  for (size_t position = plan.operands; position < count; position++)  // alpha
+    if (!given[position].isInt() || given[position].toInt() != 1) return {};
+  int passed = plan.operands;
+  if (plan.in_place) arguments[passed++] = arguments[0];
+  PyObject* context = quiet_context();
+  if (PyContext_Enter(context)) return {};
+  Owned result(PyObject_Vectorcall(plan.function, arguments, passed, nullptr));
+  if (PyContext_Exit(context) || !result.object) return {};
+  if (plan.in_place) return given[0].toTensor();
+  if (!PyArray_CheckExact(result.object) || !PyArray_IS_C_CONTIGUOUS(result.array())) return {};
+  return wrap(result.array(), reinterpret_cast<Counters*>(like->pool)->index);
+}
+
+struct Uniform : c10::OperatorKernel {
+  explicit Uniform(Plan** plan) : plan(plan) {}
+  Plan** plan;
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    if (const Plan* known = *plan) {
+      auto start = std::chrono::steady_clock::now();
+      size_t count = op.schema().arguments().size();
+      Gil gil;
+      at::Tensor result = computed(*known, stack->data() + stack->size() - count, count);
+      if (result.defined()) {
+        std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+        PyObject *calls = PyList_GET_ITEM(known->entry, 0), *spent = PyList_GET_ITEM(known->entry, 1);
+        PyList_SetItem(known->entry, 0, PyLong_FromLongLong(static_cast<long long>(PyFloat_AsDouble(calls)) + 1));
+        PyList_SetItem(known->entry, 1, PyFloat_FromDouble(PyFloat_AsDouble(spent) + seconds.count()));
+        torch::jit::drop(*stack, count);
+        stack->emplace_back(std::move(result));
+        return;
+      }
+      PyErr_Clear();
+    }
+    op.callBoxedForDispatchKey(DispatchKey::PrivateUse3, *stack);
+  }
+};
+
+// ---- Python's functions of this module.
+
+uint64_t bits(PyObject* given) {
+  uint64_t found = 0;
+  Owned iterator(PyObject_GetIter(given));
+  while (iterator.object) {
+    Owned each(PyIter_Next(iterator.object));
+    if (!each.object) break;
+    if (THPDtype_Check(each.object)) found |= 1ull << static_cast<int>(reinterpret_cast<THPDtype*>(each.object)->scalar_type);
+  }
+  return found;
+}
+
+torch::Library& library() {  // stays until the end
+  static auto* kept = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  return *kept;
+}
+
+PyObject* views(PyObject*, PyObject*) {
+  library().impl("as_strided", as_strided);
+  library().impl("view", view);
+  library().impl("_reshape_alias", reshape_alias);
+  library().impl("unfold", unfold);
+  Py_RETURN_NONE;
+}
+
+PyObject* factories(PyObject*, PyObject*) {
+  library().impl("empty.memory_format", empty);
+  library().impl("empty_strided", empty_strided);
+  library().impl("clone", clone);
+  Py_RETURN_NONE;
+}
+
+PyObject* begin(PyObject*, PyObject* arguments) {
+  PyObject* kinds;
+  if (!PyArg_ParseTuple(
+          arguments, "OOOOOOOOOO", &blocks, &pool_of, &admit, &large_freed, &current_device, &plain_array, &plain_on_npu,
+          &plain_host, &quiet, &kinds))
+    return nullptr;
+  Py_INCREF(arguments);  // and all in it, until the end
+  unwatched = Py_TYPE(blocks);
+  std::fill_n(scalars, kTypes, -1);
+  PyObject *key, *value;
+  for (Py_ssize_t position = 0; PyDict_Next(kinds, &position, &key, &value);) {
+    auto scalar = static_cast<int>(reinterpret_cast<THPDtype*>(key)->scalar_type);
+    dtypes[scalar] = key;
+    descriptions[scalar] = reinterpret_cast<PyArray_Descr*>(value);
+    if (descriptions[scalar]->type_num < kTypes) scalars[descriptions[scalar]->type_num] = scalar;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* visible(PyObject*, PyObject* count) {
+  npus = PyLong_AsLongLong(count);
+  if (npus == -1 && PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* accept(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  Plan** plan = &plans[text];  // whose place does not change
+  library().impl(text, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Uniform>(plan)));
+  Py_RETURN_NONE;
+}
+
+PyObject* plan(PyObject*, PyObject* arguments) {
+  const char* name;
+  PyObject *function, *entry, *all, *beside;
+  int operands, in_place;
+  if (!PyArg_ParseTuple(arguments, "sOO!ipOO", &name, &function, &PyList_Type, &entry, &operands, &in_place, &all, &beside))
+    return nullptr;
+  auto found = plans.find(name);
+  if (found != plans.end())
+    found->second = new Plan{Py_NewRef(function), Py_NewRef(entry), operands, in_place != 0, bits(all), bits(beside)};
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"array", array, METH_O, nullptr},
+    {"on_npu", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(on_npu)), METH_FASTCALL, nullptr},
+    {"host", host, METH_O, nullptr},
+    {"views", views, METH_NOARGS, nullptr},
+    {"factories", factories, METH_NOARGS, nullptr},
+    {"begin", begin, METH_VARARGS, nullptr},
+    {"visible", visible, METH_O, nullptr},
+    {"accept", accept, METH_O, nullptr},
+    {"plan", plan, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "native", nullptr, -1, methods};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_native() {
+  import_array();
+  counters_type.tp_name = "gpu2npu.Counters";
+  counters_type.tp_basicsize = sizeof(Counters);
+  counters_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  counters_type.tp_members = counters_members;
+  counters_type.tp_new = PyType_GenericNew;
+  block_type.tp_name = "gpu2npu.Block";
+  block_type.tp_basicsize = sizeof(Block);
+  block_type.tp_flags = Py_TPFLAGS_DEFAULT;
+  block_type.tp_members = block_members;
+  block_type.tp_dealloc = block_dealloc;
+  block_type.tp_call = block_call;
+  if (PyType_Ready(&counters_type) || PyType_Ready(&block_type)) return nullptr;
+  PyObject* made = PyModule_Create(&module);
+  if (made && PyModule_AddObjectRef(made, "Counters", reinterpret_cast<PyObject*>(&counters_type))) Py_CLEAR(made);
+  return made;
+}
