@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -70,12 +69,7 @@ SHAPES: Mapping[str, AffinityKind] = {row["id"]: _shape(row) for row in json.loa
 
 
 # The words of which code of a shape has one, of each tuple of its row.
-_WORDS = {
-    kind.id: [
-        re.compile("|".join(map(re.escape, words))) for words in (map(bytes.decode, kind.words), kind.also or ("",))
-    ]
-    for kind in SHAPES.values()
-}
+_WORDS = {kind.id: (tuple(map(bytes.decode, kind.words)), kind.also or ("",)) for kind in SHAPES.values()}
 
 
 def available(kind: AffinityKind, table: SupportTable) -> bool:
@@ -91,7 +85,9 @@ def _has(need: str, table: SupportTable) -> bool:
 def found_shapes(names: Names, kinds: Iterable[AffinityKind]) -> Iterator[tuple[AffinityKind, ast.expr]]:
     """The nodes of a file that are of some kinds; not those that are a part of a larger one."""
     text = names.file.text
-    known = [kind for kind in kinds if kind.id in SHAPES and all(each.search(text) for each in _WORDS[kind.id])]
+    has = text.__contains__
+    words = ((each, *_WORDS[each.id]) for each in kinds if each.id in SHAPES)
+    known = [each for each, some, others in words if any(map(has, some)) and any(map(has, others))]
     if not known:
         return
     reading = TermReader(names)

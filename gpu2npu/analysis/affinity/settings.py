@@ -16,7 +16,7 @@ from msgspec import Struct
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
-from gpu2npu.analysis.torch_apis.tensor_labels import FLOAT64_WORDS
+from gpu2npu.analysis.torch_apis.tensor_labels import may_have_float64
 from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 
@@ -222,7 +222,7 @@ def _anomalies(training: Training) -> Places:
 def _float64_constants(training: Training) -> Places:
     """Products of a tensor and one that is known to be float64."""
     code, tensors = training.code, Tensors(training.code.names)
-    for product, scope in code.products if FLOAT64_WORDS.search(code.text) else ():
+    for product, scope in code.products if may_have_float64(code.text) else ():
         operands = tensors.operands(product)
         wide = [tensors.facts(each).dtype == "float64" for each in operands]
         may_be_wide = sum(tensors.may_be(each, "float64") for each in operands)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from typing import Any
 
@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.calls import contracts, is_on_cpu, message, says
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
-from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, FLOAT64_WORDS
+from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, may_have_float64
 from gpu2npu.python.meaning.types import OTHER
+from gpu2npu.python.text.source import vocabulary
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
@@ -68,16 +69,16 @@ _DEFAULT = "float32"
 _EVERY = "tensors"
 _SET = "value"  # what a limited attribute is assigned
 _DTYPE_NAMES = ALL_DTYPES | DTYPE_GROUPS.keys()
-_ANY = re.compile("")
-_OF_DTYPES = re.compile(
+_FLOAT64 = "float64"
+_OF_DTYPES = (
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
-    r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|tensor\(|proj_size|dilation"
+    r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|proj_size|dilation"
 )
 _MANY_DIMENSIONS = re.compile(r"tensors\.rank > (\d+)")
 _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
 _WORDS = {
-    "float64": FLOAT64_WORDS.pattern,
+    "float64": _FLOAT64,
     **dict.fromkeys(("complexes", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
     "complex32": "complex32|chalf|ComplexHalf",
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
@@ -109,8 +110,8 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
 
 
 @cache
-def _words(api: str) -> re.Pattern[str]:
-    """The words of which a file has one where a call of an API may have a tensor of a dtype that its rows name."""
+def _words(api: str) -> Set[re.Pattern[str]]:
+    """The expressions of which a file has one where a call of an API may have a tensor that its rows name."""
     conditions = [necessary(each.when) for each in rows_of(api) if each.when]
     words: set[str] = set()
     for each in conditions:
@@ -118,15 +119,15 @@ def _words(api: str) -> re.Pattern[str]:
             words.add(rf"(?:\d+, *){{{many[1]}}}\d")
             continue
         if re.search(r"\.(?:shape|rank|numel)", each):  # no word is needed for these
-            return _ANY
+            return {re.compile("")}
         dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
         if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
             words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
         elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
             words.update(_WORDS[dtype] for dtype in dtypes)
         else:
-            words.add(_OF_DTYPES.pattern)
-    return re.compile("|".join(sorted(words))) if words else _OF_DTYPES
+            words.add(_OF_DTYPES)
+    return set(map(re.compile, words or {_OF_DTYPES}))
 
 
 class _File:
@@ -136,14 +137,25 @@ class _File:
         self.code = code
         self.tensors = Tensors(code.names)
         self.layers = [each for each in _called_layers() if each[0].rpartition(".")[2] in code.text]
-        self._found: dict[re.Pattern[str], bool] = {}
+        self._searched: dict[re.Pattern[str], bool] = {}
+        self._may_meet: dict[str, bool] = {}
 
     def may_meet(self, api: str) -> bool:
         """Return whether the text has one of the words without which no call of an API has such a tensor."""
-        words = _words(api)
-        if words not in self._found:
-            self._found[words] = words.search(self.code.text) is not None
-        return self._found[words]
+        if api not in self._may_meet:
+            words = _words(api)
+            for each in words - self._searched.keys():
+                self._searched[each] = self._has(each)
+            self._may_meet[api] = any(map(self._searched.__getitem__, words))
+        return self._may_meet[api]
+
+    def _has(self, expression: re.Pattern[str]) -> bool:
+        text, pattern = self.code.text, expression.pattern
+        if pattern == _FLOAT64:
+            return may_have_float64(text)
+        if pattern == _OF_DTYPES and "tensor(" in text:
+            return True
+        return expression.search(text if "," in pattern else vocabulary(text)) is not None
 
 
 def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
+
+from gpu2npu.python.text.source import vocabulary
 
 DTYPES = {
     f"torch.{spelling}": name
@@ -80,12 +83,23 @@ NUMPY_FLOAT64 = dict.fromkeys(("eye", "identity", "linspace", "random.rand", "ra
 }  # fmt: skip
 # Without one of these a file makes no float64, and converts nothing to it; where NumPy is imported under another name
 # than np, any of its functions may be called.
-FLOAT64_WORDS = re.compile(
-    r"float64|[dD]ouble|float_\b|(?:astype\(|dtype=)['\"]?float\b|from numpy|import numpy as (?!np\b)|"
-    r"\b(?:np|numpy)\.(?:" + "|".join(sorted(each.replace(".", r"\.") for each in NUMPY_FLOAT64)) + r")\b"
-)
+_FLOAT64_WORDS = re.compile(r"float64|[dD]ouble|\bfloat_\b")
+_OF_NUMPY = "|".join(sorted(each.replace(".", r"\.") for each in NUMPY_FLOAT64))
+_FLOAT64_CODE = [  # each begins with letters, which are found faster
+    re.compile(each)
+    for each in (
+        r"astype\(['\"]?float\b", r"dtype=['\"]?float\b", "from numpy", r"import\x20numpy\x20as\x20(?!np\b)",
+        rf"np\.(?:{_OF_NUMPY})\b", rf"numpy\.(?:{_OF_NUMPY})\b",
+    )
+]  # fmt: skip
 # Functions that take the sizes of what they make.
 SHAPED = _names("zeros ones empty rand randn full", "torch.")
+
+
+@lru_cache(maxsize=1)
+def may_have_float64(text: str) -> bool:
+    """Return whether the code of a file may make float64, or convert something to it."""
+    return _FLOAT64_WORDS.search(vocabulary(text)) is not None or any(each.search(text) for each in _FLOAT64_CODE)
 
 
 class Label(NamedTuple):
