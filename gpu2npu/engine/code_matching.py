@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.rewriting.filling import has_effects
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.python.meaning.inheritance import Wanted
 from gpu2npu.python.meaning.instances import INTEGER, Instances, may_be_none
@@ -23,6 +22,7 @@ from gpu2npu.python.tree.syntax import (
     arguments,
     chain,
     dotted_name,
+    has_effects,
     is_unpacked,
     last_name,
     parameters,

@@ -13,11 +13,11 @@ from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import option_marks
 from gpu2npu.engine.rewriting.arguments import Argument, Callees, TypedArguments, UnpackedArguments, with_number
-from gpu2npu.engine.rewriting.filling import fill, in_f_strings
+from gpu2npu.engine.rewriting.filling import in_f_strings
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
-from gpu2npu.python.text.templates import of_pieces
+from gpu2npu.python.text.templates import fill, parsed, pieces_of
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
@@ -33,7 +33,7 @@ from gpu2npu.rulebook.match import (
     spellings,
 )
 from gpu2npu.rulebook.rule import Rule
-from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
+from gpu2npu.rulebook.template import TemplateError, check_template, parse_template
 
 if TYPE_CHECKING:
     from gpu2npu.engine.line_sites import Site
@@ -334,11 +334,11 @@ class Arguments(Callees):
     ) -> bool:
         value = argument_value(argument)
         template = with_number(template, value)
-        pieces = [Piece(text="("), *parse_template(template), Piece(text=")")]  # those of the call
-        code = fill(self.file, pieces, lambda piece: value if piece.field == "value" else None)
+        pieces = parse_template(template)
+        code = fill(self.file, pieces, lambda piece: value if piece.field == "value" else None, is_argument=True)
         needs: tuple[str, ...] = ()
         if code is not None:
-            code, needs = self.spelled(code[1:-1], rule, node, scope)
+            code, needs = self.spelled(code, rule, node, scope)
             code = in_f_strings(self.file, node, code)
         if code is None:
             self.misfit(rule, place, shown)
@@ -346,9 +346,9 @@ class Arguments(Callees):
         start = place[0]
         if isinstance(argument, ast.keyword) and not _has_keyword(template):
             start = self.file.value_start(argument)
-        edit = Edit((start, place[1]), of_pieces(code), rule.id, rule.why, shown=place, needs=needs)
+        edit = Edit((start, place[1]), parsed(code), rule.id, rule.why, shown=place, needs=needs)
         self.matches.edit(edit)
-        return all(isinstance(piece, str) for piece in code)
+        return all(isinstance(piece, str) for piece in pieces_of(code))
 
     def _bounds(self, node: ast.Call, index: int) -> Bounds:
         """The bounds of an argument with its keyword, stars and parentheses."""

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.rewriting.arguments import Argument, Callees
-from gpu2npu.engine.rewriting.filling import fill, in_f_strings, is_loose, is_operand_template
+from gpu2npu.engine.rewriting.filling import in_f_strings, is_loose, is_operand_template
 from gpu2npu.engine.rewriting.transforms import TransformError, transformed
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.python.text.concrete import has_comment
-from gpu2npu.python.text.templates import of_pieces, plain
+from gpu2npu.python.text.templates import Piece, fill, parenthesized, parsed, plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name
-from gpu2npu.records import Code, Edit, FindingKind, Found
+from gpu2npu.records import Edit, FindingKind, Found, Text
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.rule import Rule
-from gpu2npu.rulebook.template import ARGS, RECEIVER, Piece, TemplateError, check_template, parse_template
+from gpu2npu.rulebook.template import ARGS, RECEIVER, TemplateError, check_template, parse_template
 
 if TYPE_CHECKING:
     from gpu2npu.engine.line_sites import Site
@@ -143,10 +143,10 @@ class Calls(Callees):
         if code is not None and has_comment(self.file, node):  # which the replacement would lose
             code = None
         if code is not None and not (is_operand_template(template) or is_loose(self.file, node)):
-            code = ("(", *code, ")")
+            code = parenthesized(code)
         return self._put(rule, code, node, api, scope)
 
-    def _put(self, rule: Rule, code: tuple[Code, ...] | None, node: ast.Call, api: str, scope: Scope) -> bool:
+    def _put(self, rule: Rule, code: Text | None, node: ast.Call, api: str, scope: Scope) -> bool:
         """Put code in the place of a call, or report that there is none or that it does not fit."""
         needs: tuple[str, ...] = ()
         place, fitting = self.file.bounds(node), None
@@ -156,7 +156,7 @@ class Calls(Callees):
         if fitting is None:
             self.misfit(rule, place, api)
             return False
-        self.matches.edit(Edit(place, of_pieces(fitting), rule.id, rule.why, needs=needs))
+        self.matches.edit(Edit(place, parsed(fitting), rule.id, rule.why, needs=needs))
         return True
 
     def _transform(self, rule: Rule, function: str, node: ast.Call, api: str, scope: Scope) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from msgspec.structs import asdict
 
@@ -15,15 +15,15 @@ from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.engine.possible_code import function_as_value, possible_message
 from gpu2npu.engine.rewriting.added import added, anchor_of
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
-from gpu2npu.engine.rewriting.filling import Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
+from gpu2npu.engine.rewriting.filling import in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.engine.rewriting.through_names import through_names, unpacked
 from gpu2npu.python.text.concrete import comments
-from gpu2npu.python.text.templates import ATOMS, of_parts
+from gpu2npu.python.text.templates import ATOMS, Filling, Piece, fill, parenthesized, pieces_of
 from gpu2npu.python.tree.scopes import Assigned, Scope
-from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name
-from gpu2npu.records import Code, Edit, FindingKind, Found
+from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name, has_effects
+from gpu2npu.records import Edit, FindingKind, Found, Text
 from gpu2npu.rulebook.code_pattern import (
     ANYTHING,
     CodePattern,
@@ -35,13 +35,19 @@ from gpu2npu.rulebook.code_pattern import (
 )
 from gpu2npu.rulebook.match import Evidence, Json, Match
 from gpu2npu.rulebook.rule import Addition, Rule
-from gpu2npu.rulebook.template import ARGS, Piece
+from gpu2npu.rulebook.template import ARGS
 
 if TYPE_CHECKING:
     from gpu2npu.engine.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
 _PLAIN = ("name", "literal", "pure")  # what may be written twice
+
+
+class _Misfit(NamedTuple):
+    """The reason why new code does not fit."""
+
+    reason: str
 
 
 class CodeMatch(Match, frozen=True):
@@ -333,11 +339,11 @@ class CodeRules:
         if names is None:
             return "a name of it means something else at this place"
         code = self._code(rule, matched, new, names.spelled)
-        if isinstance(code, str):
-            return code
-        return Edit(self.file.bounds(matched.node), of_parts(code), rule.id, rule.why, needs=names.needs)
+        if isinstance(code, _Misfit):
+            return code.reason
+        return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
 
-    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | str:
+    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> Text | _Misfit:
         """The new code; where it would lose a comment, or run something more or less often or in another order, that
         as the reason."""
         assert isinstance(rule.match, CodeMatch)
@@ -345,26 +351,26 @@ class CodeRules:
         lost = [value for name, value in matched.values.items() if retained[name] < old[name]] + matched.ignored
         lost += [] if new.has_rest else matched.rest
         if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
-            return "the arguments that are unpacked may have a keyword of it already"
+            return _Misfit("the arguments that are unpacked may have a keyword of it already")
         if shifts(matched, new):
-            return "the arguments behind one that gets a keyword would be for other parameters"
+            return _Misfit("the arguments behind one that gets a keyword would be for other parameters")
         if any(has_effects(argument_value(each)) for each in lost):
-            return "something would no longer run"
+            return _Misfit("something would no longer run")
         code = in_place(self.file, rule.match.pattern, new, matched, spelled)
         if code is None:
             pieces = [respelled(piece, spelled) for piece in new.pieces if piece.text != ""]
             code = fill(self.file, pieces, partial(_filling, matched=matched))
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
-                code = code if metavariable(new.tree) else ("(", *code, ")")
+                code = code if metavariable(new.tree) else parenthesized(code)
         if code is None:
-            return "something would run twice, or a slice would stand outside of brackets"
+            return _Misfit("something would run twice, or a slice would stand outside of brackets")
         if any(not _is_retained(at, code) for at in comments(self.file, node)):
-            return "a comment would be lost"
+            return _Misfit("a comment would be lost")
         given = [*matched.values.values(), *map(argument_value, matched.rest)]
         changeable = [each for each in given if self.names.qualified(each, matched.scope) is None]
         if not runs_in_order(self.file, changeable, code):
-            return "what calls do, and what is read, would come in another order"
-        return in_f_strings(self.file, node, code) or "the f-string around it cannot hold its quotes"
+            return _Misfit("what calls do, and what is read, would come in another order")
+        return in_f_strings(self.file, node, code) or _Misfit("the f-string around it cannot hold its quotes")
 
     def _shown(self, matched: Matched) -> str:
         callee = matched.node.func if isinstance(matched.node, ast.Call) else matched.node
@@ -395,5 +401,5 @@ def _filling(piece: Piece, matched: Matched) -> Filling | None:
     return matched.rest if all(each in given for each in matched.rest) else None
 
 
-def _is_retained(offset: int, code: Sequence[Code]) -> bool:
-    return any(not isinstance(piece, str) and piece[0] <= offset < piece[1] for piece in code)
+def _is_retained(offset: int, code: Text) -> bool:
+    return any(not isinstance(piece, str) and piece[0] <= offset < piece[1] for piece in pieces_of(code))

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.definitions import Definitions
-from gpu2npu.engine.rewriting.filling import has_effects
 from gpu2npu.python.text.blocks import next_line
 from gpu2npu.python.text.concrete import has_comment
-from gpu2npu.python.tree.syntax import Definition, argument_value, arguments
+from gpu2npu.python.tree.syntax import Definition, argument_value, arguments, has_effects
 from gpu2npu.records import Edit, Operation
 from gpu2npu.rulebook.match import Json, ReferenceMatch
 from gpu2npu.rulebook.rule import Rule

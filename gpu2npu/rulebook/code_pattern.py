@@ -11,8 +11,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from gpu2npu.python.text.templates import Piece
 from gpu2npu.python.tree.syntax import dotted_name
-from gpu2npu.rulebook.template import ARGS, Piece
+from gpu2npu.rulebook.template import ARGS
 
 _MARK = "_gpu2npu_"
 _REST = f"*{_MARK}{ARGS}"

@@ -10,7 +10,7 @@ import ast
 import re
 import warnings
 
-from msgspec import Struct
+from gpu2npu.python.text.templates import Piece
 
 ARGS = "args"
 RECEIVER = "receiver"
@@ -19,13 +19,6 @@ VALUE = "value"
 
 class TemplateError(ValueError):
     """A template that cannot be used; the text is one sentence for the author of the rule."""
-
-
-class Piece(Struct, frozen=True):
-    """A part of a template: either text of the code, or a field: a position counted from 0, or a name."""
-
-    text: str | None = None
-    field: str | int | None = None
 
 
 # Doubled braces before single ones; what is left over of the last two is a brace without its partner.

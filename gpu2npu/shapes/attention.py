@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.python.tree.syntax import last_name
-from gpu2npu.shapes.kind import Argument, FusedMatch
+from gpu2npu.shapes.kind import Argument, ArgumentTemplate, FusedMatch
 from gpu2npu.shapes.reading import TermReader
 from gpu2npu.shapes.terms import Term, without_casts
 
@@ -47,7 +47,9 @@ def _attention(reading: TermReader, node: ast.expr, is_masked: bool) -> FusedMat
     dropout: tuple[Argument, ...] = ()
     if weights.op == "dropout":
         first, *training = weights.args[1:]
-        dropout = (("dropout=(", first), ("", training[0], ")")) if training else (("dropout=", first),)
+        template = "dropout=({rate}, {training})" if training else "dropout={rate}"
+        named = {"rate": first, **dict(zip(("training",), training, strict=False))}
+        dropout = (ArgumentTemplate(template, named),)
         weights = without_casts(weights.args[0])
     scores = _scores(without_casts(weights.args[0])) if weights.op == "softmax" else None
     if scores is None or (scores.is_masked or bool(dropout)) != is_masked:
@@ -61,7 +63,11 @@ def _turned(term: Term) -> Argument:
     """The argument for a value that is written, or for one that an equation turns."""
     while term.op == "transposed" == term.args[0].op and not term.spelled and not term.args[0].spelled:
         term = term.args[0].args[0]
-    return ("", term.args[0], ".mT") if term.op == "transposed" and not term.spelled else term
+    return _transposed(term.args[0]) if term.op == "transposed" and not term.spelled else term
+
+
+def _transposed(term: Term) -> Argument:
+    return ArgumentTemplate("{value}.mT", {"value": term})
 
 
 def _scores(term: Term) -> _Scores | None:
@@ -71,13 +77,14 @@ def _scores(term: Term) -> _Scores | None:
         inner = _scores(term.args[0])
         if inner is None or inner.is_masked or not _is_least(term.args[2]):
             return None
-        hidden = ("hidden=", term.args[1])
+        hidden = ArgumentTemplate("hidden={mask}", {"mask": term.args[1]})
         return replace(inner, options=(*inner.options, hidden, *_fill(term.args[2])), is_masked=True)
     if term.op == "add":
         for one, other in (term.args, term.args[::-1]):
             inner = _scores(one)
             if inner is not None and not inner.is_masked:
-                return replace(inner, options=(*inner.options, ("bias=", other)), is_masked=True)
+                bias = ArgumentTemplate("bias={bias}", {"bias": other})
+                return replace(inner, options=(*inner.options, bias), is_masked=True)
         return None
     return _scaled(term)
 
@@ -85,21 +92,21 @@ def _scores(term: Term) -> _Scores | None:
 def _scaled(term: Term) -> _Scores | None:
     if term.op == "matmul":
         return _product(term)
-    for one, other, text in _scales(term):
+    for one, scale in _scales(term, "scale={scale}", "scale=1.0 / {scale}"):
         inner = without_casts(one)
         if inner.op == "matmul":
             found = _product(inner)
-            return found and replace(found, options=(*found.options, (text, other)))
+            return found and replace(found, options=(*found.options, scale))
     return None
 
 
-def _scales(term: Term) -> Iterator[tuple[Term, Term, str]]:
-    """The ways to read a term as a value times a scale: the value, the scale, and the text before the scale."""
+def _scales(term: Term, factor: str, divisor: str) -> Iterator[tuple[Term, ArgumentTemplate]]:
+    """The ways to read a term as a value times a scale: the value, and the argument for a factor or for a divisor."""
     if term.op == "mul":
-        yield term.args[0], term.args[1], "scale="
-        yield term.args[1], term.args[0], "scale="
+        yield term.args[0], ArgumentTemplate(factor, {"scale": term.args[1]})
+        yield term.args[1], ArgumentTemplate(factor, {"scale": term.args[0]})
     elif term.op == "div" and _is_divisor(term.args[1]):
-        yield term.args[0], term.args[1], "scale=1.0 / "
+        yield term.args[0], ArgumentTemplate(divisor, {"scale": term.args[1]})
 
 
 def _product(term: Term) -> _Scores | None:
@@ -108,11 +115,12 @@ def _product(term: Term) -> _Scores | None:
     transposed = key.op == "transposed"
     if not transposed and not any(_has_two_dimensions(each) for each in key.spelled):
         return None
-    turned: Argument = _turned(key.args[0]) if transposed else ("", key, ".mT")
+    turned = _turned(key.args[0]) if transposed else _transposed(key)
     is_named = any(isinstance(each, ast.Name) for each in query.spelled)
-    for one, other, text in _scales(query) if not is_named else ():
-        if _is_number(other):
-            return _Scores(one, turned, ((f"query_{text}", other),))
+    scaled = _scales(query, "query_scale={scale}", "query_scale=1.0 / {scale}")
+    for one, scale in scaled if not is_named else ():
+        if _is_number(scale.terms["scale"]):
+            return _Scores(one, turned, (scale,))
     return _Scores(query, turned)
 
 
@@ -144,7 +152,7 @@ def _fill(term: Term) -> tuple[Argument, ...]:
     """The keyword of what hidden scores become, unless that is minus infinity."""
     if term.op == "least":
         return ("fill=None",)
-    return () if term.number == -math.inf else (("fill=", term),)
+    return () if term.number == -math.inf else (ArgumentTemplate("fill={value}", {"value": term}),)
 
 
 def _is_least(term: Term) -> bool:

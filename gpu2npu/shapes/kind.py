@@ -9,16 +9,23 @@ from typing import Any
 from msgspec import Struct
 
 from gpu2npu.python.tree.syntax import last_name
-from gpu2npu.records import Bounds, Code
+from gpu2npu.records import Bounds, Text
 from gpu2npu.shapes.terms import Term
 
-# A term stands for its code; a pair has a text before it, a triple one behind it too.
-Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
+
+class ArgumentTemplate(Struct, frozen=True):
+    """The code of an argument, such as `scale=1.0 / {scale}`, and the terms for its fields."""
+
+    text: str
+    terms: Mapping[str, Term]
+
+
+Argument = Term | str | ArgumentTemplate
 
 
 class FusedMatch(Struct, frozen=True):
     """A value that becomes a call of `function`: a name in the module of fused operators, or a qualified one of
-    torch's. The text `behind` follows the call."""
+    torch's. The code `behind` follows the call."""
 
     root: Term
     function: str
@@ -33,32 +40,30 @@ class FusedMatch(Struct, frozen=True):
     @property
     def terms(self) -> tuple[Term, ...]:
         """The terms whose code the call repeats."""
-        return tuple(term for term in map(term_of, self.arguments) if term is not None)
+        return tuple(term for each in self.arguments for term in _terms(each))
 
 
 class AffinityReplacement(Struct, frozen=True):
-    """Code that takes the place of a node, or of what is `at` a place within it.
+    """Code that takes the place of a node, or of what is `at` a place: `text`, or a call of a function in the module of
+    fused operators with `arguments`, or its name where there are none, or the import of the names that it `imports`
+    from that module. `more` are those of other nodes, which change with it."""
 
-    Before it comes the name of `function` in the module of fused operators, if there is one; an import from that module
-    where it `imports`. `more` are other nodes that change with it, each with a function, or "", and its text.
-    """
-
-    text: tuple[Code, ...] = ()
     function: str = ""
+    arguments: tuple[Text | Bounds, ...] = ()
+    text: Text | None = None
     at: Bounds | None = None
-    imports: bool = False
-    more: tuple[tuple[ast.expr, str, tuple[Code, ...]], ...] = ()
+    imports: str = ""
+    more: tuple[AffinityReplacement, ...] = ()
 
 
 # Recognises a node by a TermReader, or one that has the whole program; None where it is something else.
 Find = Callable[[Any, Any], FusedMatch | AffinityReplacement | None]
 
 
-def term_of(argument: Argument) -> Term | None:
-    """The term of an argument, None for a text."""
+def _terms(argument: Argument) -> tuple[Term, ...]:
     if isinstance(argument, str):
-        return None
-    return argument if isinstance(argument, Term) else argument[1]
+        return ()
+    return (argument,) if isinstance(argument, Term) else tuple(argument.terms.values())
 
 
 HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.shapes.reading import TermReader
@@ -11,6 +12,7 @@ from gpu2npu.shapes.reading import TermReader
 _LOGICAL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "isinf", "logical_and", "logical_or",
     "logical_not", "bool"})  # fmt: skip
 _LARGEST = 127
+_REDUCTIONS = {"sum": 'reduction="sum"', "mean": 'reduction="mean"'}
 _LOSSES = frozenset(
     f"torch.nn.functional.{name}"
     for name in ("cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy",
@@ -49,7 +51,7 @@ def find_reduction(reading: TermReader, node: ast.Call) -> AffinityReplacement |
         return None
     at = reading.file.bounds
     function = f"masked_{node.func.attr}"
-    return AffinityReplacement(("(", at(picked.value), ", ", at(picked.slice), ")"), function)
+    return AffinityReplacement(function, (at(picked.value), at(picked.slice)))
 
 
 def find_loss(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
@@ -61,12 +63,12 @@ def find_loss(reading: TermReader, node: ast.Call) -> AffinityReplacement | None
     if ast.dump(masks[0]) != ast.dump(masks[1]) or not is_mask(reading, masks[0]) or _called_in(masks[0]):
         return None
     reductions = [string_value(each.value) for each in node.keywords]
-    if any(each.arg != "reduction" for each in node.keywords) or not {"sum", "mean"}.issuperset(reductions):
+    if any(each.arg != "reduction" for each in node.keywords) or not _REDUCTIONS.keys() >= set(reductions):
         return None
     at = reading.file.bounds
     x, y = (at(each.value) for each in picked)
-    given = f', reduction="{reductions[0]}")' if reductions else ")"
-    return AffinityReplacement(("(", at(node.func), ", ", x, ", ", y, ", ", at(masks[0]), given), "masked_loss")
+    given = tuple(code(_REDUCTIONS[str(each)]) for each in reductions[:1])
+    return AffinityReplacement("masked_loss", (at(node.func), x, y, at(masks[0]), *given))
 
 
 def _called_in(node: ast.expr) -> bool:
@@ -85,7 +87,7 @@ def find_store(reading: TermReader, node: ast.Assign) -> AffinityReplacement | N
     if not _is_of_tensors(reading, target):
         return None
     at = reading.file.bounds
-    return AffinityReplacement(("(", at(target.value), ", ", at(target.slice), ", ", at(node.value), ")"), "store")
+    return AffinityReplacement("store", (at(target.value), at(target.slice), at(node.value)))
 
 
 MASKED_SUM = AffinityKind(
@@ -201,7 +203,9 @@ def find(reading: TermReader, node: ast.AST) -> AffinityReplacement | None:
     file = reading.file
     if not numbers or not reading.types.is_tensor(tensor, file.scope_of(node)):
         return None
-    return AffinityReplacement((f"{tensor.id}.masked_fill_(", file.bounds(mask), ", ", file.bounds(node.value), ")"))
+    template = "{tensor}.masked_fill_({mask}, {value})"
+    text = code(template, tensor=tensor.id, mask=file.bounds(mask), value=file.bounds(node.value))
+    return AffinityReplacement(text=text)
 
 
 def _is_small(node: ast.expr) -> bool:

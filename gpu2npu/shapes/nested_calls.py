@@ -6,8 +6,9 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.python.meaning.types import OTHER
+from gpu2npu.python.text.templates import bracketed, code
 from gpu2npu.python.tree.syntax import is_unpacked
-from gpu2npu.records import Code
+from gpu2npu.records import Bounds, Text
 from gpu2npu.shapes.kind import AffinityReplacement
 from gpu2npu.shapes.reading import TermReader
 
@@ -28,7 +29,7 @@ def find_sum_norm(reading: TermReader, node: ast.Call) -> AffinityReplacement | 
         return None
     parts = (node.func, total.left, total.right)
     norm, left, right = (file.bounds(each) for each in parts)
-    return AffinityReplacement(("(", norm, ", ", left, ", ", right, ")"), "add_layer_norm")
+    return AffinityReplacement("add_layer_norm", (norm, left, right))
 
 
 def find_stacked(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
@@ -48,7 +49,7 @@ def find_stacked(reading: TermReader, node: ast.Call) -> AffinityReplacement | N
     if [ast.unparse(product.left), ast.unparse(product.right)] != names:
         return None
     first, second = (reading.file.bounds(each) for each in zipped.args)
-    return AffinityReplacement(("(", first, ", ", second, ")"), "stacked_matmul")
+    return AffinityReplacement("stacked_matmul", (first, second))
 
 
 def find_one_hot(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
@@ -64,7 +65,7 @@ def find_one_hot(reading: TermReader, node: ast.Call) -> AffinityReplacement | N
     if count is None or not inner.args:
         return None
     x, classes = reading.file.bounds(inner.args[0]), reading.file.bounds(count)
-    return AffinityReplacement(("(", x, ", ", classes, ")"), "one_hot")
+    return AffinityReplacement("one_hot", (x, classes))
 
 
 def find_reshaped(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
@@ -81,9 +82,9 @@ def find_reshaped(reading: TermReader, node: ast.Call) -> AffinityReplacement | 
         return None
     if len(dims) < (4 if _function(turned) == "permuted_reshape" else 2) or not _may_be_tensor(reading, x):
         return None
-    numbers = ", ".join(str(int(each)) for each in dims if each is not None)
-    end = ", copied=True)" if copied else ")"
-    return AffinityReplacement(("(", reading.file.bounds(x), f", ({numbers}), ", *shape, end), _function(turned))
+    numbers = code(str(tuple(int(each) for each in dims if each is not None)))
+    more = (code("copied=True"),) if copied else ()
+    return AffinityReplacement(_function(turned), (reading.file.bounds(x), numbers, shape, *more))
 
 
 def _may_be_tensor(reading: TermReader, x: ast.expr) -> bool:
@@ -110,16 +111,13 @@ def _inner_call(node: ast.Call) -> ast.Call | None:
     return owner if isinstance(owner, ast.Call) else None
 
 
-def _shape(reading: TermReader, node: ast.Call) -> tuple[Code, ...] | None:
+def _shape(reading: TermReader, node: ast.Call) -> Text | Bounds | None:
     """The code of the shape that `reshape` or `view` is given."""
     if node.keywords or not node.args or any(is_unpacked(each) for each in node.args):
         return None
     if len(node.args) == 1:
-        return (reading.file.bounds(node.args[0]),) if _is_shape(node.args[0]) else None
-    pieces: list[Code] = ["("]
-    for position, each in enumerate(node.args):
-        pieces += [", " if position else "", reading.file.bounds(each)]
-    return (*pieces, ")")
+        return reading.file.bounds(node.args[0]) if _is_shape(node.args[0]) else None
+    return bracketed(map(reading.file.bounds, node.args))
 
 
 def _is_shape(node: ast.expr) -> bool:

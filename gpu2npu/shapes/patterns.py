@@ -14,7 +14,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from gpu2npu.shapes.kind import Argument, FusedMatch
+from gpu2npu.shapes.kind import Argument, ArgumentTemplate, FusedMatch
 from gpu2npu.shapes.operations import binary, function
 from gpu2npu.shapes.reading import TermReader
 from gpu2npu.shapes.terms import Term, const, negated
@@ -30,22 +30,27 @@ class Pattern(Struct, frozen=True):
 
     root: Term
     function: str
-    arguments: tuple[str | tuple[str, str], ...]
+    arguments: tuple[tuple[str, frozenset[str]], ...]
 
     @classmethod
     def of(cls, code: str, becomes: str) -> Pattern:
         """Read a pattern; in `becomes`, names are variables, and what else is written stays as it is."""
         call = ast.parse(becomes, mode="eval").body
         assert isinstance(call, ast.Call)
-        given = [("", each) for each in call.args] + [(f"{each.arg}=", each.value) for each in call.keywords]
-        arguments = tuple(_argument(becomes, before, each) for before, each in given)
+        given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        arguments = tuple(_argument(becomes, each) for each in given)
         return cls(_built(ast.parse(code, mode="eval").body), ast.unparse(call.func), arguments)
 
 
-def _argument(becomes: str, before: str, node: ast.expr) -> str | tuple[str, str]:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Name):
-        return (f"{before}-", node.operand.id)
-    return (before, node.id) if isinstance(node, ast.Name) else f"{before}{ast.get_source_segment(becomes, node)}"
+def _argument(becomes: str, node: ast.expr | ast.keyword) -> tuple[str, frozenset[str]]:
+    """The template of an argument, whose fields are its names, and these."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    fields = {(each.col_offset, each.end_col_offset): f"{{{each.id}}}" for each in names}
+    text, end = becomes, node.end_col_offset
+    for (first, last), field in sorted(fields.items(), reverse=True):
+        text = f"{text[:first]}{field}{text[last:]}"
+    more = len(text) - len(becomes)
+    return text[node.col_offset : (end or 0) + more], frozenset(each.id for each in names)
 
 
 def _built(node: ast.expr) -> Term:
@@ -78,8 +83,12 @@ def find_pattern(patterns: Sequence[Pattern], reading: TermReader, node: ast.exp
     return None
 
 
-def _filled(argument: str | tuple[str, str], bound: Bound) -> Argument:
-    return argument if isinstance(argument, str) else (argument[0], bound[argument[1]])
+def _filled(argument: tuple[str, frozenset[str]], bound: Bound) -> Argument:
+    text, names = argument
+    if not names:
+        return text
+    terms = {name: bound[name] for name in sorted(names)}
+    return ArgumentTemplate(text, terms)
 
 
 def _matched(pattern: Term, term: Term, bound: Bound) -> Iterator[Bound]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.python.tree.syntax import last_name
-from gpu2npu.shapes.kind import FusedMatch
+from gpu2npu.shapes.kind import ArgumentTemplate, FusedMatch
 from gpu2npu.shapes.reading import TermReader
 from gpu2npu.shapes.terms import FLOAT32, Term, dtypes, factors, without_casts
 
@@ -50,7 +50,7 @@ def _normed(root: Term, inner: tuple[Term, Term], others: list[Term]) -> FusedMa
     if known == dtypes(x, weight):
         return FusedMatch(root, "rms_norm", (x, weight, epsilon))
     if known == {FLOAT32}:
-        return FusedMatch(root, "rms_norm", (("", x, ".float()"), weight, epsilon))
+        return FusedMatch(root, "rms_norm", (ArgumentTemplate("{x}.float()", {"x": x}), weight, epsilon))
     return None
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
+from gpu2npu.python.text.templates import Piece
+from gpu2npu.rulebook.template import TemplateError, check_template, parse_template
 
 
 def test_pieces() -> None:

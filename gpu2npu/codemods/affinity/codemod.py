@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -21,18 +22,14 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
-from gpu2npu.python.text.templates import of_parts
-from gpu2npu.python.tree.syntax_tree import TreeError, parse
-from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found, Operation
+from gpu2npu.python.text.templates import bare_operand, call, code, followed
+from gpu2npu.records import Bounds, Edit, FileRewrite, NewText, Operation, Text
 from gpu2npu.shapes.catalogue import available
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedMatch
+from gpu2npu.shapes.terms import Term
 from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
-# Expressions that take a method behind them without parentheses.
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
-
-_UNPARSABLE = "The code that --affinity would write in this file is not Python, so the file has none of it."
 CODEMOD = Codemod(
     "affinity",
     option=Option(
@@ -66,19 +63,7 @@ def affinity(
         if within is not None:
             spelled = [kind for kind in spelled if kind.id in within[file.path]]
         steps += _with_imports_above(program, file, spelled)
-    return {path: _parsable(program, path, rewrite) for path, rewrite in by_file(steps).items()}
-
-
-def _parsable(program: TrainingProgram, path: str, rewrite: FileRewrite) -> FileRewrite:
-    """The rewrite of a file; a finding in its place where the result would not be Python."""
-    file = program.file(path)
-    assert file is not None
-    try:
-        parse(Edited(file.text, rewrite.edits).text)
-    except TreeError:
-        first = rewrite.edits[0]
-        return FileRewrite(found=(Found(first.place, first.rule, FindingKind.REVIEW, first.rule, _UNPARSABLE),))
-    return rewrite
+    return by_file(steps)
 
 
 def _has_second_derivatives(kind: AffinityKind) -> bool:
@@ -102,7 +87,7 @@ def _rewritten(
 ) -> Iterator[Step]:
     reading = ProgramReader.of(program, file)
     done: set[ast.AST] = set()
-    added: set[str | tuple[Code, ...]] = set()
+    added: set[Text | Literal[""]] = set()
     for node in ast.walk(file.tree):  # outer nodes first
         for kind in kinds:
             if node in done or not kind.looks_at(node):
@@ -127,7 +112,7 @@ def _is_commented(file: ParsedFile, node: ast.AST) -> bool:
     return isinstance(node, ast.expr) and has_comment(file, node)
 
 
-def _once(steps: Sequence[Step], added: set[str | tuple[Code, ...]]) -> Iterator[Step]:
+def _once(steps: Sequence[Step], added: set[Text | Literal[""]]) -> Iterator[Step]:
     """The steps without insertions of imports that are `added` already."""
     inserted = {id(step): step[1].text for step in steps if isinstance(step[1], Edit) and _inserts_import(step[1])}
     yield from (step for step in steps if inserted.get(id(step)) not in added)
@@ -149,16 +134,16 @@ def _replaced(
     if found.function and scripted_code(program).holds(file, node):
         return
     if found.imports:
-        start = f"from {'.' * _depth(program, file)}{MODULE}.flash_attention import "
-        yield file, Edit(file.bounds(node), of_parts((start, *found.text)), kind.id, kind.message, imports=(MODULE,))
+        home = f"{'.' * _depth(program, file)}{MODULE}.flash_attention"
+        new = code("from {home} import {names}", home=home, names=found.imports)
+        yield file, Edit(file.bounds(node), new, kind.id, kind.message, imports=(MODULE,))
         return
-    more = ((file.bounds(part), function, text) for part, function, text in found.more)
-    for place, function, text in ((found.at or file.bounds(node), found.function, found.text), *more):
-        spelled = _module(program, file, before) if function else Spelling("")
+    for each in (found, *found.more):
+        spelled = _module(program, file, before) if each.function else Spelling("")
         for edit in spelled.edits:
             yield file, replace(edit, rule=kind.id)
-        name = f"{spelled.name}.{function}" if function else ""
-        yield file, Edit(place, of_parts((name, *text)), kind.id, kind.message)
+        text = each.text if each.text is not None else call(_function(spelled, each.function), *each.arguments)
+        yield file, Edit(each.at or file.bounds(node), text, kind.id, kind.message)
 
 
 def _is_allowed(
@@ -213,28 +198,29 @@ def _steps(
     spelled = _module(program, file, before) if own else spelling(file, found.function, before=before)
     for edit in spelled.edits:
         yield file, replace(edit, rule=kind.id)
-    name = f"{spelled.name}.{found.function}" if own else spelled.name
-    text = (f"{name}(", *_arguments(file, found, plan), f"){found.behind}")
-    yield file, Edit(file.bounds(node), of_parts(text), kind.id, kind.message)
+    name = _function(spelled, found.function if own else "")
+    new = call(name, *_arguments(file, found, plan))
+    text = followed(new, code(found.behind)) if found.behind else new
+    yield file, Edit(file.bounds(node), text, kind.id, kind.message)
     for statement in plan.deleted:
         message = f"Part of what {name} computes."
         yield file, Edit(file.bounds(statement), "", kind.id, message, operation=Operation.DELETE)
 
 
-def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[Code]:
-    codes = iter(plan.arguments)
-    for position, argument in enumerate(found.arguments):
-        yield ", " if position else ""
-        if isinstance(argument, str):
-            yield argument
-            continue
-        before, _, *behind = argument if isinstance(argument, tuple) else ("", argument)
-        code = next(codes)
-        wrapped = (bool(behind) or before[-1:] not in ("", "=", "(")) and not isinstance(code, _ATOMS)
-        yield f"{before}(" if wrapped else before
-        yield file.bounds(code)
-        yield ")" if wrapped else ""
-        yield from (each for each in behind if isinstance(each, str))
+def _function(spelled: Spelling, name: str) -> NewText:
+    """A function of a module as a file spells it, or what is spelled itself."""
+    return code("{module}.{name}", module=spelled.name, name=name) if name else code(spelled.name)
+
+
+def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[Text | Bounds]:
+    nodes = iter(plan.arguments)
+    for argument in found.arguments:
+        if isinstance(argument, Term):
+            yield file.bounds(next(nodes))
+        elif isinstance(argument, str):
+            yield code(argument)
+        else:
+            yield code(argument.text, **{field: bare_operand(file, next(nodes)) for field in argument.terms})
 
 
 def _module(program: TrainingProgram, file: ParsedFile, before: int | None) -> Spelling:

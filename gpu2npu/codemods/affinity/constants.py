@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.python.text.concrete import has_comment
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.syntax import is_unpacked
-from gpu2npu.records import Code
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.shapes.reading import TermReader
 
@@ -34,9 +34,8 @@ def find(reading: TermReader, node: ast.BinOp) -> AffinityReplacement | None:
             given = _number(reading, constant)
             if given is not None:
                 at = reading.file.bounds
-                text: list[Code] = ["(", at(x), ", ", at(constant.args[0])]
-                text += [", device=", at(given["device"])] if "device" in given else []
-                return AffinityReplacement((*text, ")"), "constant", at=at(constant))
+                more = (code("device={device}", device=at(given["device"])),) if "device" in given else ()
+                return AffinityReplacement("constant", (at(x), at(constant.args[0]), *more), at=at(constant))
     return None
 
 

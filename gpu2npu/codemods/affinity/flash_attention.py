@@ -22,7 +22,7 @@ def find(reading: TermReader, node: ast.ImportFrom) -> AffinityReplacement | Non
     guarded = any(isinstance(each, (ast.Try, ast.If)) for each in reading.file.above(node))
     if guarded or any(word in reading.file.text for word in _OTHER):
         return None
-    return AffinityReplacement((", ".join(ast.unparse(each) for each in node.names),), imports=True)
+    return AffinityReplacement(imports=", ".join(ast.unparse(each) for each in node.names))
 
 
 _VARLEN = """from {} import flash_attn_varlen_func

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from gpu2npu.codemods.affinity.edit import ProgramReader
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked
-from gpu2npu.records import Code
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
 
 _ADAM = ("params", "lr", "betas", "eps", "weight_decay", "amsgrad")
@@ -35,8 +35,6 @@ _SCALERS = frozenset(
 _REPLACED = rb"\.grad\b|\.data\b|sparse|assign"
 _METHODS = frozenset({"step", "zero_grad", "param_groups", "state_dict", "load_state_dict"})
 
-Change = tuple[ast.expr, str, tuple[Code, ...]]
-
 
 def find(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
     """The making of an optimizer of which the function around shows every use."""
@@ -58,10 +56,8 @@ def find(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
     if changes is None:
         return None
     at = file.bounds
-    given: list[Code] = ["(", at(node.func)]
-    for each in (*node.args, *node.keywords):
-        given += [", ", at(each)]
-    return AffinityReplacement((*given, ")"), "optimizer", more=changes)
+    given = tuple(map(at, (node.func, *node.args, *node.keywords)))
+    return AffinityReplacement("optimizer", given, more=changes)
 
 
 def _leaves_memory(node: ast.AST) -> bool:
@@ -91,9 +87,11 @@ def _fits(node: ast.Call, name: str) -> bool:
     return 0 < len(node.args) <= len(known) and given <= _NAMED.get(name, frozenset()).union(known)
 
 
-def _changes(reading: ProgramReader, enclosing: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
+def _changes(
+    reading: ProgramReader, enclosing: ast.AST, target: ast.Name, node: ast.Call
+) -> tuple[AffinityReplacement, ...] | None:
     """The clearing and clipping that change with an optimizer; None where it has a use that is not known."""
-    found: list[Change] = []
+    found: list[AffinityReplacement] = []
     parents = reading.file.parents
     clears = False
     for part in ast.walk(enclosing):
@@ -113,7 +111,8 @@ def _changes(reading: ProgramReader, enclosing: ast.AST, target: ast.Name, node:
             if not all(isinstance(each, ast.Constant) for each in given):
                 return None
             if isinstance(call, ast.Call) and any(isinstance(each, ast.Constant) and each.value for each in given):
-                found.append((call, "", (reading.file.bounds(owner), "()")))
+                cleared = code("{clear}()", clear=reading.file.bounds(owner))
+                found.append(AffinityReplacement(text=cleared, at=reading.file.bounds(call)))
         if isinstance(owner, ast.Attribute) and owner.attr == "step" and not _is_plain_call(call, owner):
             return None  # the fused optimizer's step takes no closure
     return tuple(found) if clears else None
@@ -150,15 +149,14 @@ def _is_foreign_clearing(call: ast.Call, name: str) -> bool:
     return clears and isinstance(function, ast.Attribute) and ast.unparse(function.value) != name
 
 
-def _clipped(reading: ProgramReader, call: ast.Call, target: ast.Name, node: ast.Call) -> Iterator[Change]:
+def _clipped(reading: ProgramReader, call: ast.Call, target: ast.Name, node: ast.Call) -> Iterator[AffinityReplacement]:
     """The clipping of the parameters of the optimizer, and of no others."""
     same = call.args and ast.unparse(call.args[0]) == ast.unparse(node.args[0])
     known = {each.arg for each in call.keywords} <= {"max_norm", "norm_type"}
     if same and known and not any(is_unpacked(each) for each in arguments(call)):
-        pieces: list[Code] = [f"({target.id}"]
-        for each in (*call.args, *call.keywords):
-            pieces += [", ", reading.file.bounds(each)]
-        yield call, "clip_grad_norm_", (*pieces, ")")
+        at = reading.file.bounds
+        given = map(at, (*call.args, *call.keywords))
+        yield AffinityReplacement("clip_grad_norm_", (code(target.id), *given), at=at(call))
 
 
 _TRAINING = """

@@ -10,6 +10,7 @@ from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR, TENSORS, ValueTypes
 from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, arguments, is_unpacked, last_name, returned_values
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
@@ -84,7 +85,9 @@ def find_views(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | 
 def _with_argument(file: ParsedFile, call: ast.Call, text: str) -> AffinityReplacement | None:
     """The last argument of a call, with the parentheses around it, and one more behind it."""
     written = argument_bounds(file, call)
-    return AffinityReplacement((written[-1], f", {text}"), at=written[-1]) if written else None
+    if not written:
+        return None
+    return AffinityReplacement(text=code("{last}, {more}", last=written[-1], more=text), at=written[-1])
 
 
 def _names_gradient(file: ParsedFile, node: ast.AST) -> bool:

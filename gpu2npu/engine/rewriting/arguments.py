@@ -12,11 +12,12 @@ from typing import NamedTuple
 from gpu2npu.engine.code_matching import CodeMatcher, with_article
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
+from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, chain, defaults, last_name, string_value
-from gpu2npu.records import Bounds, Code, FindingKind, Found
+from gpu2npu.records import Bounds, FindingKind, Found, Text
 from gpu2npu.rulebook.rule import Rule
 
 # The name that a dotted one begins with.
@@ -57,20 +58,18 @@ class Callees:
         packages = accumulate(qualified.split(".")[:-1], "{}.{}".format)
         return any(rule.then.rename is not None for name in packages for rule in self.table.names.get(name, ()))
 
-    def spelled(
-        self, code: tuple[Code, ...], rule: Rule, node: ast.Call, scope: Scope
-    ) -> tuple[tuple[Code, ...], tuple[str, ...]]:
+    def spelled(self, code: Text, rule: Rule, node: ast.Call, scope: Scope) -> tuple[Text, tuple[str, ...]]:
         """The code of a template with its packages as the call spells them, and those that nothing here spells."""
         known = {rule.match.qualified or "", rule.then.imports or ""}
         packages = {name.partition(".")[0] for name in known}
         needs = []
-        for package in sorted({root for piece in code if isinstance(piece, str) for root in _ANY_FIRST.findall(piece)}):
+        texts = [piece for piece in pieces_of(code) if isinstance(piece, str)]
+        for package in sorted({root for text in texts for root in _ANY_FIRST.findall(text)}):
             if package not in packages or self.names.binds(package, scope):
                 continue
             owners = [part for part in chain(node.func)[:-1] if self.names.qualified(part, scope) == package]
             if owners:  # import torch as th
-                spelled = partial(re.sub, _FIRST.format(package), self.file.code(owners[-1]))
-                code = tuple(spelled(piece) if isinstance(piece, str) else piece for piece in code)
+                code = changed(code, partial(re.sub, _FIRST.format(package), self.file.code(owners[-1])))
             else:
                 needs.append(import_of(package, rule.then.imports))
         return code, tuple(needs)

@@ -14,14 +14,13 @@ from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.text.templates import plain
+from gpu2npu.python.text.templates import Piece, plain
 from gpu2npu.python.text.tokens import alias_name, from_module
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Import, chain
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.code_pattern import CodePattern, parse_code, qualified_name
 from gpu2npu.rulebook.rule import Rule
-from gpu2npu.rulebook.template import Piece
 
 Key = tuple[Scope, str]
 _WHY = "The file no longer uses it."

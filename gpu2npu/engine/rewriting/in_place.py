@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.rewriting.code_imports import respelled
 from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.templates import Piece, followed, plain
 from gpu2npu.python.text.templates import code as new_code
 from gpu2npu.python.text.tokens import keyword_name, name_bounds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments
-from gpu2npu.records import Bounds, Code
+from gpu2npu.records import Bounds, Text
 from gpu2npu.rulebook.code_pattern import CodePattern, is_rest, metavariable, qualified_name
-from gpu2npu.rulebook.template import Piece
 
 Argument = ast.expr | ast.keyword
-Cut = tuple[Bounds, str]
+Cut = tuple[Bounds, Text]
 
 
 def in_place(
     file: PythonFile, pattern: CodePattern, new: CodePattern, matched: Matched, spelled: Mapping[str, str]
-) -> tuple[Code, ...] | None:
+) -> Text | None:
     """The new code of a call whose arguments stay in their order, as pieces of what is there; None where they do not.
 
     `spelled` has the qualified names of the replacement as they are written here.
@@ -40,13 +40,13 @@ def in_place(
     if further and not bounds:
         return None
     start, end = file.bounds(node)
-    code: list[Code] = []
-    added = [((bounds[-1][1], bounds[-1][1]), new_code(", {each}", each=each)) for each in further]
+    code: list[Text | Bounds] = []
+    added: list[Cut] = [((bounds[-1][1], bounds[-1][1]), new_code(", {each}", each=each)) for each in further]
     for (first, last), text in sorted([*callee, *given, *added]):
         code += [(start, first)] if start < first else []
         code += [text] if text else []
         start = last
-    return (*code, (start, end))
+    return followed(plain(""), *code, (start, end))
 
 
 def shifts(matched: Matched, new: CodePattern) -> bool:
@@ -82,9 +82,9 @@ def _callee(
         return []
     name = qualified_name(new)
     if name is not None and qualified_name(old) is not None:
-        return [(file.bounds(node), spelled.get(name, name))]
+        return [(file.bounds(node), plain(spelled.get(name, name)))]
     if isinstance(old, ast.Attribute) and isinstance(new, ast.Attribute) and ast.dump(old.value) == ast.dump(new.value):
-        return [(name_bounds(file, node), new.attr)]
+        return [(name_bounds(file, node), plain(new.attr))]
     return None
 
 
@@ -122,5 +122,5 @@ def _keyword(file: PythonFile, given: Argument, wanted: str | None, bounds: Boun
     if not isinstance(given, ast.keyword):
         return [((bounds[0], bounds[0]), new_code("{keyword}=", keyword=wanted))] if wanted is not None else []
     if wanted is None:
-        return [((bounds[0], file.value_start(given)), "")]
-    return [(keyword_name(file, given), wanted)] if given.arg != wanted else []
+        return [((bounds[0], file.value_start(given)), plain(""))]
+    return [(keyword_name(file, given), plain(wanted))] if given.arg != wanted else []

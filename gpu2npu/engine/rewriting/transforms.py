@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from gpu2npu.engine.rewriting.filling import is_loose
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import ValueTypes
+from gpu2npu.python.text.templates import generated, parenthesized
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.records import Code
+from gpu2npu.records import Text
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -48,7 +49,7 @@ class TransformContext:
         return frozenset(each if isinstance(each, str) else getattr(each.cls.node, "name", "") for each in types)
 
 
-def transformed(function: str, node: ast.Call, names: Names, scope: Scope, release: str) -> tuple[Code, ...] | None:
+def transformed(function: str, node: ast.Call, names: Names, scope: Scope, release: str) -> Text | None:
     """The code that a function, `module:name`, gives for a call: text, and parts of the call that stay as they are;
     None where it leaves the call as it is.
 
@@ -81,7 +82,8 @@ def transformed(function: str, node: ast.Call, names: Names, scope: Scope, relea
     if pieces is None:
         raise TransformError(f"{function} gives no expression, but {type(new).__name__}")
     is_operand = isinstance(new, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or bool(new.lpar)
-    return pieces if is_operand or is_loose(file, node) else ("(", *pieces, ")")
+    code = generated(pieces)
+    return code if is_operand or is_loose(file, node) else parenthesized(code)
 
 
 @lru_cache(maxsize=64)

@@ -8,16 +8,20 @@ parses with LibCST what is written.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from string import Formatter
 from typing import Any, NamedTuple, overload
 
+from msgspec import Struct
+
 from gpu2npu.python.text.blocks import indent_step
-from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import arguments, has_effects
 from gpu2npu.records import Bounds, NewText, Text
 
 # Expressions that need no parentheses wherever they are put.
@@ -35,6 +39,19 @@ _ATOM = len(_LEAST)
 
 class NewCodeError(ValueError):
     """A template is not Python; the text is what it would be."""
+
+
+class Piece(Struct, frozen=True):
+    """A part of the template of a rule: text of the code, or a field: a position counted from 0, or a name."""
+
+    text: str | None = None
+    field: str | int | None = None
+
+
+# What a field of a rule's template stands for: an expression, or arguments of a call.
+Filling = ast.expr | Sequence[ast.expr | ast.keyword]
+_COMMA = re.compile(r"\s*,\s*")
+_SUBSCRIPT = re.compile(r"[\w\])]\[$")  # not the bracket of a list
 
 
 class Operand(NamedTuple):
@@ -106,19 +123,28 @@ def joined(pieces: Iterable[NewText | Bounds]) -> Text:
     return found[0] if len(found) == 1 and isinstance(found[0], str) else tuple(found)
 
 
-def of_pieces(pieces: Sequence[str | Bounds]) -> Text:
-    """A template whose fields are parts of the file.
+def parsed(text: Text) -> Text:
+    """New code that is Python, whatever its parts are.
 
     Raises:
-        NewCodeError: It is not Python.
+        NewCodeError: It is not.
     """
-    _tree(_skeleton(pieces))
-    return of_parts(pieces)
+    _tree(_skeleton(pieces_of(text)))
+    return text
 
 
-def of_parts(pieces: Sequence[str | Bounds]) -> Text:
-    """New code and parts of the file, which together are parsed by who asks: a call that stays as it is laid out."""
+def generated(pieces: Iterable[str | Bounds]) -> Text:
+    """Code that LibCST gives for a node, and parts of the file."""
     return joined(NewText(each) if isinstance(each, str) else each for each in pieces)
+
+
+def parenthesized(text: Text) -> Text:
+    return joined((NewText("("), *pieces_of(text), NewText(")")))
+
+
+def changed(text: Text, change: Callable[[str], str]) -> Text:
+    """New code with a change of the spelling of names or quotes in what is not of the file."""
+    return joined(NewText(change(each)) if isinstance(each, str) else each for each in pieces_of(text))
 
 
 def plain(text: str) -> NewText:
@@ -133,15 +159,26 @@ def operand(file: PythonFile, node: ast.expr) -> Operand:
     return Operand(bounds, is_bracketed or isinstance(node, ATOMS) or bounds != file.bounds(node))
 
 
+def bare_operand(file: PythonFile, node: ast.expr) -> Operand:
+    """An expression of the file, without the parentheses around it."""
+    return Operand(file.bounds(node), isinstance(node, ATOMS))
+
+
 def followed(text: Text, *parts: Text | Bounds) -> Text:
     """New text, and behind it others and parts of the file, such as the lines below the head of a statement."""
     more = (each if isinstance(each, tuple) and not isinstance(each[0], int) else (each,) for each in parts)
-    return joined((*_pieces(text), *(piece for each in more for piece in each)))
+    return joined((*pieces_of(text), *(piece for each in more for piece in each)))
 
 
-def call(function: str, first: Text, *others: Text) -> Text:
-    """A call of a function."""
-    return followed(NewText(f"{function}("), first, *(code(", {other}", other=each) for each in others), NewText(")"))
+def call(function: str, *given: Text | Bounds) -> Text:
+    """A call of a function, or its name where nothing is given."""
+    return joined((NewText(function), *pieces_of(bracketed(given)))) if given else NewText(function)
+
+
+def bracketed(given: Iterable[Text | Bounds]) -> Text:
+    """Arguments or elements in parentheses."""
+    first, *others = given
+    return followed(NewText("("), first, *(code(", {other}", other=each) for each in others), NewText(")"))
 
 
 # Lines.
@@ -157,7 +194,7 @@ def lines_at(file: PythonFile, offset: int, indent: str, lines: Iterable[Text]) 
     """Lines at the start of a line, or at the end of a text that lacks its last line end."""
     newline = NewText(newline_of(file.text))
     missing = newline if offset and not file.text[:offset].endswith(("\n", "\r")) else NewText("")
-    whole = [piece for line in lines for piece in (NewText(indent if line else ""), *_pieces(line), newline)]
+    whole = [piece for line in lines for piece in (NewText(indent if line else ""), *pieces_of(line), newline)]
     return joined((missing, *whole))
 
 
@@ -165,13 +202,13 @@ def line_below(file: PythonFile, offset: int, indent: str, line: Text) -> Text:
     """A line where one begins, or behind the last of a text that lacks its line end, which then lacks it too."""
     if file.text[:offset].endswith(("\n", "\r")):
         return lines_at(file, offset, indent, [line])
-    return joined((NewText(newline_of(file.text) + indent), *_pieces(line)))
+    return joined((NewText(newline_of(file.text) + indent), *pieces_of(line)))
 
 
 def lines_above(file: PythonFile, offset: int, lines: Iterable[Text], indent: str | None = None) -> Text:
     """Lines before the statement that begins at an offset, in its block; `indent` is before it where that is known."""
     below = NewText(newline_of(file.text) + (indentation(file.text, offset) if indent is None else indent))
-    return joined(piece for line in lines for piece in (*_pieces(line), below))
+    return joined(piece for line in lines for piece in (*pieces_of(line), below))
 
 
 def lines_instead(file: PythonFile, offset: int, *lines: Text) -> Text:
@@ -179,8 +216,85 @@ def lines_instead(file: PythonFile, offset: int, *lines: Text) -> Text:
     return followed(lines_above(file, offset, lines[:-1]), lines[-1])
 
 
-def _pieces(text: Text) -> Sequence[NewText | Bounds]:
+def pieces_of(text: Text) -> Sequence[NewText | Bounds]:
+    """The pieces of new text, of the file and not."""
     return (text,) if isinstance(text, str) else text
+
+
+# Templates of rules.
+
+
+def fill(
+    file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Filling | None], is_argument: bool = False
+) -> Text | None:
+    """The code of a rule's template whose placeholders stand for what `part` gives; None where it has nothing for one,
+    code would be evaluated twice, or a slice would be outside of brackets. The template of an argument is in a call."""
+    ends = (Piece(text="("), Piece(text=")")) if is_argument else (Piece(text=""), Piece(text=""))
+    code: list[NewText | Bounds] = []
+    lone = False  # nothing was put before a comma
+    for index, piece in enumerate(pieces):
+        before = pieces[index - 1] if index else ends[0]
+        after = pieces[index + 1] if index + 1 < len(pieces) else ends[1]
+        if piece.text is not None:
+            is_led = lone and _COMMA.match(piece.text)
+            code.append(NewText(_COMMA.sub("", piece.text, count=1) if is_led else piece.text))
+            lone = False
+            continue
+        found = part(piece)
+        if found is None or (pieces.count(piece) > 1 and has_effects(found)):
+            return None
+        if isinstance(found, ast.expr):
+            is_enclosed = _is_enclosed(before, after, found, is_first=index < 2)
+            if _has_slice(found) and not is_enclosed:
+                return None
+            given = operand(file, found)
+            is_number = isinstance(found, ast.Constant) and type(found.value) is int
+            is_number = is_number and given.bounds == file.bounds(found) and _begins(after, ".")  # 1.npu() is not code
+            code += _filled(Operand(given.bounds, not is_number and (given.is_whole or is_enclosed)), _ATOM)
+        elif found:
+            code += pieces_of(_given(file, found))
+        elif code and isinstance(code[-1], str) and code[-1].rstrip().endswith(","):
+            code[-1] = NewText(code[-1].rstrip()[:-1])
+        else:
+            lone = True
+    return joined(code)
+
+
+def _has_slice(found: ast.expr) -> bool:
+    return any(isinstance(each, ast.Slice) for each in (found, *(found.elts if isinstance(found, ast.Tuple) else ())))
+
+
+def _given(file: PythonFile, given: Sequence[ast.expr | ast.keyword]) -> Text:
+    """Arguments of a call, each run of neighbours as it is written."""
+    if len(given) == 1 and isinstance(given[0], ast.GeneratorExp):
+        return (file.bounds(given[0]),)
+    call = file.parents[given[0]]
+    assert isinstance(call, ast.Call)
+    everything = arguments(call)
+    bounds = argument_bounds(file, call) or [file.bounds(each) for each in everything]
+    runs: list[list[int]] = []
+    for index in (everything.index(each) for each in given):
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    places = [(bounds[run[0]][0], bounds[run[-1]][1]) for run in runs]
+    return followed((places[0],), *(code(", {other}", other=each) for each in places[1:]))
+
+
+def _is_enclosed(before: Piece, after: Piece, found: ast.expr, is_first: bool) -> bool:
+    """Return whether brackets or commas keep what is put here apart from its neighbours."""
+    if isinstance(found, (ast.GeneratorExp, ast.NamedExpr)):
+        return False
+    head = (before.text or "").rstrip()
+    if isinstance(found, (ast.Tuple, ast.Slice)):  # as in x[1, 2:]
+        placed = head if is_first else f"x{head}"  # behind another placeholder
+        return _SUBSCRIPT.search(placed) is not None and _begins(after, "]")
+    return head.endswith(("(", "[", "{", ",", "=")) and _begins(after, ")", "]", "}", ",")
+
+
+def _begins(piece: Piece, *texts: str) -> bool:
+    return (piece.text or "").lstrip().startswith(texts)
 
 
 # What is parsed.

@@ -19,6 +19,9 @@ FORS = (ast.For, ast.AsyncFor)
 WITHS = (ast.With, ast.AsyncWith)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+# What may give something else, or do something more, the second time.
+_EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+
 
 def dotted_name(node: ast.AST) -> str | None:
     """`a.b.c` for a chain of attributes on a name, else None."""
@@ -236,3 +239,9 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
         block = getattr(node, name, None)
         if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
             yield block
+
+
+def has_effects(found: ast.expr | Sequence[ast.expr | ast.keyword]) -> bool:
+    """Return whether evaluating code twice may differ from evaluating it once: `next(batches)`."""
+    nodes = [found] if isinstance(found, ast.expr) else found
+    return any(isinstance(inner, _EFFECTS) for node in nodes for inner in ast.walk(node))

@@ -15,14 +15,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 import gpu2npu
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
 from gpu2npu.engine import ProjectContext
-from gpu2npu.records import FindingKind
-from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.kind import AffinityKind, FusedCase
 from tests.codemods.affinity import flash_attn_reference, lamb_reference
 from tests.codemods.edited import after_edits
 
@@ -172,18 +170,6 @@ def test_a_function_that_the_release_lacks_is_one_of_the_project() -> None:
     source = KINDS["rms-norm-call"].examples[0].source.encode()
     choice = CodemodChoice(options={"affinity": ("rms-norm-call",)})
     assert plan_codemods({"model.py": source}, ProjectContext(version="2.3.1"), choice).rewrites == {}
-
-
-def test_an_edit_that_is_not_python_costs_only_the_edits_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(KINDS["swiglu"], find=lambda reading, node: AffinityReplacement(("(",)))
-    monkeypatch.setitem(KINDS, "swiglu", broken)
-    names = ("swiglu", "rms-norm-call")
-    sources = {f"{name}.py": KINDS[name].examples[0].source.encode() for name in names}
-    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(options={"affinity": names}))
-    assert not plan.failures
-    assert plan.rewrites["rms-norm-call.py"].edits
-    assert not plan.rewrites["swiglu.py"].edits
-    assert [(each.rule, each.kind) for each in plan.rewrites["swiglu.py"].found] == [("swiglu", FindingKind.REVIEW)]
 
 
 @pytest.mark.parametrize(

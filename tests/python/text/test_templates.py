@@ -13,13 +13,14 @@ from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.text.templates import (
     NewCodeError,
+    call,
     code,
     followed,
     line_below,
     lines_above,
     lines_at,
-    of_pieces,
     operand,
+    parsed,
     under,
 )
 from gpu2npu.python.tree.file import PythonFile, read_file
@@ -72,9 +73,10 @@ def test_templates_are_python(template: str) -> None:
 
 
 def test_pieces_are_python() -> None:
-    assert of_pieces(("f(", (1, 2), ", ", "y", ")")) == ("f(", (1, 2), ", y)")
+    text = call("f", (1, 2), code("y"))
+    assert parsed(text) == ("f(", (1, 2), ", y)")
     with pytest.raises(NewCodeError):
-        of_pieces(("f(", (1, 2), ")", (3, 4)))
+        parsed(followed(text, (3, 4)))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,18 @@ def test_lines() -> None:
 
 # What makes text of an edit, and whose arguments are therefore templates, names or parts as they are; and the modules
 # that make strings, or text that is not Python.
-_MAKERS = {"code", "new_code", "of_pieces", "of_parts", "plain"}
+_MAKERS = {
+    "bracketed",
+    "call",
+    "code",
+    "followed",
+    "generated",
+    "new_call",
+    "new_code",
+    "parenthesized",
+    "parsed",
+    "plain",
+}
 _OF_STRINGS = {"engine/strings/texts.py", "codemods/places.py"}
 
 
