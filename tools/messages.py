@@ -148,6 +148,7 @@ _TABLES = (
     "support/data/behaviour/*.json",
     "support/data/known_facts.json",
     "analysis/affinity/operators.json",
+    "codemods/affinity/kinds.json",
     "shapes/shapes.json",
 )
 _FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence", "statement")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import asdict
 
@@ -15,7 +15,7 @@ from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.engine.possible_code import function_as_value, possible_message
 from gpu2npu.engine.rewriting.added import added, anchor_of
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
-from gpu2npu.engine.rewriting.filling import in_f_strings, is_loose, runs_in_order
+from gpu2npu.engine.rewriting.filling import Misfit, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.engine.rewriting.through_names import through_names, unpacked
@@ -42,12 +42,6 @@ if TYPE_CHECKING:
     from gpu2npu.python.meaning.names import Names
 
 _PLAIN = ("name", "literal", "pure")  # what may be written twice
-
-
-class _Misfit(NamedTuple):
-    """The reason why new code does not fit."""
-
-    reason: str
 
 
 class CodeMatch(Match, frozen=True):
@@ -339,11 +333,11 @@ class CodeRules:
         if names is None:
             return "a name of it means something else at this place"
         code = self._code(rule, matched, new, names.spelled)
-        if isinstance(code, _Misfit):
+        if isinstance(code, Misfit):
             return code.reason
         return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
 
-    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> Text | _Misfit:
+    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> Text | Misfit:
         """The new code; where it would lose a comment, or run something more or less often or in another order, that
         as the reason."""
         assert isinstance(rule.match, CodeMatch)
@@ -351,11 +345,11 @@ class CodeRules:
         lost = [value for name, value in matched.values.items() if retained[name] < old[name]] + matched.ignored
         lost += [] if new.has_rest else matched.rest
         if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
-            return _Misfit("the arguments that are unpacked may have a keyword of it already")
+            return Misfit("the arguments that are unpacked may have a keyword of it already")
         if shifts(matched, new):
-            return _Misfit("the arguments behind one that gets a keyword would be for other parameters")
+            return Misfit("the arguments behind one that gets a keyword would be for other parameters")
         if any(has_effects(argument_value(each)) for each in lost):
-            return _Misfit("something would no longer run")
+            return Misfit("something would no longer run")
         code = in_place(self.file, rule.match.pattern, new, matched, spelled)
         if code is None:
             pieces = [respelled(piece, spelled) for piece in new.pieces if piece.text != ""]
@@ -363,14 +357,14 @@ class CodeRules:
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
                 code = code if metavariable(new.tree) else parenthesized(code)
         if code is None:
-            return _Misfit("something would run twice, or a slice would stand outside of brackets")
+            return Misfit("something would run twice, or a slice would stand outside of brackets")
         if any(not _is_retained(at, code) for at in comments(self.file, node)):
-            return _Misfit("a comment would be lost")
+            return Misfit("a comment would be lost")
         given = [*matched.values.values(), *map(argument_value, matched.rest)]
         changeable = [each for each in given if self.names.qualified(each, matched.scope) is None]
         if not runs_in_order(self.file, changeable, code):
-            return _Misfit("what calls do, and what is read, would come in another order")
-        return in_f_strings(self.file, node, code) or _Misfit("the f-string around it cannot hold its quotes")
+            return Misfit("what calls do, and what is read, would come in another order")
+        return in_f_strings(self.file, node, code) or Misfit("the f-string around it cannot hold its quotes")
 
     def _shown(self, matched: Matched) -> str:
         callee = matched.node.func if isinstance(matched.node, ast.Call) else matched.node

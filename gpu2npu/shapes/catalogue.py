@@ -28,6 +28,7 @@ _FINDERS: Mapping[str, Find] = {
     "add-layer-norm": nested_calls.find_sum_norm,
     "one-hot": nested_calls.find_one_hot,
 }
+_NODES = {True: (ast.BinOp, ast.Call), False: (ast.Call,)}
 # The operators and calls of the terms that a pattern may be.
 _ROOTS: Mapping[str, tuple[tuple[type[ast.operator], ...], tuple[str, ...]]] = {
     "mul": ((ast.Mult, ast.Div), ("mul", "multiply")),
@@ -36,7 +37,8 @@ _ROOTS: Mapping[str, tuple[tuple[type[ast.operator], ...], tuple[str, ...]]] = {
 }
 
 
-def _shape(row: Mapping[str, Any]) -> AffinityKind:
+def kind_of(row: Mapping[str, Any], find: Find | None = None) -> AffinityKind:
+    """The kind of a row, with its patterns or what finds it."""
     patterns = [Pattern.of(code, becomes) for code, becomes in row.get("patterns", ())]
     roots = [_ROOTS[each.root.op] for each in patterns]
     operators = {each for found, _ in roots for each in found} | {
@@ -46,8 +48,8 @@ def _shape(row: Mapping[str, Any]) -> AffinityKind:
     calls = frozenset(each for _, found in roots for each in found).union(named) if named is not None else None
     return AffinityKind(
         row["id"],
-        partial(find_pattern, patterns) if patterns else _FINDERS[row["id"]],
-        (ast.BinOp, ast.Call) if operators else (ast.Call,),
+        find or (partial(find_pattern, patterns) if patterns else _FINDERS[row["id"]]),
+        tuple(getattr(ast, each) for each in row["nodes"]) if "nodes" in row else _NODES[bool(operators)],
         tuple(word.encode() for word in row["words"]),
         tuple(row["needs"]),
         row["why"],
@@ -59,13 +61,13 @@ def _shape(row: Mapping[str, Any]) -> AffinityKind:
         tuple(operators),
         tuple(row.get("also", ())),
         row.get("title", ""),
-        row["form"],
-        row["replacement"],
-        row["source"],
+        row.get("form", "special"),
+        row.get("replacement", ""),
+        row.get("source", ""),
     )
 
 
-SHAPES: Mapping[str, AffinityKind] = {row["id"]: _shape(row) for row in json.loads(DATA.read_text(encoding="utf-8"))}
+SHAPES: dict[str, AffinityKind] = {row["id"]: kind_of(row) for row in json.loads(DATA.read_text(encoding="utf-8"))}
 
 
 # The words of which code of a shape has one, of each tuple of its row.

@@ -6,7 +6,7 @@ import ast
 
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.syntax import string_value
-from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.kind import AffinityReplacement
 from gpu2npu.shapes.reading import TermReader
 
 _LOGICAL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "isinf", "logical_and", "logical_or",
@@ -90,106 +90,12 @@ def find_store(reading: TermReader, node: ast.Assign) -> AffinityReplacement | N
     return AffinityReplacement("store", (at(target.value), at(target.slice), at(node.value)))
 
 
-MASKED_SUM = AffinityKind(
-    "masked-sum",
-    find_reduction,
-    (ast.Call,),
-    (b"].sum(", b"].mean("),
-    ("aten::where",),
-    "Picking by a mask makes the host wait for the number of elements; a sum of all with zeros between does not.",
-    "Sums are added in another order.",
-    {"float32": 1e-5, "float16": 8e-3, "bfloat16": 6e-2},
-    (
-        FusedCase(
-            "def f(x: torch.Tensor, y):\n    return (x * y)[x > 0.5].sum(), x[(x > 0) & (y > 0)].sum()\n",
-            "def f(x: torch.Tensor, y):\n    return ascend_affinity.masked_sum(x * y, x > 0.5), "
-            "ascend_affinity.masked_sum(x, (x > 0) & (y > 0))\n",
-            ("b d", "b d"),
-        ),
-        FusedCase(
-            "def f(x: torch.Tensor):\n    chosen = x <= x.max()\n    return x[chosen].mean()\n",
-            "def f(x: torch.Tensor):\n    chosen = x <= x.max()\n    return ascend_affinity.masked_mean(x, chosen)\n",
-            ("b d",),
-        ),
-        FusedCase("def f(x: torch.Tensor, i):\n    return x[i].sum()\n"),
-        FusedCase("def f(x: torch.Tensor):\n    return x[x > 0].sum(dim=0)\n"),
-        FusedCase("def f(x):\n    return x[x > 0].sum()\n"),
-    ),
-    calls=frozenset({"sum", "mean"}),
-)
-MASKED_LOSS = AffinityKind(
-    "masked-loss",
-    find_loss,
-    (ast.Call,),
-    (b"_loss(", b"_entropy(", b"_with_logits("),
-    ("aten::where",),
-    "Picking by a mask makes the host wait for the number of elements; a loss of all, without what is not picked, "
-    "does not.",
-    "Sums are added in another order.",
-    {"float32": 1e-5, "float16": 8e-3, "bfloat16": 6e-2},
-    (
-        FusedCase(
-            "def f(x, y):\n    near = x[..., 0] > y[..., 1]\n    return F.mse_loss(x[near], y[near])\n",
-            "def f(x, y):\n    near = x[..., 0] > y[..., 1]\n"
-            "    return ascend_affinity.masked_loss(F.mse_loss, x, y, near)\n",
-            ("b d 3", "b d 3"),
-            mixes=False,
-        ),
-        FusedCase(
-            "def f(x, y):\n    return F.smooth_l1_loss(x[y > x], y[y > x], reduction='sum')\n",
-            'def f(x, y):\n    return ascend_affinity.masked_loss(F.smooth_l1_loss, x, y, y > x, reduction="sum")\n',
-            ("b d", "b d"),
-            mixes=False,
-        ),
-        FusedCase(
-            "def f(x):\n    t = x.argmin(-1)\n    keep = x[..., 0] < 0.7\n"
-            "    return F.cross_entropy(x[keep], t[keep])\n",
-            "def f(x):\n    t = x.argmin(-1)\n    keep = x[..., 0] < 0.7\n"
-            "    return ascend_affinity.masked_loss(F.cross_entropy, x, t, keep)\n",
-            ("b d 8",),
-            mixes=False,
-        ),
-        FusedCase("def f(x, y, z):\n    return F.mse_loss(x[z > 0], y[z > 1])\n"),
-        FusedCase("def f(x, y, i):\n    return F.mse_loss(x[i], y[i])\n"),
-        FusedCase("def f(x, y, z):\n    return F.mse_loss(x[z > 0], y[z > 0], reduction='none')\n"),
-        FusedCase("def f(x, y, z, w):\n    return F.cross_entropy(x[z > 0], y[z > 0], weight=w)\n"),
-    ),
-    calls=frozenset(name.rpartition(".")[2] for name in _LOSSES),
-)
-STORE = AffinityKind(
-    "any-masked-store",
-    find_store,
-    (ast.Assign,),
-    (b"] = ",),
-    ("aten::masked_fill_",),
-    "An NPU fills by a mask in one operator, and the host does not wait for the number of elements.",
-    "Nothing.",
-    {"float32": 0, "float16": 0, "bfloat16": 0},
-    (
-        FusedCase(
-            "def f(x: torch.Tensor, y):\n    z = x * 2\n    z[y > x] = 0\n    return z + y\n",
-            "def f(x: torch.Tensor, y):\n    z = x * 2\n    ascend_affinity.store(z, y > x, 0)\n    return z + y\n",
-            ("b d", "b d"),
-        ),
-        FusedCase(
-            "def f(x: torch.Tensor):\n    z = x * 3\n    far = ~(z[:, 0] > 1)\n    z[far] = -1.5\n    return z\n",
-            "def f(x: torch.Tensor):\n    z = x * 3\n    far = ~(z[:, 0] > 1)\n"
-            "    ascend_affinity.store(z, far, -1.5)\n    return z\n",
-            ("b d",),
-        ),
-        FusedCase("def f(x: torch.Tensor, i):\n    x[i] = 0\n"),
-        FusedCase("def f(x: torch.Tensor, v):\n    x[x > 0] = v\n"),
-        FusedCase("def f(x: torch.Tensor):\n    x[x > 0] = 1000\n"),
-    ),
-)
-
-
 # Numbers that every dtype but bool holds, or wraps alike.
 _LARGEST_STORED = 127
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
-def find(reading: TermReader, node: ast.AST) -> AffinityReplacement | None:
+def find_compared_store(reading: TermReader, node: ast.AST) -> AffinityReplacement | None:
     """The assignment of a number where a tensor compares with another number."""
     target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
     if not isinstance(node, ast.Assign) or not isinstance(target, ast.Subscript):
@@ -215,33 +121,3 @@ def _is_small(node: ast.expr) -> bool:
     if type(value) is float:
         return literal is node and value <= _LARGEST_STORED
     return type(value) is int and abs(value) <= _LARGEST_STORED
-
-
-MASKED_STORE = AffinityKind(
-    "masked-store",
-    find,
-    (ast.Assign,),
-    (b"] = ",),
-    ("aten::masked_fill_",),
-    "An NPU fills by a mask in one operator.",
-    "Nothing.",
-    {"float32": 0, "float16": 0, "bfloat16": 0},
-    (
-        FusedCase(
-            """
-def f(x: torch.Tensor):
-    y = x.clone()
-    y[y < 0] = 0.5
-    return y
-""",
-            """
-def f(x: torch.Tensor):
-    y = x.clone()
-    y.masked_fill_(y < 0, 0.5)
-    return y
-""",
-            ("b d",),
-        ),
-        FusedCase("def f(x: torch.Tensor, y: torch.Tensor):\n    x[y < 0] = 0\n"),
-    ),
-)

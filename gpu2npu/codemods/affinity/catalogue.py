@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from gpu2npu.codemods.affinity.calls import (
-    ATTENTION_CALL,
-    CROSS_ENTROPY,
-    MASKED_ATTENTION_CALL,
-    RMS_NORM_CALL,
-    RMS_NORM_MODULE,
-)
-from gpu2npu.codemods.affinity.constants import FLOAT64
-from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
-from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
-from gpu2npu.codemods.affinity.settings import COPY, VIEWS
+from gpu2npu.codemods.affinity.calls import find_flash_attention, renamed
+from gpu2npu.codemods.affinity.constants import find as find_constant
+from gpu2npu.codemods.affinity.optimizers import find as find_optimizer
+from gpu2npu.codemods.affinity.settings import find_copy, find_views
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
-from gpu2npu.shapes.catalogue import SHAPES
-from gpu2npu.shapes.kind import AffinityKind
-from gpu2npu.shapes.masks import MASKED_LOSS, MASKED_STORE, MASKED_SUM, STORE
+from gpu2npu.shapes import masks
+from gpu2npu.shapes.catalogue import SHAPES, kind_of
+from gpu2npu.shapes.kind import AffinityKind, Find
 
+_DATA = Path(__file__).parent / "kinds.json"
+# What finds the kinds of kinds.json that are no renamed call.
+_FINDERS: Mapping[str, Find] = {
+    "masked-loss": masks.find_loss,
+    "masked-sum": masks.find_reduction,
+    "masked-store": masks.find_compared_store,
+    "any-masked-store": masks.find_store,
+    "float64-constant": find_constant,
+    "copy-waits": find_copy,
+    "ddp-views": find_views,
+    "flash-attention": find_flash_attention,
+    "fused-optimizer": find_optimizer,
+}
+_ROWS = json.loads(_DATA.read_text(encoding="utf-8"))
+_OTHERS = [kind_of(row, renamed(**row["renames"]) if "renames" in row else _FINDERS[row["id"]]) for row in _ROWS]
 # Where two kinds are for the same code, the first has it.
-_ALL = (
-    *SHAPES.values(),
-    ATTENTION_CALL, RMS_NORM_CALL, RMS_NORM_MODULE, MASKED_LOSS, CROSS_ENTROPY, MASKED_SUM, MASKED_STORE,
-    STORE, FLOAT64, COPY, VIEWS, MASKED_ATTENTION_CALL, FLASH_ATTENTION, OPTIMIZER,
-)  # fmt: skip
-KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}
+KINDS: Mapping[str, AffinityKind] = SHAPES | {kind.id: kind for kind in _OTHERS}
 SAFE, ALL = "safe", "all"
 
 

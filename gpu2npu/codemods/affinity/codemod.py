@@ -13,8 +13,6 @@ from gpu2npu.codemods.affinity.catalogue import KINDS
 from gpu2npu.codemods.affinity.edit import Planned, ProgramReader, planned
 from gpu2npu.codemods.affinity.exclusions.derivatives import differentiates_twice
 from gpu2npu.codemods.affinity.exclusions.scripted import scripted_code
-from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
-from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.generated import new_folder, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
@@ -30,6 +28,7 @@ from gpu2npu.shapes.terms import Term
 from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
+_FLASH_ATTENTION, _OPTIMIZER = "flash-attention", "fused-optimizer"
 CODEMOD = Codemod(
     "affinity",
     option=Option(
@@ -69,7 +68,9 @@ def affinity(
 def _has_second_derivatives(kind: AffinityKind) -> bool:
     """Return whether second derivatives are after a rewrite what they were: npu operators have none, nor has flash_attn
     itself, and gradients that have a graph leave the joined memory of an optimizer."""
-    return kind is FLASH_ATTENTION or not (kind is OPTIMIZER or any(need.startswith("npu::") for need in kind.needs))
+    return kind.id == _FLASH_ATTENTION or not (
+        kind.id == _OPTIMIZER or any(need.startswith("npu::") for need in kind.needs)
+    )
 
 
 def _with_imports_above(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> list[Step]:

@@ -7,7 +7,7 @@ import ast
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.syntax import is_unpacked
-from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.kind import AffinityReplacement
 from gpu2npu.shapes.reading import TermReader
 
 _FLOAT64 = frozenset({"torch.float64", "torch.double"})
@@ -61,51 +61,3 @@ def _of_numpy(reading: TermReader, node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
         return False
     return reading.qualified(node.func) in _NUMPY and reading.term(node.args[0]).number is not None
-
-
-_IMPORT = "def f(x):\n    import numpy as np\n    return "
-FLOAT64 = AffinityKind(
-    "float64-constant",
-    find,
-    (ast.BinOp,),
-    (b"float64", b"double", b"tensor(n"),
-    (),
-    "A number needs no float64 tensor, for which what it meets is converted or computed on the CPU.",
-    "A number that float32 does not hold is rounded before the operation, not in it.",
-    {"float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2},
-    (
-        FusedCase(
-            "def f(x, y):\n    return x * torch.tensor(0.3, dtype=torch.float64) + y\n",
-            "def f(x, y):\n    return x * ascend_affinity.constant(x, 0.3) + y\n",
-            ("b d", "d"),
-        ),
-        FusedCase(
-            "def f(x):\n    return torch.tensor(math.sqrt(3), dtype=torch.double, device=x.device) + x\n",
-            "def f(x):\n    return ascend_affinity.constant(x, math.sqrt(3), device=x.device) + x\n",
-            ("b d",),
-        ),
-        FusedCase(
-            f"{_IMPORT}x / torch.tensor(np.sqrt(8))\n",
-            f"{_IMPORT}x / ascend_affinity.constant(x, np.sqrt(8))\n",
-            ("b d",),
-        ),
-        FusedCase(
-            "def f(x):\n    x = x.sum()\n    return x * torch.tensor(0.3, dtype=torch.float64)\n",
-            "def f(x):\n    x = x.sum()\n    return x * ascend_affinity.constant(x, 0.3)\n",
-            ("b d",),
-        ),
-        FusedCase(
-            "def f(x):\n    y = (x > 0) * 2\n    return x + y * torch.tensor(0.3, dtype=torch.float64)\n",
-            "def f(x):\n    y = (x > 0) * 2\n    return x + y * ascend_affinity.constant(y, 0.3)\n",
-            ("b d",),
-        ),
-        FusedCase("def f(x):\n    return x * torch.tensor([0.3], dtype=torch.float64)\n"),
-        FusedCase("def f(x):\n    return x * torch.tensor(math.modf(2.5), dtype=torch.float64)\n"),
-        FusedCase("def f(x):\n    return x * torch.tensor(0.3)\n"),
-        FusedCase("def f(x, c):\n    return x * torch.tensor(c, dtype=torch.float64)\n"),
-        FusedCase("def f(x):\n    return g(x) * torch.tensor(0.3, dtype=torch.float64)\n"),
-        FusedCase("def f(x):\n    return x @ torch.tensor(0.3, dtype=torch.float64)\n"),
-        FusedCase("def f(x):\n    return x * torch.tensor(0.3, dtype=torch.float64, requires_grad=True)\n"),
-        FusedCase(f"{_IMPORT}x * torch.tensor(np.sqrt(x.shape))  # float64\n"),
-    ),
-)

@@ -13,7 +13,7 @@ from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, arguments, is_unpacked, last_name, returned_values
-from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.shapes.kind import AffinityReplacement
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
@@ -99,71 +99,6 @@ def _names_gradient(file: ParsedFile, node: ast.AST) -> bool:
     qualified = file.qualified(node) or ""
     named = isinstance(node, ast.Attribute) and node.attr in _NAMES and qualified != "torch.autograd.grad"
     return named or qualified.startswith(_LAYERS)
-
-
-_LOOP = """from torch.utils.data import DataLoader, TensorDataset
-
-def f(x):
-    loader = DataLoader(TensorDataset(x.detach().cpu()), 2, pin_memory={})
-    copies = []
-    for {}batch, in {}:
-        {}
-        copies.append(batch)
-    return x * torch.cat(copies)
-"""
-_PLAIN = _LOOP.format("True", "", "loader", "batch = batch.to(x.device)")
-COPY = AffinityKind(
-    "copy-waits",
-    find_copy,
-    (ast.Call,),
-    (b"DataLoader",),
-    (),
-    "The host need not wait for the copy of a batch in pinned memory.",
-    "Nothing: what follows on the NPU waits for the copy.",
-    {"float32": 0, "float16": 0, "bfloat16": 0},
-    (
-        FusedCase(_PLAIN, _PLAIN.replace(".to(x.device)", ".to(x.device, non_blocking=True)"), ("b 3",)),
-        FusedCase(_LOOP.format("False", "", "loader", "batch = batch.to(x.device)")),
-        FusedCase(_LOOP.format("True", "", "[loader]", "batch = batch.to(x.device)")),
-        FusedCase(_LOOP.format("True", "", "loader", "other = batch\n        batch = batch.to(x.device)")),
-        FusedCase(_LOOP.format("True", "", "loader", "other = batch.to(x.device)")),
-    ),
-    calls=frozenset({"to"}),
-)
-_GROUP = """import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-def f(x):
-    dist.init_process_group({}, store=dist.HashStore(), rank=0, world_size=1)
-    torch.manual_seed(0)
-    model = torch.nn.Linear(x.size(-1), 3).to(x.device, x.dtype)
-    try:
-        return DistributedDataParallel(model{})(x)
-    finally:
-        dist.destroy_process_group()
-"""
-_BACKEND = '"hccl" if x.device.type == "npu" else "gloo"'
-VIEWS = AffinityKind(
-    "ddp-views",
-    find_views,
-    (ast.Call,),
-    (b"DistributedDataParallel",),
-    (),
-    "Gradients need not be copied into the buckets that are reduced.",
-    "Nothing, where no file of the program names a gradient.",
-    {"float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2},
-    (
-        FusedCase(
-            _GROUP.format(_BACKEND, ", bucket_cap_mb=50"),
-            _GROUP.format(_BACKEND, ", bucket_cap_mb=50, gradient_as_bucket_view=True"),
-            ("b d",),
-        ),
-        FusedCase(_GROUP.format('"gloo"', ", gradient_as_bucket_view=False")),
-        FusedCase(_GROUP.format('"gloo"', "") + "\ndef g(p):\n    p.grad = None\n"),
-        FusedCase(_GROUP.format('"gloo"', ", **options")),
-    ),
-    calls=None,
-)
 
 
 _SETS = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset"})

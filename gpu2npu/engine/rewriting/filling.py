@@ -1,4 +1,4 @@
-"""Where new code means what the template of a rule says: the order of what runs, parentheses, quotes of f-strings."""
+"""Judges whether new code means what the template of a rule does: what runs, parentheses, the quotes of f-strings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import combinations
 from operator import itemgetter
+from typing import NamedTuple
 
 from gpu2npu.python.text.literals import LiteralError, literals
 from gpu2npu.python.text.templates import ATOMS, changed, parenthesized, pieces_of
@@ -21,6 +22,12 @@ _LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
 # What runs other code, and what lets other code assign names that are read here.
 _RUNS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
 _OUTER = (ast.Global, ast.Nonlocal)
+
+
+class Misfit(NamedTuple):
+    """The reason why new code does not fit."""
+
+    reason: str
 
 
 def runs_in_order(file: PythonFile, given: Sequence[ast.expr], code: Text) -> bool:
