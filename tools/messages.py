@@ -149,9 +149,10 @@ _TABLES = (
     "support/data/known_facts.json",
     "analysis/affinity/operators.json",
     "codemods/affinity/kinds.json",
+    "analysis/affinity/settings.json",
     "shapes/shapes.json",
 )
-_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence", "statement")
+_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence", "statement", "certain")
 # What many rows of the table of behaviour say, with a placeholder for the operator, its arguments and their values.
 _OF_ROWS = (
     "aclnn{0} takes {1}",

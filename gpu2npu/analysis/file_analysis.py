@@ -85,7 +85,7 @@ class FileAnalyser(Struct, frozen=True):
             findings += limits
             advice += numeric_advice(code)
         if FileQuestion.AFFINITY_APIS in self.questions:
-            advice += affinity_advice(code, self.version) + settings_advice(code)
+            advice += affinity_advice(code, self.version) + settings_advice(code, self.version, self.chips)
         skips = find_skips(code.text)
         unchanged = [names.file.lines.span(*place) for place in other_device_branches(names)] if findings else []
         findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, unchanged)]

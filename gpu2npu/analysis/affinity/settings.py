@@ -8,8 +8,11 @@ variables (HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT).
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import takewhile
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -19,6 +22,8 @@ from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import may_have_float64
 from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
+from gpu2npu.support.cann import cann_for
+from gpu2npu.support.releases import version_key
 
 _LOADER = "torch.utils.data.DataLoader"
 _DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -36,6 +41,10 @@ _CHANGING = (
 )
 
 _DTYPES = frozenset({"float", "bfloat", "half", "double", "int", "uint", "long", "short", "bool", "complex"})
+
+_COMPILING = (
+    "910A"  # and any chip before CANN 8: operators are compiled for each shape unless set_compile_mode is called
+)
 
 Places = Iterator[ast.expr | ast.stmt]
 
@@ -68,7 +77,8 @@ Finder = Callable[[Training], Places]
 
 
 class Setting(Struct, frozen=True):
-    """One cause, the line to write, and what makes it certain. Nothing is said in files whose text has `unless`."""
+    """One cause, the line to write, and what makes it certain. Nothing is said in files whose text has `unless`, from
+    the release `until` of PyTorch on, or, if `compiles`, where operators of new shapes are not compiled by default."""
 
     id: str
     find: Finder
@@ -76,10 +86,23 @@ class Setting(Struct, frozen=True):
     line: str
     certain: str
     unless: str = ""
+    until: str = ""
+    compiles: bool = False
+
+    def is_for(self, version: str, chips: Sequence[str]) -> bool:
+        """Return whether a release on families of chips has the cause."""
+        if self.compiles and _COMPILING not in chips and int(cann_for(version).version.partition(".")[0]) >= 8:
+            return False
+        return not self.until or version_key(version) < version_key(self.until)
 
 
-def settings_advice(code: Code) -> list[Advice]:
-    """The advice for each place of each cause."""
+@cache
+def _settings_for(version: str, chips: tuple[str, ...]) -> tuple[Setting, ...]:
+    return tuple(each for each in SETTINGS.values() if each.is_for(version, chips))
+
+
+def settings_advice(code: Code, version: str, chips: Sequence[str]) -> list[Advice]:
+    """The advice for each place of each cause, in a release on families of chips."""
     training = Training.of(code)
     found = {
         Advice(
@@ -90,7 +113,7 @@ def settings_advice(code: Code) -> list[Advice]:
             f"{setting.why} Write: {setting.line}. Certain where {setting.certain}.",
             setting.line,
         )
-        for setting in SETTINGS.values()
+        for setting in _settings_for(version, tuple(chips))
         if not (setting.unless and setting.unless in code.text)
         for node in setting.find(training)
     }
@@ -102,6 +125,14 @@ def _lacking(name: str, option: str, at: int) -> Callable[[Training], Iterator[a
     return lambda training: (
         call for call in training.calls[name] if keyword(call, option) is None and len(call.args) <= at
     )
+
+
+def _pinned_for_cuda(training: Training) -> Places:
+    """Loaders that pin memory, for no device by its name."""
+    for call in _lacking(_LOADER, "pin_memory_device", 99)(training):
+        pinned = call.args[7] if len(call.args) > 7 else keyword(call, "pin_memory")
+        if pinned is not None and not _is_off(pinned):
+            yield call
 
 
 def _last_batches(training: Training) -> Places:
@@ -237,162 +268,30 @@ def _float32_entry(training: Training) -> Places:
         yield from _entry(training)
 
 
-_ALL = (
-    Setting(
-        "loader-workers",
-        _lacking(_LOADER, "num_workers", 5),
-        "Batches are made by the process that feeds the NPU, which waits for each.",
-        "DataLoader(..., num_workers=8)",
-        "the data set may be read by several processes",
-    ),
-    Setting(
-        "loader-pinned",
-        _lacking(_LOADER, "pin_memory", 7),
-        "Copies from memory that is not pinned are made twice, and cannot run beside the computation.",
-        "DataLoader(..., pin_memory=True)",
-        "the data set gives tensors in the host's memory",
-    ),
-    Setting(
-        "loader-persistent",
-        _with_workers("persistent_workers"),
-        "The workers are started anew in every epoch.",
-        "DataLoader(..., persistent_workers=True)",
-        "the data set is the same in every epoch",
-    ),
-    Setting(
-        "loader-prefetch",
-        _with_workers("prefetch_factor"),
-        "Each worker has two batches ready, which is few where some take longer.",
-        "DataLoader(..., prefetch_factor=4)",
-        "the host has memory for the batches",
-    ),
-    Setting(
-        "loader-last-batch",
-        _last_batches,
-        "The last batch of an epoch has another shape, for which operators are prepared once more.",
-        "DataLoader(..., drop_last=True)",
-        "the loader is of training data",
-    ),
-    Setting(
-        "copy-waits",
-        _waiting_copies,
-        "The host waits for the copy of each batch; with pinned memory it need not.",
-        "x.to(device, non_blocking=True)",
-        "the loader pins its memory, collates tensors by default and nothing keeps the batch (--affinity copy-waits)",
-    ),
-    Setting(
-        "ddp-views",
-        _lacking(_DDP, "gradient_as_bucket_view", 9),
-        "Gradients are copied into the buckets that are reduced.",
-        "DistributedDataParallel(..., gradient_as_bucket_view=True)",
-        "no gradient is named by the program (--affinity ddp-views)",
-    ),
-    Setting(
-        "ddp-static",
-        _lacking(_DDP, "static_graph", 99),
-        "Every step looks for the parameters that are used.",
-        "DistributedDataParallel(..., static_graph=True)",
-        "all steps use the same parameters",
-    ),
-    Setting(
-        "ddp-bucket",
-        _lacking(_DDP, "bucket_cap_mb", 6),
-        "Buckets of 25 MB are reduced one by one; larger ones are fewer, and the best size is to be measured.",
-        "DistributedDataParallel(..., bucket_cap_mb=100)",
-        "it was measured to be faster",
-    ),
-    Setting(
-        "ddp-buffers",
-        _lacking(_DDP, "broadcast_buffers", 3),
-        "Buffers, such as the statistics of BatchNorm, are sent from the first NPU before every forward pass.",
-        "DistributedDataParallel(..., broadcast_buffers=False)",
-        "the model has no buffers that steps change, or each NPU may have its own statistics",
-    ),
-    Setting(
-        "ddp-no-sync",
-        _unsynchronised,
-        "Gradients are reduced in every backward pass, and the optimizer steps in some of them alone.",
-        "with model.no_sync(): loss.backward()",
-        "it is only around the passes that no step follows",
-        "no_sync",
-    ),
-    Setting(
-        "hccl-timeouts",
-        _lacking(_GROUP, "", 99),
-        "HCCL ends a program where an NPU connects more than 120 s after another, or one operation takes 1836 s: while "
-        "the first process prepares data, the others wait.",
-        "export HCCL_CONNECT_TIMEOUT=1200 HCCL_EXEC_TIMEOUT=3600",
-        "processes may wait that long for each other",
-        "HCCL_CONNECT_TIMEOUT",
-    ),
-    Setting(
-        "detect-anomaly",
-        _anomalies,
-        "Each operator of the backward pass is looked through for nan, which makes the host wait.",
-        "torch.autograd.set_detect_anomaly(False)",
-        "nothing is being debugged",
-    ),
-    Setting(
-        "host-waits",
-        _host_waits,
-        "The host waits for the NPU in every step of a training loop.",
-        "total += loss.detach(), and total.item() every 100 steps",
-        "nothing needs the value at once",
-    ),
-    Setting(
-        "host-branches",
-        _tensor_conditions,
-        "A condition on a tensor makes the host wait for the NPU in every step.",
-        "torch.where(condition, a, b)",
-        "both sides may be computed",
-    ),
-    Setting(
-        "float64-constant",
-        _float64_constants,
-        "A tensor that meets a float64 one is converted to it, or the other way, and an NPU computes float64 slowly.",
-        "torch.tensor(..., dtype=x.dtype)",
-        "the digits beyond those of x are not needed, and x is known to be of floats; --affinity float64-constant "
-        "writes single numbers",
-    ),
-    Setting(
-        "task-queue",
-        _entry,
-        "Operators are prepared by the thread that launches them.",
-        "export TASK_QUEUE_ENABLE=2",
-        "the NPU has memory left, as tensors live longer",
-        "TASK_QUEUE_ENABLE",
-    ),
-    Setting(
-        "cpu-affinity",
-        _entry,
-        "Threads move between cores, away from the memory of their NPU.",
-        "export CPU_AFFINITY_CONF=1",
-        "nothing else binds threads to cores, as run_distributed_npu.sh does",
-        "CPU_AFFINITY_CONF",
-    ),
-    Setting(
-        "expandable-segments",
-        _entry,
-        "Memory that is cached in blocks of other sizes cannot be used.",
-        "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
-        "no tensor is shared between processes",
-        "PYTORCH_NPU_ALLOC_CONF",
-    ),
-    Setting(
-        "jit-compile",
-        _changing_shapes,
-        "Shapes change from step to step, and operators that are compiled for a shape are compiled again.",
-        "torch.npu.set_compile_mode(jit_compile=False)",
-        "all operators of the program have binaries",
-        "jit_compile",
-    ),
-    Setting(
-        "hf32",
-        _float32_entry,
-        "Matrix products are float32; HF32, with 11 bits of mantissa as TF32, is faster where that is enough.",
-        "torch.npu.matmul.allow_hf32 = True",
-        "11 bits of mantissa are enough",
-        "allow_",
-    ),
-)
-SETTINGS: Mapping[str, Setting] = {setting.id: setting for setting in _ALL}
+# What finds the places of each setting of settings.json.
+_FINDERS: Mapping[str, Finder] = {
+    "loader-workers": _lacking(_LOADER, "num_workers", 5),
+    "loader-pinned": _lacking(_LOADER, "pin_memory", 7),
+    "loader-pinned-device": _pinned_for_cuda,
+    "loader-persistent": _with_workers("persistent_workers"),
+    "loader-prefetch": _with_workers("prefetch_factor"),
+    "loader-last-batch": _last_batches,
+    "copy-waits": _waiting_copies,
+    "ddp-views": _lacking(_DDP, "gradient_as_bucket_view", 9),
+    "ddp-static": _lacking(_DDP, "static_graph", 99),
+    "ddp-bucket": _lacking(_DDP, "bucket_cap_mb", 6),
+    "ddp-buffers": _lacking(_DDP, "broadcast_buffers", 3),
+    "ddp-no-sync": _unsynchronised,
+    "hccl-timeouts": _lacking(_GROUP, "", 99),
+    "detect-anomaly": _anomalies,
+    "host-waits": _host_waits,
+    "host-branches": _tensor_conditions,
+    "float64-constant": _float64_constants,
+    "task-queue": _entry,
+    "cpu-affinity": _entry,
+    "expandable-segments": _entry,
+    "jit-compile": _changing_shapes,
+    "hf32": _float32_entry,
+}
+_ROWS = json.loads((Path(__file__).parent / "settings.json").read_text(encoding="utf-8"))
+SETTINGS: Mapping[str, Setting] = {row["id"]: Setting(find=_FINDERS[row["id"]], **row) for row in _ROWS}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, number, values_of
@@ -85,12 +86,14 @@ def masked_update(code: Code) -> Found:
 def masked_select(code: Code) -> Found:
     """`F.mse_loss(x[mask], y[mask])`, `masked_select(x, m).mean()`, `x[mask.nonzero()].sum()`: what a mask of booleans
     picks, and only losses or sums are made of. The loss, or the sum, is reported."""
-    if not any(word in code.text for word in ("_loss(", "_entropy(", "Loss(", "].sum(", "].mean(", "masked_select(")):
+    words = ("_loss(", "_entropy(", "Loss(", "].sum(", "].mean(", "masked_select(", "index_select(")
+    if not any(word in code.text for word in words):
         return
     for picked, tensor, mask in _picks(code):
         scope = code.file.scope_of(picked)
         ends = list(_ends(code, picked, scope))
-        of_torch = TENSOR in code.types.of(tensor, scope) or any(_is_loss(code, each) for each in ends if each)
+        is_selection = isinstance(picked, ast.Call)  # by a function that torch alone has
+        of_torch = is_selection or TENSOR in code.types.of(tensor, scope) or any(map(partial(_is_loss, code), ends))
         if not of_torch or not ends or not all(ends) or OTHER in code.types.of(tensor, scope):
             continue
         if _is_mask(code, mask, scope, _PICKING_CALLS) or _is_made_of_booleans(code, mask, _PICKING_CALLS):
@@ -177,7 +180,9 @@ def _is_mask(code: Code, node: ast.expr, scope: Scope, calls: frozenset[str] = _
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(code, node.left, scope, calls, depth)
     if isinstance(node, ast.Call):
-        return last_name(node.func) in calls
+        is_same = isinstance(node.func, ast.Attribute) and node.func.attr in _BY_ELEMENT  # nonzero(x).squeeze(1)
+        inner = node.func.value if is_same and isinstance(node.func, ast.Attribute) else None
+        return last_name(node.func) in calls or (inner is not None and _is_mask(code, inner, scope, calls, depth))
     values = values_of(node, scope) if depth else []
     return bool(values) and all(
         each.value is not None and not each.is_part and _is_mask(code, each.value, scope, calls, depth - 1)

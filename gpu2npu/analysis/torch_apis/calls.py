@@ -200,7 +200,7 @@ def _is_on_cpu(function: ast.Attribute, code: Code) -> bool:
     call, tensors = code.file.parents[function], Tensors(code.names)
     place = tensors.call(call) if isinstance(call, ast.Call) else 0
     label = tensors.label(tensors.receiver(place) if place else 0)
-    return label.device == "cpu" or (label.name in FACTORIES and not label.is_moved)
+    return label.device == "cpu" or ((label.name in FACTORIES or label.of_numpy) and not label.is_moved)
 
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")

@@ -43,6 +43,8 @@ _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 def judge(place: StringPlace, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, LEFT if nobody can say, else UNSURE."""
+    if "_" in place.replaced_by and place.names.project.naming(place.replaced_by):
+        return NO  # MULTI_GPU, in a project that has MULTI_NPU
     child: ast.AST = place.node
     parent = place.parent(child)
     while isinstance(parent, (ast.IfExp, ast.BoolOp)):

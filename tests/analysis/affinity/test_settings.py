@@ -15,8 +15,9 @@ DDP = (
 MAIN = 'if __name__ == "__main__":\n    train()\n'
 
 
-def found(parse, text: str) -> dict[str, tuple[int, str]]:
-    return {each.rule: (each.span.start_line, each.message) for each in settings_advice(parse(HEAD + text))}
+def found(parse, text: str, version: str = "2.7.1", chip: str = "910B") -> dict[str, tuple[int, str]]:
+    advice = settings_advice(parse(HEAD + text), version, [chip])
+    return {each.rule: (each.span.start_line, each.message) for each in advice}
 
 
 @pytest.mark.parametrize(
@@ -72,16 +73,41 @@ def found(parse, text: str) -> dict[str, tuple[int, str]]:
         ("y = torch.ones(2) * torch.tensor([0.5, 1], dtype=torch.float64)\n", {"float64-constant"}),
         ("y = torch.ones(2) * torch.tensor([0.5, 1])  # float64\n", set()),
         ("y = torch.ones(2).double() * torch.tensor(2, dtype=torch.float64)\n", set()),
-        ("from torch.nn.utils.rnn import pad_sequence\nx = pad_sequence(parts)\n", {"jit-compile"}),
     ],
 )
 def test_causes(parse, text: str, rules: set[str]) -> None:
     assert set(found(parse, text)) == rules
 
 
+@pytest.mark.parametrize(
+    ("version", "chip", "is_advised"), [("2.7.1", "910A", True), ("1.11.0", "910B", True), ("2.7.1", "910B", False)]
+)
+def test_operators_are_compiled_for_new_shapes_on_old_chips_and_by_old_cann(parse, version, chip, is_advised) -> None:
+    text = "from torch.nn.utils.rnn import pad_sequence\nx = pad_sequence(parts)\n"
+    assert set(found(parse, text, version, chip)) == ({"jit-compile"} if is_advised else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "is_advised"),
+    [
+        ("num_workers=0, pin_memory=True", "2.6.0", True),
+        ("num_workers=0, pin_memory=on", "2.1.0", True),
+        ("num_workers=0, pin_memory=True", "2.7.1", False),
+        ("num_workers=0, pin_memory=False", "2.6.0", False),
+        ("num_workers=0, pin_memory=True, pin_memory_device='npu'", "2.6.0", False),
+    ],
+)
+def test_a_loader_pins_memory_for_cuda_alone_before_a_release(parse, text, version, is_advised) -> None:
+    advised = found(parse, f"DataLoader(d, 8, drop_last=True, {text})\n", version)
+    assert ("loader-pinned-device" in advised) is is_advised
+
+
 def test_one_row_for_each_cause_in_a_project(parse) -> None:
     text = LOOP.format("        a = x.mean().item()\n        b = y.cpu()\n")
-    files = [MigratedFile(path, advice=tuple(settings_advice(parse(HEAD + text)))) for path in ("b.py", "a.py")]
+    files = [
+        MigratedFile(path, advice=tuple(settings_advice(parse(HEAD + text), "2.7.1", ["910B"])))
+        for path in ("b.py", "a.py")
+    ]
     assert [row[:4] for row in performance_rows(files)] == [("a.py", 6, 6, SETTINGS["host-waits"].line)]
     assert str(performance_rows(files)[0][4]).endswith("at once. 4 places in 2 files.")
     assert str(performance_rows(files[:1])[0][4]).endswith("at once. 2 places.")

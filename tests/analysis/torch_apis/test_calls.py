@@ -99,11 +99,18 @@ def test_what_is_reported(parse, text: str, expected: list[tuple[int, str, str]]
 
 
 @pytest.mark.parametrize(
-    ("made", "count"), [("torch.from_numpy(a)", 0), ("torch.zeros(2)", 0), ("torch.zeros(2).npu()", 1)]
+    ("made", "count"),
+    [
+        ("torch.from_numpy(a)", 0),
+        ("torch.zeros(2)", 0),
+        ("torch.as_tensor(np.zeros(2))", 0),
+        ("torch.zeros(2).npu()", 1),
+        ("torch.as_tensor(np.zeros(2)).npu()", 1),
+    ],
 )
 @pytest.mark.parametrize("code", ["x = {}\nx.share_memory_()\n", "{}.share_memory_()\n"])
 def test_the_memory_of_the_cpu_may_be_shared(parse, made: str, count: int, code: str) -> None:
-    assert len(found(parse(f"import torch\n{code.format(made)}"))) == count
+    assert len(found(parse(f"import numpy as np\nimport torch\n{code.format(made)}"))) == count
 
 
 def test_each_kind_of_finding_has_a_verdict() -> None:
