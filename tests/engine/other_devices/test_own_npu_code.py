@@ -68,3 +68,10 @@ def test_what_getattr_falls_back_to_is_not_for_npus(project):
     code = "import torch\ndef module(name):\n    return getattr(torch, name, torch.cuda)\n"
     assert project({"a.py": code})["a.py"].content is None
     assert project({"a.py": code.replace("getattr(torch", "getattr(other")})["a.py"].content is not None
+
+
+@pytest.mark.parametrize(("other", "stays"), [("MULTI_NPU", True), ("MULTI_XPU", False)])
+def test_a_kind_stays_in_a_project_that_has_the_one_for_npus(project, other, stays):
+    kinds = f"TYPES = ['DEEPSPEED', 'MULTI_GPU']\nALL = TYPES + ['{other}', 'MULTI_CPU']\n"
+    code = "def f(config):\n    assert config.distributed_type == 'MULTI_GPU'\n"
+    assert (project({"a.py": kinds, "b.py": code})["b.py"].content is None) is stays
