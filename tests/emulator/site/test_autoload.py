@@ -104,6 +104,7 @@ except RuntimeError:
     pass
 for _ in range(2):
     torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=torch.zeros(4, 4, device="npu"))
+q.double()
 """
 
 
@@ -115,6 +116,7 @@ def test_the_report_names_what_raised_and_what_was_composed(torch_python, tmp_pa
     assert kinds["aten::mm"] == ("raises; raises [float64-cube]", "nothing", "1")
     composed = kinds["aten::scaled_dot_product_attention"]
     assert composed == ("kernel; slow [attention-float-mask]", "its parts", "2")
+    assert kinds["torch.Tensor.double"][0] == "kernel; other dtype [float64-cast]"
 
 
 PROCESSES = f"""

@@ -97,7 +97,8 @@ def _rows(operator: str) -> frozenset[str]:
     """The rows that calls of an operator have met: "on the CPU [logit-cpu]"."""
     from gpu2npu.emulator.device.dispatch.limits import met_by
 
-    return frozenset(f"{each.outcome} [{name}]" for name, each in met_by.get(operator.partition(".")[0], {}).items())
+    name = operator.partition(".")[0] if "::" in operator else operator
+    return frozenset(f"{each.outcome} [{row}]" for row, each in met_by.get(name, {}).items())
 
 
 def _read(path: Path) -> dict[tuple[str, ComputedBy], _Line]:
