@@ -9,6 +9,7 @@ what PyTorch has for each operator in each release, by its native_functions.yaml
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,6 +41,13 @@ class Torch:
     release: str
     operators: dict[str, str] = field(repr=False)
     names: frozenset[str] = field(repr=False)
+    modules: frozenset[str] = field(repr=False)
+
+    def lacks_module(self, name: str) -> bool:
+        """Return whether a module of a name, which has small letters, is not in this release."""
+        parts = name.split(".")
+        above = (".".join(parts[:end]) for end in range(2, len(parts)) if parts[end - 1].islower())
+        return not self.modules.issuperset(above)
 
 
 @cache
@@ -55,7 +63,8 @@ def torch_release(release: str) -> Torch:
         names.update(change["new"])
         names.difference_update(change["gone"])
     existing = {name: kind for name, kind in operators.items() if kind}
-    return Torch(release, existing, frozenset(names))
+    modules = {name[: dot.start()] for name in names for dot in re.finditer(r"\.", name)}
+    return Torch(release, existing, frozenset(names), frozenset(modules))
 
 
 def first_release(name: str) -> str | None:

@@ -124,8 +124,11 @@ def _verdict(api: str, version: str) -> ApiVerdict:
     found_facts = (facts.fact_for(name, table.release, table.library) for name in names)
     known = next((fact for fact in found_facts if fact is not None), None)
     is_named = known is not None and not set(names).isdisjoint(known.apis)
-    is_absent = first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api) is not None
+    is_absent = first is not None and api not in torch.names
     is_later = is_absent and first is not None and RELEASES.index(first) > RELEASES.index(torch.release)
+    # Code that asks for the release first may use a module that came later: only what is gone with it is reported.
+    is_absent &= _WELL_KNOWN.fullmatch(api) is not None or (not is_later and torch.lacks_module(api))
+    is_later &= is_absent
     if known is not None and known.verdict and (is_named or is_in(api, ("torch._C",))) and not is_later:
         return _of_fact(api, known)
     if api in _OUT_OF_MEMORY and not is_later:

@@ -130,6 +130,15 @@ def test_a_gradient_falls_back_where_torch_npu_has_none_of_its_own(api: str, ver
     assert verdict(api, version).advice == (note if operator is not None else "")
 
 
+def test_what_is_gone_with_its_module_is_named():
+    pipe = "torch.distributed.pipeline.sync.Pipe"
+    gone, there = verdict(pipe, "2.7.1"), verdict(pipe, "2.1.0")
+    assert gone.kind is VerdictKind.UNSUPPORTED and "PyTorch 2.7.0 has no" in gone.evidence
+    assert "has no" not in there.evidence
+    # The module is there, and what it imports is no name of its own.
+    assert "has no" not in verdict("torch.distributed.checkpoint.metadata.ShardedTensor", "2.7.1").evidence
+
+
 def test_an_api_that_came_later_says_when():
     found = verdict("torch.nn.RMSNorm", "2.3.0")
     assert found.kind is VerdictKind.UNSUPPORTED and "2.4.0" in found.evidence
