@@ -14,9 +14,11 @@ from gpu2npu.python.facts.values import SUBSCRIPT
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
+from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, dotted_name, last_name
 
 BUILD = "torch.version.cuda"  # None where PyTorch is built for an NPU
+BUILDS = frozenset({BUILD, "torch.version.hip"})
 _CONSTANTS = ("number", "text", "container")
 # What may leave out the code in it, or catches what it raises.
 _NESTING = (*DEFINITIONS, ast.Try, ast.While, ast.Match)
@@ -103,7 +105,12 @@ class _Answers:
         """Return whether only this code uses what is assigned."""
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         bound = {each.id for each in targets if isinstance(each, ast.Name)}
-        uses = {use for use, _ in self.names.file.uses if isinstance(use, ast.Name) and use.id in bound}
+        home = self.names.file.scope_of(node)
+        uses = {
+            use
+            for use, scope in self.names.file.uses
+            if isinstance(use, ast.Name) and use.id in bound and (found := scope.lookup(use.id)) and found[0] is home
+        }
         return len(bound) == len(targets) and bool(uses) and uses <= self.inside
 
 
@@ -168,9 +175,17 @@ def _is_of_questions(statement: ast.Assign, names: Names) -> bool:
     return bool(uses) and all(isinstance(each, ast.Call) and tests_torch_cuda(each, names) for each in uses)
 
 
-def tests_build(test: ast.expr) -> bool:
-    """`torch.version.cuda is not None`, `has_torch and torch.version.cuda`"""
-    return any(dotted_name(each) == BUILD for each in affirmed(test))
+def tests_build(test: ast.expr, names: Names) -> bool:
+    """`torch.version.cuda is not None`, `has_torch and torch.version.cuda`, or for ROCm; a name that is bound to such a
+    question and to False alone; one such or another."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return all(tests_build(each, names) for each in test.values)
+    bound = names.file.scope_of(test).bound(test) if isinstance(test, ast.Name) else []
+    values = [each.whole for each in bound if isinstance(each, Assigned)]
+    questions = [each for each in values if not isinstance(each, (ast.Constant, ast.Name))]
+    if questions and len(values) == len(bound):
+        return all(each is not None and tests_build(each, names) for each in questions)
+    return any(dotted_name(each) in BUILDS for each in affirmed(test))
 
 
 def reads_build(body: Sequence[ast.stmt]) -> bool:

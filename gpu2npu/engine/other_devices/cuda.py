@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from gpu2npu.engine.other_devices.capability import BUILD, finds_capability, reads_build, tests_build, tests_capability
+from gpu2npu.engine.other_devices.capability import BUILDS, finds_capability, reads_build, tests_build, tests_capability
 from gpu2npu.engine.other_devices.choices import (
     affirmed,
     answers_for_nvidia,
@@ -45,9 +45,7 @@ from gpu2npu.records import Bounds
 # Each question for CUDA has one of these.
 _QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "version.cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
-_READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
-_VENDOR = frozenset({BUILD, "torch.version.hip"})
 
 
 class CudaBranches(Struct, frozen=True):
@@ -86,7 +84,8 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
         if flag is None:
             found.append(place)
             bodies += own.body_behind(node) or _body(file, node)
-            moves += [place] if isinstance(node, ast.If) and tests_build(node.test) and chooses_cuda(node.body) else ()
+            if isinstance(node, ast.If) and tests_build(node.test, names) and chooses_cuda(node.body):
+                moves.append(place)
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
@@ -158,7 +157,7 @@ class _CudaCode:
             return True
         test = _without_not(node.test)
         is_denied = test is not node.test
-        if tests_build(node.test) or (isinstance(node, ast.If) and self._refuses(node)):
+        if tests_build(node.test, self.names) or (isinstance(node, ast.If) and self._refuses(node)):
             return True
         if not self._needs_cuda(test):
             return isinstance(node.test, ast.Call) and self.code.is_of_class(node.test)
@@ -210,12 +209,13 @@ class _CudaCode:
         return self._is_refusal(node, first) or (isinstance(first, ast.Raise) and builds_kernels(node, self.names))
 
     def _is_denial(self, test: ast.expr) -> bool:
-        """`not torch.cuda.is_available()`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
+        """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
         if isinstance(test, ast.BoolOp):
             return isinstance(test.op, ast.Or) and all(map(self._is_denial, test.values))
         if isinstance(test, ast.Compare):
             return isinstance(test.ops[0], ast.NotEq) and string_value(test.comparators[0]) == "cuda"
-        return _without_not(test) is not test and self._needs_cuda(_without_not(test))
+        denied = _without_not(test)
+        return denied is not test and any(map(self._needs_cuda, getattr(denied, "values", [denied])))
 
     def tests_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
@@ -224,7 +224,7 @@ class _CudaCode:
         if not isinstance(test.op, ast.And):
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
-        if any(dotted_name(part) in _VENDOR for part in walk(*sure)) or self._is_refused(test):
+        if any(dotted_name(part) in BUILDS for part in walk(*sure)) or self._is_refused(test):
             return True
         is_limited = (
             any(map(self.code.is_of_cuda, affirmed(test)))
@@ -396,5 +396,5 @@ def _tests_cuda(node: ast.AST, names: Names) -> bool:
 
 def _is_forced(test: ast.expr) -> bool:
     """`os.getenv("FORCE_CUDA") == "1"`"""
-    reads = any(last_name(node) in _READS for node in walk(test))
+    reads = any(last_name(node) in ("environ", "getenv") for node in walk(test))
     return reads and any("CUDA" in (string_value(node) or "") for node in walk(test))

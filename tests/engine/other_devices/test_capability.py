@@ -97,3 +97,37 @@ def test_a_comparison_is_replaced_where_it_is_of_the_capability_itself(migrate, 
 )
 def test_what_a_condition_that_stays_guards_stays_too(migrate, code):
     assert migrate(f"import torch\n{code}") == f"import torch\n{code}"
+
+
+LOCAL = """import torch
+def capability():
+    if torch.cuda.is_available():
+        device = torch.device("cuda")
+        found = torch.cuda.get_device_capability(device)
+        return float(f"{found[0]}.{found[1]}")
+    return None
+def other(device):
+    return device
+"""
+
+
+def test_a_name_of_another_function_is_another_name(migrate):
+    assert migrate(LOCAL) == LOCAL
+
+
+FLAG = """import torch
+if torch:
+    OF_CUDA = {} is not None
+    OF_ROCM = torch.version.hip is not None
+else:
+    OF_CUDA = OF_ROCM = False
+def major():
+    if OF_CUDA or OF_ROCM:
+        return torch.cuda.get_device_capability()[0]
+    return None
+"""
+
+
+@pytest.mark.parametrize(("build", "stays"), [("torch.version.cuda", True), ("torch.version.git_version", False)])
+def test_what_a_flag_of_the_build_guards_is_not_for_npus(migrate, build, stays):
+    assert ("torch.npu" in migrate(FLAG.format(build))) is not stays

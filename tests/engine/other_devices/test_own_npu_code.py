@@ -75,3 +75,10 @@ def test_a_kind_stays_in_a_project_that_has_the_one_for_npus(project, other, sta
     kinds = f"TYPES = ['DEEPSPEED', 'MULTI_GPU']\nALL = TYPES + ['{other}', 'MULTI_CPU']\n"
     code = "def f(config):\n    assert config.distributed_type == 'MULTI_GPU'\n"
     assert (project({"a.py": kinds, "b.py": code})["b.py"].content is None) is stays
+
+
+@pytest.mark.parametrize(("needed", "stays"), [("for quantization", True), ("for training", False)])
+def test_a_refusal_without_any_of_several_devices_may_be_cudas(project, needed, stays):
+    test = "if not (torch.cuda.is_available() or torch.xpu.is_available()):"
+    code = f"import torch\n{test}\n    raise OSError('A GPU is needed {needed}.')\n"
+    assert (project({"a.py": code})["a.py"].content is None) is stays
