@@ -14,7 +14,7 @@ from gpu2npu.codemods.affinity.edit import Planned, ProgramReader, planned
 from gpu2npu.codemods.affinity.exclusions.derivatives import differentiates_twice
 from gpu2npu.codemods.affinity.exclusions.scripted import scripted_code
 from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
-from gpu2npu.codemods.generated import new_folder, outermost_package
+from gpu2npu.codemods.generated import home_package, new_folder, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
@@ -135,8 +135,9 @@ def _replaced(
     if found.function and scripted_code(program).holds(file, node):
         return
     if found.imports:
-        home = f"{'.' * _depth(program, file)}{MODULE}.flash_attention"
-        new = code("from {home} import {names}", home=home, names=found.imports)
+        home = _home(program, file)
+        module = f"{home}.{MODULE}.flash_attention" if home.strip(".") else f"{home}{MODULE}.flash_attention"
+        new = code("from {module} import {names}", module=module, names=found.imports)
         yield file, Edit(file.bounds(node), new, kind.id, kind.message, imports=(MODULE,))
         return
     for each in (found, *found.more):
@@ -226,11 +227,14 @@ def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[T
 
 def _module(program: TrainingProgram, file: ParsedFile, before: int | None) -> Spelling:
     """The name of the module of fused operators in a file, and its import: in a package, relative to it."""
-    depth = _depth(program, file)
-    return spelling(file, MODULE, f"from {'.' * depth} import {MODULE}" if depth else "", before)
+    home = _home(program, file)
+    return spelling(file, MODULE, f"from {home} import {MODULE}" if home else "", before)
 
 
-def _depth(program: TrainingProgram, file: ParsedFile) -> int:
-    """Return how many packages a file is in: the dots of a relative import of what is in the outermost."""
-    package = outermost_package(program, file.path)
-    return file.path.count("/") - package.count("/") if package is not None else 0
+def _home(program: TrainingProgram, file: ParsedFile) -> str:
+    """The package that has the module, as an import in a file writes it: dots up to the outermost that the file is in,
+    or the name of one that it imports; "" where the module is beside the program."""
+    own = outermost_package(program, file.path)
+    if own is not None:
+        return "." * (file.path.count("/") - own.count("/"))
+    return (home_package(program, file.path) or "").rpartition("/")[2]

@@ -102,6 +102,25 @@ def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None
     assert set(plan.new_files) == {f"{place}/__init__.py", f"{place}/flash_attention.py"}
 
 
+@pytest.mark.parametrize(
+    ("head", "written", "places"),
+    [
+        ("from pkg.data import load\n", "from pkg import ascend_affinity", {"src/pkg"}),
+        ("import pkg.data\n", "from pkg import ascend_affinity", {"src/pkg"}),
+        ("def load():\n    import pkg.data\n", "import ascend_affinity", {"src/pkg", "", "tools"}),
+        ("import sys\nsys.path.append('src')\nimport pkg.data\n", "import ascend_affinity", {"src/pkg", "", "tools"}),
+    ],
+)
+def test_the_module_is_once_in_a_package_that_a_program_imports(head: str, written: str, places: set[str]) -> None:
+    silu = "import torch\ndef f(x):\n    return x * torch.sigmoid(1.702 * x)\n"
+    sources = {"src/pkg/__init__.py": "", "src/pkg/data.py": silu, "tools/train.py": f"{head}{silu}f(1)\n"}
+    files = {path: text.encode() for path, text in sources.items()}
+    plan = plan_codemods(files, ProjectContext(version=VERSION), CodemodChoice(options={"affinity": ("quick-gelu",)}))
+    text = after_edits(sources["tools/train.py"], plan.rewrites["tools/train.py"].edits)
+    assert f"\n{written}\n" in f"\n{text}" and "return ascend_affinity.quick_gelu(x)" in text
+    assert {path.partition("ascend_affinity")[0].rstrip("/") for path in plan.new_files} == places
+
+
 def test_every_import_of_flash_attention_changes() -> None:
     one = "def f{}(q):\n    from {} import flash_attn_func\n    return flash_attn_func(q, q, q)\n"
     before = "import torch\n" + one.format(1, "flash_attn") + one.format(2, "flash_attn")
