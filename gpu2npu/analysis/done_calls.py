@@ -27,14 +27,6 @@ class DoneCalls:
         return self._by_scope.get(scope, {})
 
 
-def function_of(scope: Scope) -> Scope | None:
-    """The function that a scope is in, past lambdas and comprehensions."""
-    inner: Scope | None = scope
-    while inner is not None and not isinstance(inner.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        inner = inner.parent
-    return inner
-
-
 def number(node: ast.AST) -> int | None:
     """The value of an integer, also a negative one."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
