@@ -145,7 +145,7 @@ def run(
     note_release(Path(), requested or newest_release())
     if op_report is not None:
         _make_room(op_report)
-    settle = functools.partial(
+    variables_for = functools.partial(
         emulating,
         os.environ,
         python=sys.executable,
@@ -157,9 +157,11 @@ def run(
     )
     try:
         if shapes_only:
-            shapes = functools.partial(settle, shapes_only=True, values=values, write_checkpoints=write_checkpoints)
+            shapes = functools.partial(
+                variables_for, shapes_only=True, values=values, write_checkpoints=write_checkpoints
+            )
             sys.exit(_forecast(command, shapes, plan, steps, what_fits, npus))
-        launch = prepare(command, settle(), python=sys.executable)
+        launch = prepare(command, variables_for(), python=sys.executable)
         _start(launch)
     except LaunchError as error:
         say(f"Error: {error}.", err=True)
@@ -188,7 +190,7 @@ def newest_release() -> str:
 
 def _forecast(
     command: tuple[str, ...],
-    settle: Callable[..., dict[str, str]],
+    variables_for: Callable[..., dict[str, str]],
     plan: Path | None,
     steps: int | None,
     what_fits: bool,
@@ -198,7 +200,7 @@ def _forecast(
     from gpu2npu.forecast import runs, text
 
     def start(words: Sequence[str], folder: Path, most: int | None) -> Launch:
-        return prepare(words, settle(plan=folder, steps=most), python=sys.executable)
+        return prepare(words, variables_for(plan=folder, steps=most), python=sys.executable)
 
     found = runs.forecast(command, start, steps, what_fits, npus)
     for line in text.lines(found):

@@ -50,7 +50,7 @@ def home_package(program: TrainingProgram, path: str) -> str | None:
 
 
 def _imported(file: ParsedFile) -> Iterator[Imported]:
-    """What the imports at the top level of a file bind."""
+    """Yield what the imports at the top level of a file bind."""
     for bindings in file.module.bindings.values():
         yield from (
             each for each in bindings if isinstance(each, Imported) and file.parents[each.statement] is file.tree

@@ -181,7 +181,7 @@ class Match(Struct, frozen=True):
 
     @classmethod
     def in_python(cls, work: FileRules) -> None:
-        """Apply the rules of the kind to a Python file, before its names, calls and strings are gone through."""
+        """Apply the rules of the kind to a Python file, before its names, calls and strings are visited."""
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
@@ -197,7 +197,7 @@ class Match(Struct, frozen=True):
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
         """Return what is done at the places of a file that is not Python, by their types (engine/knowledge.py). Each
-        gives the marks there, or None where no rule is for it; the first that gives marks settles the place."""
+        gives the marks there, or None where no rule is for it; no other is asked after the first that gives marks."""
         return {}
 
     # Beside other rules.

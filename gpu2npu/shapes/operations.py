@@ -50,17 +50,12 @@ def operation(op: str, left: Term, right: Term) -> Term | None:
     if op == "pow" and right.number in (0.5, -0.5):
         return Term("sqrt" if right.number == 0.5 else "rsqrt", (left,))
     if op == "div" and left.number == 1 and right.op == "sqrt":
-        return Term("rsqrt", right.args, through=_assignments(right))
+        return Term("rsqrt", right.args, through=right.assignments)
     exponential = _one_more_than(right) if op == "div" else None
     if exponential is not None and exponential.op == "exp":  # left / (1 + exp(-x))
-        gate = Term("logistic", (negated(exponential.args[0]),), through=_assignments(right))
+        gate = Term("logistic", (negated(exponential.args[0]),), through=right.assignments)
         return gate if left.number == 1 else Term("mul", (left, gate))
     return Term(op, (left, right))
-
-
-def _assignments(term: Term) -> tuple[ast.stmt, ...]:
-    """The assignments that lead to a value, or to what it is made of."""
-    return tuple(dict.fromkeys(each for part in term.parts() for each in part.through))
 
 
 def _one_more_than(term: Term) -> Term | None:
@@ -75,7 +70,7 @@ def function(name: str, x: Term) -> Term:
     """The value of a function of one value; log(1 + exp(x)) is softplus(x)."""
     inner = x if name == "log1p" else _one_more_than(x) if name == "log" else None
     if inner is not None and inner.op == "exp":
-        return Term("softplus", inner.args, through=_assignments(x))
+        return Term("softplus", inner.args, through=x.assignments)
     if name == "sqrt" and x.number is not None and x.number >= 0:
         return const(math.sqrt(x.number))
     return Term(name, (x,))

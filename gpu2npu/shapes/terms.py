@@ -35,6 +35,11 @@ class Term:
             yield from part.parts()
 
     @property
+    def assignments(self) -> tuple[ast.stmt, ...]:
+        """The assignments that lead to the value, or to what it is made of."""
+        return tuple(dict.fromkeys(each for part in self.parts() for each in part.through))
+
+    @property
     def number(self) -> float | None:
         """The value of a number; None for anything else."""
         return self.value if self.op == "const" and isinstance(self.value, float) else None

@@ -97,7 +97,7 @@ def _outside_names(meanings: Meanings, use: Use, names: Names) -> Iterator[str]:
         elif meaning.kind is MeaningKind.INSTANCE and use.how == "call":
             yield f"{library_name(meaning)}.forward"
         elif meaning.kind is MeaningKind.CLASS and use.how == "call":
-            yield from (base.name for base in meanings.line_of_classes(meaning) if not base.path)
+            yield from (base.name for base in meanings.mro(meaning) if not base.path)
 
 
 def _message(name: str, api: ListedApi) -> str:

@@ -222,7 +222,7 @@ class _Builder:
         return f"{self.meanings.dotted(cls)}.{'apply' if self._is_autograd(cls) else method}"
 
     def _is_autograd(self, cls: Meaning) -> bool:
-        return Meaning(MeaningKind.NAME, _AUTOGRAD) in self.meanings.line_of_classes(cls)
+        return Meaning(MeaningKind.NAME, _AUTOGRAD) in self.meanings.mro(cls)
 
     def make(self, cls: Meaning) -> None:
         """Making an object runs its constructors; an outside base is a need of whoever makes one. A torch.nn.Module

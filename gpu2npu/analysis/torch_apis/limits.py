@@ -1,4 +1,4 @@
-"""Calls that fail on the NPU for their dtype, an argument or a layout, where the text of the call settles it.
+"""Calls that fail on the NPU for their dtype, an argument or a layout, where the text of the call decides it.
 
 The dtypes of tensors are those of `dtypes`, which follow their values through a file and what it imports.
 """

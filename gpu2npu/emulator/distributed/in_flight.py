@@ -31,7 +31,7 @@ class Work(Protocol):
     def is_awaited(self) -> bool:
         """Return whether somebody waits for it, or for its future."""
 
-    def settle(self, timeout: timedelta = ...) -> None:
+    def finish(self, timeout: timedelta = ...) -> None:
         """Block until the work is over; its error is kept. Raises RuntimeError when the time is."""
 
     def exception(self) -> Exception | None:
@@ -116,7 +116,7 @@ class InFlight:
         for work in self.pending():
             if work.operation.is_for_others:
                 try:
-                    work.settle(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+                    work.finish(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
                     error = work.exception()
                 except RuntimeError as late:
                     error = late
@@ -129,7 +129,7 @@ class InFlight:
         deadline = time.monotonic() + patience
         for work in self._snapshot():
             with contextlib.suppress(RuntimeError):
-                work.settle(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+                work.finish(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
         with self._lock:
             threads = self._threads - {threading.current_thread()}  # which is one when a callback ends the group
         for thread in threads:
@@ -162,7 +162,7 @@ class InFlight:
                     self._is_led = False
                     return
                 work = self._queue.popleft()
-            work.settle()
+            work.finish()
             if work.has_future:
                 self._hand_over()
                 work.fulfil()
@@ -182,5 +182,5 @@ class InFlight:
 
 
 def _end(work: Work) -> None:
-    work.settle()
+    work.finish()
     work.fulfil()

@@ -49,7 +49,7 @@ class HcclWork(dist.Work):
         self._copies = [(target, source) for target, source in copies if target is not source]
         self.is_over = False
         self._error: Exception | None = None
-        self._settling = threading.Lock()
+        self._finishing = threading.Lock()
         self._is_waited_for = False
         self._over: torch.futures.Future[None] = torch.futures.Future()
         self._future: torch.futures.Future[Any] | None = None
@@ -65,7 +65,7 @@ class HcclWork(dist.Work):
             torch.distributed.DistBackendError: A rank ended, the time is over, or the ranks do not agree.
         """
         self._is_waited_for = True
-        self.settle(timeout)
+        self.finish(timeout)
         self.fulfil()
         if self._error is not None:
             raise self._raised(self._error)
@@ -76,7 +76,7 @@ class HcclWork(dist.Work):
         """Return whether somebody waits for it, or for its future."""
         return self._is_waited_for or self.has_future
 
-    def settle(self, timeout: timedelta = _FOREVER) -> None:
+    def finish(self, timeout: timedelta = _FOREVER) -> None:
         """Bring the work to its end, or wait for the thread that does; its error is kept for `wait`.
 
         Raises:
@@ -84,13 +84,13 @@ class HcclWork(dist.Work):
         """
         if self.is_over:
             return
-        if not self._settling.acquire(timeout=timeout.total_seconds() or -1):
+        if not self._finishing.acquire(timeout=timeout.total_seconds() or -1):
             raise dist.DistBackendError(self._transport.explain(self.operation, "timed out"))
         try:
             if not self.is_over:
                 self._finish_works(timeout)
         finally:
-            self._settling.release()
+            self._finishing.release()
 
     def _finish_works(self, timeout: timedelta) -> None:
         deadline = time.monotonic() + timeout.total_seconds()
@@ -159,7 +159,7 @@ class HcclWork(dist.Work):
         try:
             self._transport.in_flight.follow(self)
         except RuntimeError:  # the interpreter ends
-            self.settle()
+            self.finish()
             self.fulfil()
 
     def fulfil(self) -> None:

@@ -62,14 +62,14 @@ class Classes(ABC):
             scope = found.scope if found is not None else None
         return (found, names) if found is not None and names is not None else None
 
-    def line_of_classes(self, cls: Meaning) -> Found:
+    def mro(self, cls: Meaning) -> Found:
         """A class of the project and those it inherits from, nearest first."""
         question = "classes", cls.path, cls.name
-        return self.cached(question, partial(self._line_of_classes, cls)) or (cls,)
+        return self.cached(question, partial(self._find_mro, cls)) or (cls,)
 
-    def _line_of_classes(self, cls: Meaning) -> Found:
+    def _find_mro(self, cls: Meaning) -> Found:
         own = Meaning(_CLASS, cls.name, cls.path)
-        lines = (self.line_of_classes(base) if base.kind is _CLASS else (base,) for base in self.bases(own))
+        lines = (self.mro(base) if base.kind is _CLASS else (base,) for base in self.bases(own))
         return tuple(dict.fromkeys((own, *joined(lines))))
 
     def bases(self, cls: Meaning) -> Found:
@@ -82,9 +82,9 @@ class Classes(ABC):
         written = [base.value if isinstance(base, ast.Subscript) else base for base in found[0].node.bases]
         return tuple(each for base in written for each in self.of(base, outer, names) if each.kind in (_CLASS, _NAME))
 
-    def method(self, cls: Meaning, name: str, beyond: bool = False) -> Meaning | None:
-        """The method of a class of the project, its own or inherited; `beyond`: only inherited."""
-        for each in self.line_of_classes(cls)[1 if beyond else 0 :]:
+    def method(self, cls: Meaning, name: str, inherited_only: bool = False) -> Meaning | None:
+        """The method of a class of the project, its own or inherited; `inherited_only`: only inherited."""
+        for each in self.mro(cls)[1 if inherited_only else 0 :]:
             if each.path and name in self._methods(each):
                 return Meaning(MeaningKind.FUNCTION, f"{each.name}.{name}", each.path)
         return None
@@ -101,11 +101,11 @@ class Classes(ABC):
 
     def outside_base(self, cls: Meaning) -> str | None:
         """The nearest class that a class of the project inherits from and that is not the project's."""
-        return next((each.name for each in self.line_of_classes(cls) if not each.path), None)
+        return next((each.name for each in self.mro(cls) if not each.path), None)
 
     def is_layer(self, cls: Meaning) -> bool:
         """Return whether a class of the project is one of the library's layers, as far as can be known."""
-        line = self.line_of_classes(cls)
+        line = self.mro(cls)
         is_known = any(self.library.is_module_class(each.name) for each in line if not each.path)
         return is_known or self.method(cls, CALLED[0]) is not None
 

@@ -252,7 +252,7 @@ class Meanings(Classes):
         """Return whether an attribute is assigned in a class or those it inherits from, and what it may mean then."""
         assigned = False
         found: list[Meaning] = []
-        for cls in self.line_of_classes(owner):
+        for cls in self.mro(owner):
             known = self.definition(cls) if cls.path else None
             if known is None:
                 continue
@@ -268,7 +268,7 @@ class Meanings(Classes):
         if own is None:
             return ()
         own_class = Meaning(_CLASS, own, names.path)
-        method = self.method(own_class, name, beyond=True)
+        method = self.method(own_class, name, inherited_only=True)
         base = self.outside_base(own_class)
         if method is not None:
             return (method,)

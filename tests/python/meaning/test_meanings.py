@@ -92,6 +92,6 @@ def test_inherited_methods_are_found_in_the_nearest_class() -> None:
     meanings = Meanings(torch_project({"a.py": text}))
     b = Meaning(MeaningKind.OBJECT, "B", "a.py")
     assert meanings.method(b, "f") == Meaning(MeaningKind.FUNCTION, "A.f", "a.py")
-    assert meanings.method(b, "g", beyond=True) is None
+    assert meanings.method(b, "g", inherited_only=True) is None
     assert meanings.reads_property(b, "p") == Meaning(MeaningKind.FUNCTION, "A.p", "a.py")
     assert meanings.reads_property(b, "f") is None

@@ -163,7 +163,8 @@ def _needs_no_parentheses(text: str) -> bool:
 
 
 def free_name(call: LoaderCall, noun: str) -> str:
-    """A name for a thing of a loader, after the loader's: train_dataset of train_loader, trainset of trainloader."""
+    """A name for what a loader is made of, after the loader's: train_dataset of train_loader, trainset of
+    trainloader."""
     file = call.place.file
     line = file.parents[call.call]
     name = f"train_{noun}"
