@@ -216,6 +216,22 @@ class Attention:
     pse: Array | None = None
     pse_after_scale: bool = False
 
+    def check(self, sequences: Sequences, query: Array) -> None:
+        """Raise RuntimeError where the position encoding is of another number of batches or heads than the query."""
+        batch = (
+            len(sequences.query_ends or ()) if sequences.layout == VARLEN else query.shape[sequences.layout == "SBH"]
+        )
+        shape = None if self.pse is None else self.pse.shape
+        if (
+            shape is not None
+            and len(shape) == 4
+            and (shape[0] not in (1, batch) or shape[1] not in (1, sequences.heads))
+        ):
+            raise RuntimeError(
+                f"pse of shape {list(shape)} does not fit a query of {batch} batches and {sequences.heads} heads: its "
+                f"first dimensions have to be {batch} or 1, and {sequences.heads} or 1"
+            )
+
     def position(self, batch: int, count: int, rows: int) -> Array | None:
         """The position encoding of `count` batches, broadcasting to (count, heads, rows, columns)."""
         if self.pse is None:
@@ -270,6 +286,7 @@ def forward(
     sequences: Sequences, attention: Attention, query: Array, key: Array, value: Array
 ) -> tuple[Array, Array, Array]:
     """The result in the query's layout and dtype, and the rows' maxima and sums."""
+    attention.check(sequences, query)
     shared = kv_heads(query, key, sequences.layout, sequences.heads)
     parts, maxima, sums = [], [], []
     many = sequences.batches(query, key, attention.masking.mode)
@@ -307,6 +324,7 @@ def backward(
     sequences: Sequences, attention: Attention, query: Array, key: Array, value: Array, dy: Array, saved: Saved
 ) -> tuple[Array, Array, Array, Array | None]:
     """Gradients for query, key, value and the position encoding; the probabilities are computed again."""
+    attention.check(sequences, query)
     heads, shared = sequences.heads, kv_heads(query, key, sequences.layout, sequences.heads)
     pse = attention.pse
     dqs, dks, dvs = [], [], []

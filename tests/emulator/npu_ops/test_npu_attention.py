@@ -230,6 +230,13 @@ def test_what_is_wrong_or_not_computed_says_so():
         torch_npu.npu_fusion_attention(q, q, q, N, "BNSD", sink=torch.ones(N).npu())
     with pytest.raises(RuntimeError, match="must be a multiple"):
         torch_npu.npu_fusion_attention(q, q[:, :3], q[:, :3], N, "BNSD")
+    joined = q.transpose(0, 2).reshape(S, B, -1)  # "SBH"
+    for shape in ((B + 1, N, S, S), (B, N + 1, S, S)):
+        for given, layout in ((q, "BNSD"), (joined, "SBH")):
+            with pytest.raises(
+                RuntimeError, match=rf"pse of shape \[{shape[0]}, {shape[1]}, .* of {B} batches and {N} heads"
+            ):
+                torch_npu.npu_fusion_attention(given, given, given, N, layout, pse=torch.zeros(shape).npu())
 
 
 def test_attention_of_pytorch_is_the_operator_and_agrees(agrees):
