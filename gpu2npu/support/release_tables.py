@@ -150,7 +150,13 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
 
 def has_custom(table: SupportTable, name: str) -> bool:
     """Return whether torch_npu adds an operator called so, in some overload: "npu_min" for npu::npu_min.dim."""
-    return any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)
+    return name in _bare_names(table.custom)
+
+
+@cache
+def _bare_names(operators: frozenset[str]) -> frozenset[str]:
+    """The names of operators without library and overload."""
+    return frozenset(operator.rpartition("::")[2].partition(".")[0] for operator in operators)
 
 
 def of_torch_npu(name: str) -> bool:

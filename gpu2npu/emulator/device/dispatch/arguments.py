@@ -177,13 +177,20 @@ def fresh(result: Any, inputs: Sequence[Any], keep_strides: bool) -> Array:
                 break
         else:
             return result  # type: ignore[no-any-return]
-    elif (
-        result.flags.writeable
-        and min(result.strides, default=1) > 0
-        and not any(np.may_share_memory(result, value) for value in _arrays(inputs))
-    ):
+    elif result.flags.writeable and min(result.strides, default=1) > 0 and not _shares(result, inputs):
         return result  # type: ignore[no-any-return]
     return result.copy(order="K" if keep_strides else "C")  # type: ignore[no-any-return]
+
+
+def _shares(result: Array, inputs: Sequence[Any]) -> bool:
+    """Return whether a result may be in the memory of an input, or of one in a list of them."""
+    for value in inputs:
+        if isinstance(value, np.ndarray):
+            if np.may_share_memory(result, value):
+                return True
+        elif value.__class__ is list and _shares(result, value):
+            return True
+    return False
 
 
 def _arrays(inputs: Sequence[Any]) -> Iterator[Array]:

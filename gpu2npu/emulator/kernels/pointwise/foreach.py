@@ -180,7 +180,15 @@ def lerp(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -
 @kernel("aten::_foreach_lerp_.List", "aten::_foreach_lerp_.Scalar", "aten::_foreach_lerp_.ScalarList")
 def lerp_in_place(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -> None:
     """lerp of each pair, written into the first."""
-    _each(_into(_LERP), self, tensors1, _seconds(weight))
+
+    def update(x: Array, end: Array, part: Number | Array) -> None:
+        if x.dtype is end.dtype is F32 and x.shape == end.shape != () and part.__class__ is float and abs(part) < 0.5:
+            step = np.subtract(end, x)
+            np.add(x, np.multiply(step, np.float32(part), out=step), out=x)  # type: ignore[arg-type]
+        else:
+            np.copyto(x, _LERP(x, end, part), casting="unsafe")
+
+    _each(update, self, tensors1, _seconds(weight))
 
 
 @kernel("aten::_foreach_norm.Scalar")
