@@ -161,13 +161,16 @@ class Advice(Struct, frozen=True):
     form: str = ""
 
 
+KNOWS_NPUS = "knows-npus"
+
+
 class MigratedFile(Struct, frozen=True):
     """The outcome for one file: each Python file, and each other file that has something to migrate or to report.
 
     `path` is relative to the project, with forward slashes. `content` is None when the file stays as it is, byte for
     byte. `failure` is the reason why the file could not be migrated (then there is no content, change, finding or
     advice).
-    `traits` are facts rules noticed about the program, such as "multi-card".
+    `traits` are facts that rules noticed about the program, such as "multi-card", and KNOWS_NPUS: it has code for NPUs.
     """
 
     path: str

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
 from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.other_devices.npu import mentions_npu
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import holds
@@ -21,6 +22,7 @@ from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import (
+    KNOWS_NPUS,
     Bounds,
     Change,
     Edit,
@@ -50,6 +52,8 @@ def migrated_file(
     """The file after what codemods (`rewrite`) and rules (`matches`) do to it. Where nobody reads the new code, nothing
     `writes` it, and the changes do not have it."""
     traits = rewrite.traits | matches.traits
+    if mentions_npu(file.text) and matches.stays.branches:
+        traits |= {KNOWS_NPUS}
     edits = [*rewrite.edits, *matches.edits]
     if not edits and not matches.found and not rewrite.found:
         return Migration(MigratedFile(file.path, traits=traits))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpu2npu.language import message, shown
-from gpu2npu.records import AdviceKind, Finding, FindingKind, Outcome
+from gpu2npu.records import KNOWS_NPUS, AdviceKind, Finding, FindingKind, Outcome
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Part
 from gpu2npu.report.tables import CHANGE_LIST, FINDING_GROUPS
@@ -60,7 +60,11 @@ def _findings(outcome: Outcome) -> Iterator[tuple[str, Finding]]:
 
 
 def largest_causes(outcome: Outcome) -> Iterator[str]:
-    """A sentence about all findings, and a line for each of the largest causes, the worst first."""
+    """A sentence about files that know NPUs, one about all findings, and a line for each of the largest causes, the
+    worst first."""
+    knowing = sum(KNOWS_NPUS in file.traits for file in outcome.files)
+    if knowing:
+        yield f"{counted(knowing, 'file')} with code for NPUs already: what is for CUDA beside it stays as it is."
     found = list(_findings(outcome))
     causes = causes_of((path, finding, Part.PROGRAM) for path, finding in found)
     if not causes:

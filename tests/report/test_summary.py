@@ -72,3 +72,10 @@ def test_one_file_is_run_next(tmp_path: Path) -> None:
     (tmp_path / "tiny.py").touch()
     (line,) = next_steps(Outcome("tiny.py", ()), str(tmp_path / "tiny.py"), "out/tiny_msft")
     assert line == "Next: cd out/tiny_msft && gpu2npu run tiny.py"
+
+
+def test_that_code_beside_that_for_npus_stays_is_reported() -> None:
+    files = (MigratedFile("a.py", traits=frozenset({"knows-npus"})), MigratedFile("b.py"))
+    assert list(largest_causes(Outcome("p", files))) == [
+        "1 file with code for NPUs already: what is for CUDA beside it stays as it is."
+    ]

@@ -82,3 +82,9 @@ def test_a_refusal_without_any_of_several_devices_may_be_cudas(project, needed, 
     test = "if not (torch.cuda.is_available() or torch.xpu.is_available()):"
     code = f"import torch\n{test}\n    raise OSError('A GPU is needed {needed}.')\n"
     assert (project({"a.py": code})["a.py"].content is None) is stays
+
+
+@pytest.mark.parametrize(("test", "knows"), [("torch.npu.is_available()", True), ("torch.xpu.is_available()", False)])
+def test_a_file_with_code_for_npus_is_marked(project, test, knows):
+    code = f"import torch  # npu\nif {test}:\n    f()\nelse:\n    torch.cuda.synchronize()\n"
+    assert ("knows-npus" in project({"a.py": code})["a.py"].traits) is knows
