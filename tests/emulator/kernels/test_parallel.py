@@ -116,3 +116,23 @@ def test_arrays_of_other_shapes_are_broadcast():
     assert np.array_equal(
         parallel.by_rows(lambda out, y: np.negative(y, out=out), out, row), np.broadcast_to(-row, out.shape)
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(512, 256, 1024), (512, 1024, 256), (64, 576, 4096), (4096, 512, 64)]
+)
+def test_a_product_is_cut_where_blas_copies_little_again(rows, inner, columns, monkeypatch):
+    load()
+    shapes = []
+    product = np.matmul
+
+    def seen(a, b, **out):
+        shapes.append((a.shape[0], b.shape[1]))
+        return product(a, b, **out)
+
+    a, b = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "matmul", seen)
+        assert (KERNELS["aten::mm"](a, b) == inner).all()
+    assert 2 <= len(shapes) <= 8 and sum(m * n for m, n in shapes) == rows * columns
+    assert all((m >= 256 and n == columns) or (m == rows and n >= 128) for m, n in shapes)

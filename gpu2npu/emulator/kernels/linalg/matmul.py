@@ -11,7 +11,9 @@ from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, is_integral,
 from gpu2npu.emulator.kernels.registry import kernel
 
 _FEW = 1 << 22  # multiplications: below, a thread's start is not worth it
-_BANDS = 8  # of a matrix, whatever the number of threads
+_BANDS = 8  # of a matrix at most, whatever the number of threads
+# Of as many rows or columns at least: BLAS copies the other matrix into its own order again for each band.
+_ROWS, _COLUMNS = 256, 128
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -34,13 +36,19 @@ def product(a: Array, b: Array) -> Array:
     if a.ndim > 2 and len(a) > 1:
         parts = parallel.blocks(len(a), work, _FEW)
         parallel.run(lambda part: np.matmul(a[part], b[part], out=out[part]), parts)
-    elif rows >= columns:
-        parts = parallel.blocks(rows, work, max(_FEW, work // _BANDS))
+    elif rows // _ROWS > columns // _COLUMNS:
+        parts = _bands(rows, _ROWS)
         parallel.run(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), parts)
     else:
-        parts = parallel.blocks(columns, work, max(_FEW, work // _BANDS))
+        parts = _bands(columns, _COLUMNS)
         parallel.run(lambda part: np.matmul(a, b[..., part], out=out[..., part]), parts)
     return out
+
+
+def _bands(size: int, least: int) -> list[slice]:
+    """Slices of `range(size)`, all but the last of one length, which is `least` or more."""
+    step = max(least, -(-size // _BANDS))
+    return [slice(start, start + step) for start in range(0, size, step)]
 
 
 def _check(a: Array, b: Array, ndim: int, what: str) -> None:
