@@ -126,7 +126,8 @@ def _is_printed(statement: ast.AST) -> bool:
 
 def _always_tests_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
     if isinstance(node, ast.If):
-        return tests_capability(node.test, names, table)
+        answers = (each.value for each in walk(node) if isinstance(each, ast.Return) and each.value is not None)
+        return any(tests_capability(each, names, table) for each in (node.test, *answers))
     if isinstance(node, (*FORS, ast.With)):
         return any(_always_tests_capability(each, names, table) for each in node.body)
     return not isinstance(node, _NESTING) and not _is_printed(node) and tests_capability(node, names, table)

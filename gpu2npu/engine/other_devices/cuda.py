@@ -100,8 +100,8 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
     found += [place for node, place in asserted if own.is_asserted(node)]
     for display in kinds.get(ast.Dict, ()):
-        entries = [(key, value) for key, value in zip(display.keys, display.values, strict=True) if key is not None]
-        bodies += [file.bounds(key) for key, value in entries if string_value(key) == "cuda" and own.is_source(value)]
+        of_cuda = [each for each in zip(display.keys, display.values, strict=True) if string_value(each[0]) == "cuda"]
+        bodies += [file.bounds(k) for k, v in of_cuda if k and (own.is_source(v) or own.code.calls_own([v]))]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))

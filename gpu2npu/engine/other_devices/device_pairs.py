@@ -153,7 +153,8 @@ def _is_member_like_npu(test: ast.Compare, names: Names) -> bool:
 
 def tests_own_function(node: ast.If, names: Names) -> bool:
     """`if is_cuda_available():` of the project's own, which has `is_npu_available()` too"""
-    return isinstance(node.test, ast.Call) and _has_npu_half(node.test, names)
+    parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
+    return any(isinstance(each, ast.Call) and _has_npu_half(each, names) for each in parts)
 
 
 def _has_npu_half(function: ast.expr, names: Names) -> bool:

@@ -131,3 +131,14 @@ def major():
 @pytest.mark.parametrize(("build", "stays"), [("torch.version.cuda", True), ("torch.version.git_version", False)])
 def test_what_a_flag_of_the_build_guards_is_not_for_npus(migrate, build, stays):
     assert ("torch.npu" in migrate(FLAG.format(build))) is not stays
+
+
+@pytest.mark.parametrize(
+    ("last", "stays"), [("torch.cuda.get_device_capability(x.device) >= (8, 0)", True), ("True", False)]
+)
+def test_a_condition_that_only_leads_to_answers_about_a_gpu_stays(migrate, last, stays):
+    text = (
+        "import torch\ndef f(x):\n    if x.device.type == 'cuda':\n"
+        f"        if hasattr(torch, 'grouped_mm'):\n            return {last}\n        return False\n    return True\n"
+    )
+    assert ("== 'cuda'" in migrate(text)) is stays

@@ -88,3 +88,12 @@ def test_a_refusal_without_any_of_several_devices_may_be_cudas(project, needed, 
 def test_a_file_with_code_for_npus_is_marked(project, test, knows):
     code = f"import torch  # npu\nif {test}:\n    f()\nelse:\n    torch.cuda.synchronize()\n"
     assert ("knows-npus" in project({"a.py": code})["a.py"].traits) is knows
+
+
+def test_a_question_of_the_projects_own_may_be_one_of_several(project):
+    code = (
+        "import torch\ndef is_cuda_there():\n    return torch.cuda.is_available()\n"
+        "def is_npu_there():\n    return torch.npu.is_available()\n"
+        "def f(least):\n    if least and is_cuda_there():\n        torch.cuda.empty_cache()\n    is_npu_there()\n"
+    )
+    assert project({"a.py": code})["a.py"].content is None
