@@ -71,9 +71,7 @@ def tests_for_cuda(text: str) -> bool:
 def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches:
     """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own."""
     file = names.file
-    found: list[Bounds] = []
-    bodies: list[Bounds] = []
-    moves: list[Bounds] = []
+    found, bodies, moves = list[Bounds](), list[Bounds](), list[Bounds]()
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
@@ -211,7 +209,8 @@ class _CudaCode:
     def _is_denial(self, test: ast.expr) -> bool:
         """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
         if isinstance(test, ast.BoolOp):
-            return isinstance(test.op, ast.Or) and all(map(self._is_denial, test.values))
+            limited = [self._is_denial(each) or tests_capability(each, self.names, self.table) for each in test.values]
+            return isinstance(test.op, ast.Or) and self._is_denial(test.values[0]) and all(limited)
         if isinstance(test, ast.Compare):
             return isinstance(test.ops[0], ast.NotEq) and string_value(test.comparators[0]) == "cuda"
         denied = _without_not(test)

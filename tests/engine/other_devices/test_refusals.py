@@ -33,3 +33,12 @@ def test_a_program_that_names_the_vendor_of_its_gpu_runs_on_an_npu(migrate):
     assert "not torch.npu.is_available()" in migrate(code.format("No NVIDIA GPU was found. Training needs one."))
     kernels = code.format("The CUDA kernels need a GPU.")
     assert migrate(kernels) == kernels
+
+
+@pytest.mark.parametrize(
+    ("also", "stays"), [("torch.cuda.get_device_capability(x.device)[0] != 10", True), ("x.dim() != 2", False)]
+)
+def test_a_refusal_may_ask_for_a_capability_too(migrate, also, stays):
+    refusal = "raise RuntimeError('This attention requires a Blackwell device.')"
+    code = f"import torch\ndef f(x):\n    if x.device.type != 'cuda' or {also}:\n        {refusal}\n    return x\n"
+    assert ("!= 'cuda'" in migrate(code)) is stays
