@@ -24,6 +24,7 @@ from gpu2npu.rulebook.rule import Rule
 
 Key = tuple[Scope, str]
 _WHY = "The file no longer uses it."
+_LOADED = frozenset({"torch.nn", "torch.nn.functional", "torch.optim"})  # by `import torch`: torch/__init__.py
 
 
 class CodeReplacement(NamedTuple):
@@ -179,7 +180,8 @@ class CodeImports:
         if is_bound and self.names.name(root, scope) != root:
             return None
         needed = import_of(root, rule.then.imports) if rule.then.imports is not None else parent(name)
-        needs += [needed] if needed != root or not is_bound else []
+        is_loaded = is_bound and (needed == root or needed in _LOADED)
+        needs += [] if is_loaded else [needed]
         return name
 
     def _alias(self, name: str, scope: Scope) -> str | None:
