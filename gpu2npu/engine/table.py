@@ -210,12 +210,13 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     variables, families = _by_star(first("environment"), lambda text: text[:-1] if text.endswith("*") else None)
     strings = [(rule, rule.match.index) for rule in rules if rule.match.key == "string"]
     roles = {rule.id: rulebook.roles[role] for rule, _ in strings for role in rule.match.roles}
+    capitals = [(rule, Evidence(text.upper())) for rule, text in strings if rule.id in roles]  # "CUDA".lower()
     patterns = [(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found]
     pattern_texts = [_pattern_texts(pattern.text) for pattern, _ in patterns]
     others = (*(text for _, text in strings), *index.get("command", ()), *variables, *families)
     return RuleTable(
         leaves=frozenset(map(leaf, index.get("name", ()))),
-        trigger=trigger_of((rule, rule.match.evidence) for rule in rules),
+        trigger=trigger_of([*((rule, rule.match.evidence) for rule in rules), *capitals]),
         literal=re.compile(_any_of(text for rule, text in strings if rule.id in roles)),
         plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
         names=index.get("name", {}),

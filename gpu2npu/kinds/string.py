@@ -14,7 +14,7 @@ from gpu2npu.engine.marks import Mark, applied, reported, review
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.flow import Flow, judge_by_flow, judge_by_texts, judge_data
 from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.keys import is_flag
+from gpu2npu.engine.strings.keys import is_flag, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText, formatted_texts
@@ -43,6 +43,7 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 
 
+_LONGEST = 40  # characters of a text that a device is a part of
 # Names that are beside each other in a list without commas.
 _LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", "nccl", "gloo", "mpi", "ucc"})
 
@@ -107,7 +108,10 @@ class StringMatch(Match, frozen=True):
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
-        return {Quoted: _Strings(work).quoted}
+        strings = _Strings(work)
+        text = work.file.text
+        has_keyword = "dict(" in text and any(f"{each.text}=" in text for each in work.table.strings)
+        return {Quoted: strings.quoted} | ({ast.Call: strings.keywords} if has_keyword else {})
 
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
@@ -144,13 +148,57 @@ class _Strings:
                 self.spelled_in_parts(node, node.value, scope)
             return
         text = quoted.text if isinstance(node, ast.Constant) else self._beginning(quoted)
-        if text is None or self.table.literal.search(text.raw) is None:
+        if text is None:
             return
-        for candidate in self.table.strings:
+        is_spelled = self.table.literal.search(text.raw) is not None
+        for candidate in self.table.strings if is_spelled else ():
             whole = candidate.literal.fullmatch(text.raw)
             if whole is not None and (not text.is_formatted or (len(literals[0].parts) == 1) != bool(whole["suffix"])):
                 self.literal(text, whole, candidate, scope)
                 return
+        if quoted.text is not None:
+            self.otherwise(text, scope)
+
+    def keywords(self, node: ast.Call, scope: Scope) -> None:
+        """Rename the keywords of `dict(cuda=1)` that are looked up as what a rule is about."""
+        if not isinstance(node.func, ast.Name) or node.func.id != "dict":
+            return
+        for keyword in node.keywords:
+            rule = next((each for each in self.table.strings if each.text == keyword.arg), None)
+            new = rule.rule.then.rename if rule is not None else None
+            if rule is None or new is None or not new.isidentifier():
+                continue
+            key = self.place(ast.copy_location(ast.Constant(rule.text), keyword), scope, new)
+            siblings = {each.arg for each in node.keywords} & rule.role.siblings
+            flow = Flow(YES) if siblings and not stays(key) else judge_by_flow(key, rule.role, self.is_foreign)
+            start = self.file.bounds(keyword)[0]
+            place = start, start + len(rule.text)
+            if flow.verdict == YES:
+                why = self.targets.why(rule.rule, new) + flow.why_edited()
+                self.matches.edit(Edit(place, plain(new), rule.rule.id, why))
+
+    def otherwise(self, text: StringText, scope: Scope) -> None:
+        """Apply a rule to a text that becomes what it is for, in capitals or with blanks around it; report one that has
+        it as a part."""
+        core = text.raw.strip()
+        lowered = core.lower()
+        for each in self.table.strings if " " not in core and len(core) < _LONGEST else ():
+            new = each.rule.then.rename
+            if new is None or each.text not in lowered or re.search(rf"\b{each.text}\b", lowered) is None:
+                continue
+            flow = judge_by_flow(self.place(text.node, scope, new), each.role, self.is_foreign)
+            if flow.verdict != YES:
+                continue
+            written_text = text.quoted(text.raw)
+            self.matches.note(each.rule, text.place, written_text)
+            if each.literal.fullmatch(lowered) is None:
+                message = f"A part of this text means '{new}' on the NPU: change it by hand."
+                self.matches.report(Found(text.place, each.rule.id, FindingKind.REVIEW, written_text, message))
+                return
+            renamed = text.raw.replace(each.text, new).replace(each.text.upper(), new.upper())
+            why = self.targets.why(each.rule, new) + flow.why_edited()
+            self.matches.edit(Edit(text.place, text.quoted(renamed), each.rule.id, why))
+            return
 
     def _beginning(self, quoted: Quoted) -> StringText | None:
         """The text of an f-string before the code that is all of the rest; None where it begins or goes on
@@ -188,7 +236,8 @@ class _Strings:
             verdict = YES if is_same else LEFT
         elif verdict in (UNSURE, LEFT) and (prefix or suffix):
             verdict = YES
-        if verdict == NO or rule.then.keep:
+        is_raised = verdict == NO and isinstance(self.file.parents[self.file.parents[text.node]], ast.Raise)
+        if (verdict == NO and not is_raised) or rule.then.keep:
             return
         flow = judge_by_texts(place, candidate.role, self.is_foreign)
         if flow is None:
@@ -197,7 +246,7 @@ class _Strings:
             is_decided = verdict == LEFT or (verdict == YES and is_listed)
             is_named = verdict == YES
             flow = Flow(verdict) if is_decided else judge_by_flow(place, candidate.role, self.is_foreign, is_named)
-        if flow.verdict == NO or (flow.verdict != YES and rule.then.rename is None):
+        if flow.verdict == NO or (flow.verdict != YES and (is_raised or rule.then.rename is None)):
             return
         if self.targets.is_missing(rule, new + suffix):
             self.targets.report_missing(rule, text.place, matched.group(), new + suffix)

@@ -148,10 +148,12 @@ def _holders(table: int, values: Values) -> list[int]:
 
 
 def _is_read_by_others(table: int, text: str, asker: str, values: Values) -> bool:
-    """Return whether a dict, or what it is in, is written to a file, or its key is read of what is not known to be
-    another dict, in a file that has the dict."""
+    """Return whether a dict, or what it is in, is written to a file, or its key is a parameter, or is read of what is
+    not known to be another dict, in a file that has the dict."""
     file, field = values.file_at(asker), _field(text)
     if any(_is_written(each, values) for each, _ in values.reach(table)):
+        return True
+    if any(_is_parameter_of(each, field, values) for each in _holders(table, values)):
         return True
     files = {values.at(each).path: values.at(each) for each in _holders(table, values)}
     files |= {file.path: file} if file is not None else {}
@@ -173,6 +175,17 @@ def _is_written(place: int, values: Values) -> bool:
     """Return whether a value is an argument of a call that writes a file."""
     out = values.at(place).out.get(place, ())
     return any(kind == ARGUMENT and _effect(target, values) == "written" for target, kind, _ in out)
+
+
+def _is_parameter_of(place: int, field: str, values: Values) -> bool:
+    """Return whether a dict is given by `**` to a function that has a parameter of a key's name, or is not known."""
+    for call, kind, label in values.at(place).out.get(place, ()):
+        if kind == ARGUMENT and label == "**" and not _effect(call, values):
+            callees = [origin.kind for origin, _ in values.callees(call)]
+            named = (taken for _, taken, _ in values.bindings(call, label))
+            if not callees or "outside" in callees or "unknown" in callees or field in named:
+                return True
+    return False
 
 
 def _effect(call: int, values: Values) -> str:

@@ -75,6 +75,10 @@ class Expressions(Nodes):
     def operation(self, node: ast.BinOp) -> int:
         left, right = self.value(node.left), self.value(node.right)
         result = self.operated(node, left, right, _RESULTS.get(type(node.op)))
+        if isinstance(node.op, ast.Mult) and isinstance(node.left, (ast.List, ast.Tuple)):
+            self.edge(self.load(left, "[each]"), STORE, result, "[*]")
+        elif isinstance(node.op, (ast.Sub, ast.BitAnd)) and ast.Set in (type(node.left), type(node.right)):
+            self.compare(self.load(left, "[each]"), self.load(right, "[each]"))
         if right and isinstance(node.op, ast.Mod):
             self.edge(self.load(right, "[*]"), TEXT, result)
         return result
@@ -176,6 +180,10 @@ class Expressions(Nodes):
         given += [(one.arg or "**", self.value(one.value)) for one in node.keywords]
         self.line = node.lineno
         result = self.new()
+        for keyword in node.keywords if name == "dict" and not base else ():
+            if keyword.arg is not None:
+                self.texts.append(Text(self.new(), keyword.arg, keyword.lineno, keyword.col_offset))
+                self.edge(self.texts[-1].node, STORE, result, "[key]")
         self.calls.append(
             Called(result, callee, base, name, node.lineno, node.end_lineno or 0, node.end_col_offset or 0)
         )

@@ -73,6 +73,7 @@ class Nodes:
         self.operations: list[Arithmetic] = []
         self.numbers: dict[int, int | float | bool] = {}
         self.later: list[tuple[NameScope, Sequence[ast.stmt]]] = []
+        self.raised: list[int] | None = None  # what the body of a `try` raises that gives it a name
         # Names that a function binds outside itself: where they are read, any of their values may be there.
         self.shared = frozenset(shared)
         self.scope = self.top = NameScope(None, MODULE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu2npu.python.facts.value_expressions import WHOLE, Expressions
 from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
-from gpu2npu.python.facts.values import ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
+from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import import_module, last_name
 
@@ -130,11 +130,15 @@ class _Walk(Expressions):
     def try_(self, node: ast.Try) -> None:
         before = self.scope.now
         self.scope.now = dict(before or {})
+        outer, self.raised = self.raised, []
         self.block(node.body)
+        raised, self.raised = self.raised, outer
         after = self.scope.now
         handled = None
         if node.handlers:
-            self.branches(self.merged([before, after]), *(lambda one=one: self.except_(one) for one in node.handlers))
+            caught = self.join(raised) if raised else NOTHING
+            handlers = (lambda one=one: self.except_(one, caught) for one in node.handlers)
+            self.branches(self.merged([before, after]), *handlers)
             handled = self.scope.now
         self.scope.now = after
         if after is not None:
@@ -142,10 +146,10 @@ class _Walk(Expressions):
         self.scope.now = self.merged([self.scope.now, handled])
         self.block(node.finalbody)
 
-    def except_(self, node: ast.ExceptHandler) -> None:
+    def except_(self, node: ast.ExceptHandler, caught: int) -> None:
         self.value(node.type)
         if node.name is not None:
-            self.bind(node.name, NOTHING)
+            self.bind(node.name, caught)
         self.block(node.body)
 
     def match(self, node: ast.Match) -> None:
@@ -218,16 +222,22 @@ class _Walk(Expressions):
         self.scope.now = None
 
     def raise_(self, node: ast.Raise) -> None:
-        self.value(node.exc)
+        value = self.value(node.exc)
+        if self.raised is not None and value:
+            self.raised.append(value)
+            given = [(one, key) for one, kind, of, key in self.edges if kind == ARGUMENT and of == value]
+            labels = list(self.labels) if given else []
+            self.edge(self.container((f"[{labels[key]}]", one) for one, key in given), STORE, value, ".args")
         self.scope.now = None
 
-    def yield_(self, node: ast.Yield | ast.YieldFrom) -> None:
+    def yield_(self, node: ast.Yield | ast.YieldFrom) -> int:
         scope = self.scope
         if not scope.generator:
             scope.generator = self.container()
             self.edge(scope.generator, STORE, scope.function, "()")
         is_one = isinstance(node, ast.Yield)
         self.edge(self.value(node.value), STORE if is_one else INHERIT, scope.generator, "[*]" if is_one else "")
+        return self.load(scope.generator, ".send()")
 
     def import_(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -267,7 +277,8 @@ class _Walk(Expressions):
         decorators = {last_name(one) for one in node.decorator_list}
         made = tuple(self.value(one) for one in node.decorator_list)
         is_static = "staticmethod" in decorators
-        function = self.function(node.args, node.body, is_static, "classmethod" in decorators, made)
+        is_class = node.name == "__new__" or "classmethod" in decorators
+        function = self.function(node.args, node.body, is_static, is_class, made)
         for decorator, one in zip(made, node.decorator_list, strict=True):
             self.decorate(decorator, last_name(one) or "", function)
         if decorators & _PROPERTIES:

@@ -20,14 +20,16 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     ValueFacts,
 )
-from gpu2npu.python.flow.holders import join_holders, table_of
+from gpu2npu.python.flow.holders import join_holders, set_attribute
 from gpu2npu.python.flow.indirect_calls import (
     DECORATIONS,
+    evaluated,
     filtered,
     getter,
     mapped,
     ordered,
     partial,
+    sent,
     started,
     submitted,
 )
@@ -49,13 +51,6 @@ def _substituted(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a text of the arguments, where one of them is a text: `re.sub`, and not the `sub` of a tensor."""
     if any(value in file.values for value in file.arguments(call).values()):
         _text(file, call, effect)
-
-
-def _evaluated(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is what the code in the first argument gives."""
-    given = file.arguments(call)
-    if "0" in given:
-        file.add(given["0"], LOAD, file.first + call.node, "()")
 
 
 def _parts(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -110,11 +105,13 @@ def _default(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _counted(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The keys of the result are the elements of the first argument."""
+    """The keys of the result are the elements of the first argument; the second one is under each."""
     given, each = file.arguments(call), file.new(call.line)
     if "0" in given:
         file.add(given["0"], LOAD, each, "[each]")
         file.add(each, STORE, file.first + call.node, "[key]")
+    if "1" in given:
+        file.add(given["1"], STORE, file.first + call.node, "[*]")
 
 
 def _set(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -185,18 +182,6 @@ def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given["2"], ASSIGN, result)
 
 
-def _set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The first argument has the third one as an attribute, or all that a dict holds, whose items are gone over."""
-    given = file.arguments(call)
-    text = file.values.get(given.get("1", 0))
-    if not {"0", "1", "2"} <= given.keys():
-        return
-    if text is not None:
-        file.add(given["2"], STORE, given["0"], f".{text}")
-    elif (table := table_of(file, given["1"], given["2"])) is not None:
-        file.join(table, KEYS, given["0"], ".")
-
-
 def _read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds what the call reads."""
     if call.receiver:
@@ -247,11 +232,15 @@ def _compared(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _found(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The first argument is compared with the elements of the object."""
+    """The first argument, or its elements where the call is of a set, is compared with the elements of the object."""
     given, each = file.arguments(call), file.new(call.line)
     if "0" in given and call.receiver:
         file.add(file.first + call.receiver, LOAD, each, "[each]")
-        _compare(file, given["0"], each)
+        one = given["0"]
+        if effect.kind == "met":
+            one = file.new(call.line)
+            file.add(given["0"], LOAD, one, "[each]")
+        _compare(file, one, each)
 
 
 def _compare(file: ValueFile, one: int, other: int) -> None:
@@ -336,7 +325,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "default": _default,
     "defaults": _fields,
     "element": _element,
-    "evaluated": _evaluated,
+    "evaluated": evaluated,
     "equal": _compared,
     "fields": _fields,
     "filtered": filtered,
@@ -353,6 +342,8 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "joined": _joined,
     "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
+    "met": _found,
+    "sent": sent,
     "option": _option,
     "ordered": ordered,
     "numbered": lambda file, call, _: _rows(file, call, 1),
@@ -364,7 +355,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "replaced": _replaced,
     "same": _same,
     "set": _set,
-    "set attribute": _set_attribute,
+    "set attribute": set_attribute,
     "submitted": submitted,
     "substituted": _substituted,
     "table": _table,

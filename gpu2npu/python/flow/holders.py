@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu2npu.python.facts.values import ASSIGN, INHERIT, KEYS, LOAD, STORE, SUBSCRIPT
-from gpu2npu.python.flow.value_files import ValueFile
+from gpu2npu.python.facts.values import ASSIGN, INHERIT, KEYS, LOAD, STORE, SUBSCRIPT, Called
+from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 _LOOKUPS = frozenset({".__getattr__", ".__getattribute__", ".__getitem__"})
 
@@ -38,6 +38,18 @@ def table_of(file: ValueFile, key: int, value: int) -> int | None:
             if (kind in (ASSIGN, INHERIT) or (kind == LOAD and label in ("[0]", "[each]"))) and source not in todo
         ]
     return None
+
+
+def set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument has the third one as an attribute, or all that a dict holds, whose items are gone over."""
+    given = file.arguments(call)
+    text = file.values.get(given.get("1", 0))
+    if not {"0", "1", "2"} <= given.keys():
+        return
+    if text is not None:
+        file.add(given["2"], STORE, given["0"], f".{text}")
+    elif (table := table_of(file, given["1"], given["2"])) is not None:
+        file.join(table, KEYS, given["0"], ".")
 
 
 def _items_held(file: ValueFile) -> None:

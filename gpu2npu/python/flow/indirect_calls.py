@@ -15,6 +15,20 @@ def partial(file: ValueFile, call: Called, effect: CallEffect) -> None:
     file.add(file.arguments(call).get("0", 0), ASSIGN, file.first + call.node)
 
 
+def evaluated(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is what the code in the first argument gives, or an object of the class that it is."""
+    given = file.arguments(call)
+    if "0" in given:
+        file.add(given["0"], LOAD, file.first + call.node, "()")
+
+
+def sent(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is what `yield` gives the generator."""
+    given = file.arguments(call)
+    if call.receiver and "0" in given:
+        file.add(given["0"], STORE, file.first + call.receiver, ".send()")
+
+
 def submitted(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The first argument is called with the others."""
     given = file.arguments(call)

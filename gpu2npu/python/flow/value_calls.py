@@ -17,7 +17,7 @@ State = tuple[int, Path]
 Steps = dict[State, "State | None"]
 _NEAR = 80  # values that the name of a file is made of
 # By what an object is made or called: methods under these names.
-_CALLED_BY = {"class": ((".__init__",),), "instance": ((".forward",), (".__call__",))}
+_CALLED_BY = {"class": ((".__init__",), (".__new__",)), "instance": ((".forward",), (".__call__",))}
 
 
 class ValueOrigin(NamedTuple):
@@ -60,7 +60,7 @@ class CallValues(ValueProject):
             for origin in self.origins(callee):
                 if origin.kind in ("class", "instance"):
                     yield origin, 1
-                    for name in (".__init__",) if origin.kind == "class" else (".__call__", ".forward"):
+                    for name in (".__init__", ".__new__") if origin.kind == "class" else (".__call__", ".forward"):
                         inner = self.origins(origin.place, (name,))
                         yield from ((one, 1) for one in inner if one.kind == "function")
                 elif origin.kind == "function":
@@ -84,7 +84,7 @@ class CallValues(ValueProject):
             if not path:
                 yield from self.at(place).loads.get(place, {}).get("()", ())
 
-    def _bindings(self, call: int, key: str) -> Iterator[tuple[int, str, Path]]:
+    def bindings(self, call: int, key: str) -> Iterator[tuple[int, str, Path]]:
         """The parameters that an argument of a call is for: the place, the field that it is taken from, and those that
         it is put in."""
         for origin, skip in self.callees(call):
@@ -134,11 +134,11 @@ class CallValues(ValueProject):
         return effect is not None and effect.kind in ("copy", "holding", "table")
 
     def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
-        """The parameters that the arguments of a call are for, each with the argument; see `_bindings`."""
+        """The parameters that the arguments of a call are for, each with the argument; see `bindings`."""
         given = [(source, key) for source, kind, key in self.at(call).into.get(call, ()) if kind == ARGUMENT]
         found: dict[tuple[int, int, str, Path], None] = self.ask(
             ("bound", call),
-            lambda: {(target, one, *by): None for one, key in given for target, *by in self._bindings(call, key)},
+            lambda: {(target, one, *by): None for one, key in given for target, *by in self.bindings(call, key)},
         )
         return found
 

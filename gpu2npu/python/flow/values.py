@@ -171,7 +171,7 @@ class Values(CallValues):
             elif kind == STORE:
                 yield from self._held(target, (label, *path))
             elif kind == ARGUMENT:
-                for parameter, taken, added in self._bindings(target, label):
+                for parameter, taken, added in self.bindings(target, label):
                     if not taken or (path and matches(path[0], taken)):
                         yield parameter, (*added, *(path[1:] if taken else path))
         if path:
