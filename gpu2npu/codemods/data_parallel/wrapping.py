@@ -136,8 +136,8 @@ def distributed(wrap: Wrap, stays: bool, twice: bool, single_process: Text | Non
         dist = spelling(file, "torch.distributed")
         yield from ((file, edit) for edit in dist.edits)
         is_loose = file.parents[wrap.whole] is file.statement(wrap.whole)  # model = ...
-        template = "{made} if {group} else {alone}" if is_loose else "({made} if {group} else {alone})"
-        either = code(template, made=text, group=in_group(dist.name), single_process=single_process)
+        template = "{made} if {group} else {other}" if is_loose else "({made} if {group} else {other})"
+        either = code(template, made=text, group=in_group(dist.name), other=single_process)
     yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU, single_process=either)
 
 
