@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from gpu2npu.emulator.device.dispatch.limits import refused
+from gpu2npu.emulator.device.dispatch.limits import explained, refused
 from gpu2npu.support.conditions import CallFacts, TensorFacts
 
 _to_dlpack = torch._C._to_dlpack
@@ -53,4 +53,4 @@ def _check(tensor: Any) -> None:
     if isinstance(tensor, torch.Tensor) and tensor.device.type == "npu":
         met = refused("torch.from_dlpack", CallFacts(others=(TensorFacts(device="npu"),)))
         if met is not None:
-            raise ValueError(f"Unknown device type npu for Dlpack: {met.evidence}. {met.advice}")
+            raise ValueError(f"Unknown device type npu for Dlpack: {explained(met)}")

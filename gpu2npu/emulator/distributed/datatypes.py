@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device.dispatch.limits import refused
+from gpu2npu.emulator.device.dispatch.limits import explained, refused
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.conditions import CallFacts, TensorFacts
 
@@ -40,7 +40,10 @@ _FUNCTIONS = {
 def check_moved(dtype: torch.dtype) -> None:
     """Raise RuntimeError when HCCL has no such dtype at all: complex, float8, unsigned ones wider than a byte."""
     if dtype not in _NAMES or (dtype is torch.bfloat16 and not current_soc().bfloat16):
-        raise RuntimeError(f"Unsupported data type for HCCL process group: {dtype} on {current_soc().name}")
+        given = CallFacts(others=(TensorFacts(str(dtype).removeprefix("torch.")),))
+        met = refused("torch.distributed.broadcast", given) or refused("torch.distributed.reduce", given)
+        why = f": {explained(met)}" if met is not None else ""
+        raise RuntimeError(f"Unsupported data type for HCCL process group: {dtype} on {current_soc().name}{why}")
 
 
 def check_reduced(dtype: torch.dtype, op: Any, collective: str) -> None:
@@ -64,8 +67,8 @@ def _check_kind_reduced(dtype: torch.dtype, kind: Any, collective: str, chip: st
     if met is not None:
         uses = {name for name, _ in met.holds.uses}
         if "tensors" not in uses:
-            raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with HCCL: {met.evidence}")
+            raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with HCCL: {explained(met)}")
         if "op" not in uses:
-            raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype}): {met.evidence}")
+            raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype}): {explained(met)}")
         what = f"{chip} does not reduce {dtype} with ReduceOp.{kind.name}"
-        raise RuntimeError(f"HCCL {collective}: {what}: {met.evidence}")
+        raise RuntimeError(f"HCCL {collective}: {what}: {explained(met)}")

@@ -82,8 +82,12 @@ def message(name: str, found: Row, given: CallFacts) -> str:
         text = f"{found.words.format_map(_Spelled(name, found, given))} "
     if found.lacks or found.releases:
         text += f"torch_npu {support_table.release()}: "
-    opening = f"On the NPU, {found.evidence}" if found.words else found.evidence
-    return f"{text}{opening}. {found.advice[:1].upper()}{found.advice[1:]}. [{found.id}]"
+    return f"{text}{'On the NPU, ' * bool(found.words)}{explained(found)}"
+
+
+def explained(found: Row) -> str:
+    """The text of a row: what happens, what to write instead, and the id by which `gpu2npu rules explain` shows it."""
+    return f"{found.evidence}. {found.advice[:1].upper()}{found.advice[1:]}. [{found.id}]"
 
 
 class _Spelled(dict[str, str]):

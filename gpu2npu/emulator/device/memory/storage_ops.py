@@ -350,7 +350,7 @@ def resize_(
     if memory_format is not None:
         met = refused("torch.Tensor.resize_", CallFacts({"memory_format": str(memory_format)}))
         if met is not None:
-            raise RuntimeError(f"resize_: {met.evidence}; {met.advice}")
+            raise RuntimeError(f"resize_: {limits.explained(met)}")
     needed = (tensor.storage_offset() + math.prod(size)) * tensor.dtype.itemsize
     storage = tensor.untyped_storage()
     if needed > storage.nbytes():

@@ -8,7 +8,7 @@ from gpu2npu.support.conditions import CallFacts
 
 _lacking = limits.refused("torch.distributed.tensor.experimental.context_parallel", CallFacts())
 if _lacking is not None:
-    raise ModuleNotFoundError(f"No module named {__name__!r}: {_lacking.evidence}", name=__name__)
+    raise ModuleNotFoundError(f"No module named {__name__!r}: {limits.explained(_lacking)}", name=__name__)
 
 from torch.distributed.tensor.experimental import context_parallel as _context_parallel  # noqa: E402
 
