@@ -162,11 +162,8 @@ class _Reader(Struct, frozen=True):
         start, end, quote = word.inside(word.start + assigned.end())
         value = self.text[start:end]
         yield from self.knowledge.variable(assigned["name"], word.start, SetVariable(value, start, bare=not quote))
-        found = self.knowledge.value(assigned["name"], value, start)
-        yield from self._certain(found)
-        default = _WHOLE_DEFAULT.fullmatch(value)
-        if default is not None:
-            yield from self.knowledge.value(assigned["name"], default["value"], start + default.start("value"))
+        found = self._given_to(assigned["name"], value, start)
+        yield from found
         yield from self.knowledge.patterns(value, start)
         if quote and value.startswith("--"):  # options for a command, which may come later
             yield from self._within(start, end, quote, self.spoken)
@@ -248,17 +245,22 @@ class _Reader(Struct, frozen=True):
                 start, end, quote = word.inside(start) if not quote else (start, end, "")
                 value = self.text[start:end]
                 if start not in known:
-                    yield from self._certain(self.knowledge.value(option["key"], value, start))
+                    yield from self._given_to(option["key"], value, start)
                 key = None
             elif option is not None and option["key"].startswith("-") and option.end() == len(value):
                 key = option["key"] if start not in known else None
             elif key is not None:
-                found = self.knowledge.value(key, value, start)
-                yield from [] if name in _BUILDERS else self._certain(found)
+                yield from [] if name in _BUILDERS else self._given_to(key, value, start)
             elif name not in _BUILDERS:
                 yield from self._certain(self.knowledge.value("argument", value, start))
             if quote and " " in value and (name not in _SHELLS or start > word.start + 1):
                 yield from self._within(start, end, quote, spoken=True)
+
+    def _given_to(self, key: str, value: str, start: int) -> list[Mark]:
+        """The marks for what an option is given, or for what it is given where a variable is not set."""
+        default = _WHOLE_DEFAULT.fullmatch(value)
+        given = (value, start) if default is None else (default["value"], start + default.start("value"))
+        return self._certain(self.knowledge.value(key, *given))
 
     def _certain(self, marks: list[Mark]) -> list[Mark]:
         return [mark for mark in marks if not (self.spoken and isinstance(mark, Found))]
