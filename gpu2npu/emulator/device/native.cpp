@@ -275,6 +275,23 @@ PyObject* array(PyObject*, PyObject* given) {
   return part;
 }
 
+// The arrays of a list of tensors that fill theirs on one NPU, and its number; None for any other list.
+PyObject* arrays(PyObject*, PyObject* given) {
+  if (!PyList_Check(given) || !PyList_GET_SIZE(given)) Py_RETURN_NONE;
+  Py_ssize_t count = PyList_GET_SIZE(given);
+  Owned found(PyList_New(count));
+  if (!found.object) return nullptr;
+  PyObject* pool = nullptr;
+  for (Py_ssize_t position = 0; position < count; position++) {
+    PyObject* each = PyList_GET_ITEM(given, position);
+    Block* block = THPVariable_Check(each) ? block_of(THPVariable_Unpack(each)) : nullptr;
+    if (!block || (pool && block->pool != pool) || !fills(THPVariable_Unpack(each), block)) Py_RETURN_NONE;
+    pool = block->pool;
+    PyList_SET_ITEM(found.object, position, Py_NewRef(block->array));
+  }
+  return Py_BuildValue("(OL)", found.object, reinterpret_cast<Counters*>(pool)->index);
+}
+
 PyObject* on_npu(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !PyArray_CheckExact(arguments[0])) return PyObject_Vectorcall(plain_on_npu, arguments, count, nullptr);
   long long index = PyLong_AsLongLong(arguments[1]);
@@ -550,6 +567,7 @@ PyObject* plan(PyObject*, PyObject* arguments) {
 PyMethodDef methods[] = {
     {"array", array, METH_O, nullptr},
     {"on_npu", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(on_npu)), METH_FASTCALL, nullptr},
+    {"arrays", arrays, METH_O, nullptr},
     {"host", host, METH_O, nullptr},
     {"views", views, METH_NOARGS, nullptr},
     {"factories", factories, METH_NOARGS, nullptr},

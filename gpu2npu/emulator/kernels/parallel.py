@@ -9,11 +9,11 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from itertools import starmap
+from typing import Any, TypeVar
 
 import numpy as np
 
-R = TypeVar("R")
 T = TypeVar("T")
 
 BLOCK = 1 << 16  # elements: a few arrays of them fit into a core's cache
@@ -76,11 +76,11 @@ def run(compute: Callable[[slice], T], parts: Sequence[slice]) -> list[T]:
     return results  # type: ignore[return-value]
 
 
-def run_each(compute: Callable[[R], T], items: Sequence[R], elements: int) -> list[T]:
-    """`compute` of every item, in order; on several threads where the items have many `elements` in all."""
-    if elements < _SMALL or len(items) < 2:
-        return [compute(item) for item in items]
-    return run(lambda part: compute(items[part.start]), [slice(number, number + 1) for number in range(len(items))])
+def run_each(compute: Callable[..., T], rows: Sequence[tuple[Any, ...]], elements: int) -> list[T]:
+    """`compute` of every row, in order; on several threads where the rows have many `elements` in all."""
+    if elements < _SMALL or len(rows) < 2 or thread_count() < 2:
+        return list(starmap(compute, rows))
+    return run(lambda part: compute(*rows[part.start]), [slice(number, number + 1) for number in range(len(rows))])
 
 
 def by_rows(compute: Callable[..., None], out: np.ndarray, *arrays: np.ndarray) -> np.ndarray:

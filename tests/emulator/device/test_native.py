@@ -69,7 +69,14 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch
     print(p.tolist(), torch.add(p, q, alpha=2).tolist())
 print(torch.exp(a.npu()).tolist(), (a.npu() * 1e30).tolist())
 
+for whole in (a.npu(), a.npu()[1:]):
+    one, other = [whole, b.npu()], [a.npu()[:len(whole)] + 1, b.npu() * 2]
+    torch._foreach_lerp_(one, other, 0.1)
+    torch._foreach_addcmul_(one, other, other, value=1e-20)
+    print([each.tolist() for each in (*torch._foreach_add(one, other), *torch._foreach_sqrt([*other, a[0].npu()]))])
+
 WRONG = (
+    lambda: torch._foreach_add([a.npu(0)], [a.npu(1)]), lambda: torch._foreach_add([a.npu(0), a.npu(1)], 1),
     lambda: x.view(5, 5), lambda: x.t().view(24), lambda: x.as_strided((9, 9), (9, 9)), lambda: x.unfold(1, 9, 1),
     lambda: torch.empty(-1, device="npu"), lambda: torch.empty(1, device="npu:9"), lambda: a.npu() + b.npu()[:5],
     lambda: torch.empty(1 << 40, device="npu"), lambda: a.npu("npu:0") + a.npu("npu:1"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import randomness, visible_npus
+from gpu2npu.emulator.device import native, randomness, visible_npus
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.memory.storage_ops import resize_
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, TORCH_DTYPES, Array, array, on_npu
@@ -46,6 +46,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
     """
     tensors, lists, dtypes, placements = signature.tensors, signature.lists, signature.dtypes, signature.placements
     to_numpy = convert is array
+    together = None if native.account is None or not to_numpy or _keeps_bits(signature) else native.account.arrays
     if _keeps_bits(signature):
         convert = _resolving(convert)
     named = signature.named_tensors | signature.named_lists
@@ -67,6 +68,10 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
             if position >= count:
                 break
             if args[position] is None:
+                continue
+            found = None if together is None else together(args[position])
+            if found is not None and index in (_UNSEEN, found[1]):
+                args[position], index = found
                 continue
             converted: list[Any] = []
             for tensor in args[position]:

@@ -40,7 +40,7 @@ def _single(name: str) -> Kernel:
 def _each(compute: Callable[..., T], *columns: Iterable[Any]) -> list[T]:
     """`compute` of every row of the columns, of which the first holds arrays; large lists on several threads."""
     rows = list(zip(*columns, strict=False))
-    return parallel.run_each(lambda row: compute(*row), rows, sum([row[0].size for row in rows]))
+    return parallel.run_each(compute, rows, sum([row[0].size for row in rows]))
 
 
 def _into(single: Callable[..., Array]) -> Callable[..., None]:
