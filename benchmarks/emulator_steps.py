@@ -1,7 +1,7 @@
 """The steps that the emulator's benchmark times, each on the CPU and on the emulated NPU, in turns.
 
-Runs as a script under the emulator's environment and prints one JSON object: seconds of every round by workload and
-device. With RANK set it is one of the ranks of the distributed workload.
+Runs as a script under the emulator's environment and prints one JSON object: seconds of CPU time of every round by
+workload and device, on one thread. With RANK set it is one of the ranks of the distributed workload.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 Step = Callable[[], object]
 Rounds = dict[str, dict[str, list[float]]]
 
-CALLS = 2000  # of the small operator, a round
+CALLS = 2000  # of a small operator, a round
 
 
 class Cnn(nn.Module):
@@ -45,6 +45,8 @@ class Cnn(nn.Module):
 class Block(nn.Module):
     """A layer of GPT-2: causal attention and a perceptron, each after a norm."""
 
+    is_causal = True
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -55,7 +57,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         b, t, c = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal).transpose(1, 2).reshape(b, t, c)
         x = x + self.out(attended)
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
@@ -74,12 +76,32 @@ class Gpt(nn.Module):
         return logits
 
 
-def small_operator(device: str) -> Step:
-    x, y = torch.ones(8, device=device), torch.ones(8, device=device)
+def small_operators(device: str) -> dict[str, Step]:
+    """Calls of an operator on 8 numbers, or on as few."""
+    x, y, square = torch.ones(8, device=device), torch.ones(8, device=device), torch.ones(8, 8, device=device)
+    half, brain, chosen = x.half(), x.bfloat16(), x > 0
+    return {
+        "x + y": lambda: x + y,
+        "x + y, float16": lambda: half + half,
+        "x + y, bfloat16": lambda: brain + brain,
+        "x + y, broadcast": lambda: square + x,
+        "x > y": lambda: x > y,
+        "where": lambda: torch.where(chosen, x, y),
+        "x[2:4]": lambda: x[2:4],
+        "x.t()": lambda: square.t(),
+        "x.view(64)": lambda: square.view(64),
+        "empty": lambda: torch.empty(8, device=device),
+        "empty_like": lambda: torch.empty_like(x),
+        "clone": lambda: x.clone(),
+    }
+
+
+def repeated(operator: Step) -> Step:
+    """A round of calls of a small operator."""
 
     def calls() -> None:
         for _ in range(CALLS):
-            x + y
+            operator()
 
     return calls
 
@@ -136,6 +158,57 @@ class ResNet(nn.Module):
         return logits
 
 
+class Vit(nn.Module):
+    """A vision transformer of two layers of 128, over 16 patches of 8 x 8."""
+
+    def __init__(self, width: int = 128) -> None:
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, width, 8, 8), nn.Parameter(torch.zeros(1, 16, width))
+        self.blocks = nn.Sequential(*(VitBlock(width, 4) for _ in range(2)))
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patches(x).flatten(2).transpose(1, 2) + self.places
+        logits: Tensor = self.head(self.blocks(tokens).mean(1))
+        return logits
+
+
+class VitBlock(Block):
+    """A layer of a transformer that sees every place."""
+
+    is_causal = False
+
+
+class Down(nn.Sequential):
+    """Two convolutions, each with a norm of groups and an activation, as in a diffusion model's U-Net."""
+
+    def __init__(self, inward: int, outward: int) -> None:
+        pair = ((inward, outward), (outward, outward))
+        super().__init__(*(part for one, other in pair for part in self.part(one, other)))
+
+    @staticmethod
+    def part(inward: int, outward: int) -> tuple[nn.Module, ...]:
+        return nn.Conv2d(inward, outward, 3, padding=1), nn.GroupNorm(8, outward), nn.SiLU()
+
+
+class UNet(nn.Module):
+    """Three levels of 32, 64 and 128 channels over images of 32 x 32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = Down(3, 32), Down(32, 64), Down(64, 128)
+        self.up1, self.up2 = nn.ConvTranspose2d(128, 64, 2, 2), nn.ConvTranspose2d(64, 32, 2, 2)
+        self.fourth, self.fifth, self.head = Down(128, 64), Down(64, 32), nn.Conv2d(32, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        fine = self.first(x)
+        middle = self.second(F.max_pool2d(fine, 2))
+        coarse = self.third(F.max_pool2d(middle, 2))
+        middle = self.fourth(torch.cat((self.up1(coarse), middle), 1))
+        noise: Tensor = self.head(self.fifth(torch.cat((self.up2(middle), fine), 1)))
+        return noise
+
+
 def training_step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Step:
     def step() -> float:
         optimizer.zero_grad()
@@ -175,6 +248,37 @@ def resnet(device: str) -> Step:
     return training_step(model, torch.optim.SGD(model.parameters(), 0.01), x.to(device), y.to(device))
 
 
+def vit(device: str) -> Step:
+    torch.manual_seed(0)
+    model, x, y = Vit(), torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
+    model.to(device)
+    return training_step(model, torch.optim.AdamW(model.parameters(), 1e-3), x.to(device), y.to(device))
+
+
+def unet(device: str) -> Step:
+    torch.manual_seed(0)
+    model, x = UNet().to(device), torch.randn(8, 3, 32, 32).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), x)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def adamw(device: str) -> Step:
+    """A step of AdamW over 100 parameters of 64 x 64."""
+    torch.manual_seed(0)
+    parameters = [nn.Parameter(torch.randn(64, 64).to(device)) for _ in range(100)]
+    for each in parameters:
+        each.grad = torch.randn(64, 64).to(device)
+    return torch.optim.AdamW(parameters, 1e-3).step
+
+
 def ddp(device: str) -> Step:
     from torch import distributed
     from torch.nn.parallel import DistributedDataParallel
@@ -189,16 +293,16 @@ def ddp(device: str) -> Step:
 
 
 def in_turns(make: Callable[[str], Step], rounds: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds of every round of `repeats` steps on either device, after one that warms up."""
+    """Seconds of CPU time of every round of `repeats` steps on either device, after one that warms up."""
     steps = {device: make(device) for device in ("cpu", "npu")}
     seconds: dict[str, list[float]] = {device: [] for device in steps}
     for number in range(rounds + 1):
         for device, step in steps.items():
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(repeats):
                 step()
             if number:
-                seconds[device].append((time.perf_counter() - start) / repeats)
+                seconds[device].append((time.process_time() - start) / repeats)
     return seconds
 
 
@@ -215,14 +319,14 @@ def main(rounds: int) -> None:
         if not is_first:
             return
     else:
-        torch.set_num_threads(2)
-        result = {
-            "small operator": in_turns(small_operator, rounds, 1),
-            "CNN": in_turns(cnn, rounds, 2),
-            "GPT": in_turns(gpt, rounds, 2),
-            "LSTM": in_turns(lstm, rounds, 2),
-            "ResNet": in_turns(resnet, rounds, 1),
+        torch.set_num_threads(1)
+        small = {
+            name: lambda device, name=name: repeated(small_operators(device)[name]) for name in small_operators("cpu")
         }
+        result = {name: in_turns(make, rounds, 1) for name, make in small.items()}
+        steps = {"CNN": cnn, "GPT": gpt, "LSTM": lstm, "ViT": vit, "U-Net": unet}
+        result |= {name: in_turns(make, rounds, 2) for name, make in steps.items()}
+        result |= {"ResNet": in_turns(resnet, rounds, 1), "AdamW": in_turns(adamw, rounds, 20)}
     print(json.dumps(result))
 
 
