@@ -19,6 +19,8 @@ MODEL = b"from torch import nn\nnorm = nn.RMSNorm(8)\n"
         ("type(m) in [nn.RMSNorm]", True),
         ("norms = (nn.LayerNorm, nn.RMSNorm)", True),
         ("register(nn.RMSNorm)", True),
+        ("register('norm', nn.RMSNorm)", True),
+        ("known.register('norm', nn.RMSNorm)", True),
         ("def f(cls=nn.RMSNorm): pass", True),
         ("match(nn.RMSNorm.__name__)", True),
         ("isinstance(m, nn.RMSNorm)", False),
