@@ -9,8 +9,9 @@ from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.shapes.kind import AffinityReplacement
 from gpu2npu.shapes.reading import TermReader
 
-_LOGICAL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "isinf", "logical_and", "logical_or",
-    "logical_not", "bool"})  # fmt: skip
+# Functions and methods that give booleans.
+BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_and", "logical_or", "logical_not",
+    "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
 _LARGEST = 127
 _REDUCTIONS = {"sum": 'reduction="sum"', "mean": 'reduction="mean"'}
 _LOSSES = frozenset(
@@ -29,7 +30,7 @@ def is_mask(reading: TermReader, node: ast.expr) -> bool:
         return is_mask(reading, node.operand)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
         return is_mask(reading, node.left) or is_mask(reading, node.right)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOGICAL
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in BOOLEAN_CALLS
 
 
 def _is_of_tensors(reading: TermReader, picked: ast.Subscript) -> bool:

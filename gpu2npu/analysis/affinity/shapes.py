@@ -17,15 +17,12 @@ from gpu2npu.engine.strings.value_effects import values_of as values_of_project
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.shapes.masks import BOOLEAN_CALLS
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
 Matcher = Callable[[Code], Found]
 
-_QUICK_GELU = 1.702
-_TANH_GELU = 0.044715
-_BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_and", "logical_or", "logical_not",
-    "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
-_PICKING_CALLS = _BOOLEAN_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
+_PICKING_CALLS = BOOLEAN_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
 _COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
 _SELECTING = frozenset({"masked_select", "index_select"})
 _BY_ELEMENT = frozenset({"abs", "pow", "square", "float", "log", "exp", "sqrt", "clamp", "contiguous", "view",
@@ -111,7 +108,7 @@ def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
             yield call, call.args[0] if is_function else call.func.value, call.args[-1]
 
 
-def _is_made_of_booleans(code: Code, index: ast.expr, calls: frozenset[str] = _BOOLEAN_CALLS) -> bool:
+def _is_made_of_booleans(code: Code, index: ast.expr, calls: frozenset[str] = BOOLEAN_CALLS) -> bool:
     """Return whether all that an index comes from, but for callers in other files, are comparisons, or such calls."""
     values = values_of_project(code.names.project)
     place = values.operation(code.names, index)
@@ -171,7 +168,7 @@ def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:
     return code.types.of(mask.operand if isinstance(mask, ast.UnaryOp) else mask, scope)
 
 
-def _is_mask(code: Code, node: ast.expr, scope: Scope, calls: frozenset[str] = _BOOLEAN_CALLS, depth: int = 3) -> bool:
+def _is_mask(code: Code, node: ast.expr, scope: Scope, calls: frozenset[str] = BOOLEAN_CALLS, depth: int = 3) -> bool:
     """Return whether an index is made of booleans."""
     if isinstance(node, ast.Compare):
         return not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
