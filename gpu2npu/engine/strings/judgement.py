@@ -16,7 +16,7 @@ from gpu2npu.engine.strings.parameters import by_signature, is_param, param_of, 
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, by_siblings, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.text_methods import LOOKUPS, MATCHES, PARTS, TESTS, TRIMS
-from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_word, mentions
+from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_mode, is_word, mentions
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
@@ -192,12 +192,14 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
 
 def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
-    with: `x == "cpu"` beside `x == "cuda"`."""
+    with: `x == "cpu"` beside `x == "cuda"`; that alone makes no device of a mode."""
     if holds(node, role):
         return True
     param = param_of(node, place)
     if param is not None and is_param(param, place, role):
         return True
+    if is_mode(last_name(node)):
+        return False
     return by_siblings(place.siblings.compared(node, place.names.file), place, role) == YES
 
 

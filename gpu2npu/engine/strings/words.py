@@ -51,6 +51,11 @@ def _words(name: str | None) -> tuple[str, ...]:
     return tuple(word.rstrip("0123456789") for word in split.strip("_").split("_"))
 
 
+def is_mode(name: str | None) -> bool:
+    """Return whether a name says that it holds a way of working, such as the `prefetch_mode` of a program's options."""
+    return _words(name)[-1] in ("mode", "modes")
+
+
 def _names_role(words: Sequence[str], role: Role) -> bool:
     joined = "_".join(words)
     return joined in role.words or joined.removesuffix("s") in role.words
