@@ -177,7 +177,7 @@ def _named_otherwise(program: TrainingProgram, wraps: Sequence[Wrap]) -> Iterato
     yield from report_functions(program)
     stays = _staying(program, wraps)
     for reference in _references(program):
-        yield from report_subclass(reference)
+        yield from report_subclass(program, reference)
         if reference.is_test and wraps and not (requires(reference) and uses_replicas(reference)):
             yield from follow(reference, reference.file.path in stays)
 

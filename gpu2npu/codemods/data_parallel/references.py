@@ -21,7 +21,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, shallow_nodes
+from gpu2npu.python.tree.syntax import FUNCTIONS, Definition, last_name, shallow_nodes
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
@@ -85,12 +85,18 @@ def follow(reference: DataParallelReference, stays: bool) -> Iterator[Step]:
         yield replaced(file, node, plain(spelled.name), _MESSAGE)
 
 
-def report_subclass(reference: DataParallelReference) -> Iterator[Step]:
-    """A class built on DataParallel."""
-    owner = reference.file.parents[reference.node]
-    if isinstance(owner, ast.ClassDef):
-        api = api_of(reference.file, reference.node)
-        yield reported(reference.file, reference.node, api, _SUBCLASS, FindingKind.UNSUPPORTED)
+def report_subclass(program: TrainingProgram, reference: DataParallelReference) -> Iterator[Step]:
+    """A class built on DataParallel; with the calls that make it, where it makes replicas of its own."""
+    file, owner = reference.file, reference.file.parents[reference.node]
+    if not isinstance(owner, ast.ClassDef):
+        return
+    api = api_of(file, reference.node)
+    members = {each.name for each in owner.body if isinstance(each, FUNCTIONS)}
+    if "replicate" not in members:
+        yield reported(file, reference.node, api, _SUBCLASS, FindingKind.UNSUPPORTED)
+        return
+    yield reported(file, reference.node, api, _REQUIRED.format(use=""), FindingKind.UNSUPPORTED)
+    yield from _calls_of(program, reference, owner, owner)
 
 
 def report_functions(program: TrainingProgram) -> Iterator[Step]:
@@ -138,15 +144,22 @@ def report_required(program: TrainingProgram, reference: DataParallelReference) 
     statement = file.statement(reference.node)
     place = statement.test if isinstance(statement, (ast.Assert, ast.If)) else reference.node
     yield reported(file, place, api, _REQUIRED.format(use=""), FindingKind.UNSUPPORTED)
-    if function is None:
-        return
-    for other in program.with_word(re.escape(function.name.encode()), function.name.encode()):
+    if function is not None:
+        yield from _calls_of(program, reference, function, statement)
+
+
+def _calls_of(
+    program: TrainingProgram, reference: DataParallelReference, made: Definition, why: ast.stmt
+) -> Iterator[Step]:
+    """The calls of a function or class of the project that needs DataParallel; `why` is where it says so."""
+    file, api = reference.file, api_of(reference.file, reference.node)
+    use = f" ({file.path}:{file.span(why).start_line})"
+    for other in program.with_word(re.escape(made.name.encode()), made.name.encode()):
         for call in other.nodes(ast.Call):
-            if last_name(call.func) != function.name:
+            if last_name(call.func) != made.name:
                 continue
             found = other.names.definition(call.func, other.scope_of(call))
-            if found is not None and found.bound.node is function:
-                use = f" ({file.path}:{file.span(statement).start_line})"
+            if found is not None and found.bound.node is made:
                 yield reported(other, call, api, _REQUIRED.format(use=use), FindingKind.UNSUPPORTED)
 
 

@@ -114,3 +114,12 @@ def test_a_wrap_that_no_script_comes_to_stays(after, findings):
     assert line == 3
     assert "no script that comes here was found" in message
     assert "torch.nn.parallel.DistributedDataParallel(model.npu(), device_ids=[torch.npu.current_device()])" in message
+
+
+@pytest.mark.parametrize(("member", "places"), [("replicate", [("a.py", 3), ("b.py", 3)]), ("forward", [("a.py", 3)])])
+def test_a_class_that_makes_replicas_is_reported_where_it_is_made(findings, member, places):
+    made = f"import torch.nn as nn\n\nclass Own(nn.DataParallel):\n    def {member}(self, *given):\n        ...\n"
+    used = "from a import Own\n\nmodel = Own(net)\n"
+    found = findings({"a.py": made, "b.py": used})
+    assert [(path, line) for path, line, _ in found] == places
+    assert all(("SyncBatchNorm" in message) is (member == "replicate") for _, _, message in found)
