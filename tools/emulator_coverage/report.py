@@ -37,7 +37,8 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
   the CPU's own farthest value, the factor by which `torch._dynamo` judges its compiled code.
 - `{random}`: random and uninitialized results cannot be equal. They are judged by shape, dtype and device, and random
   ones by being the same, bit for bit, after the same seed.
-- `{refused}`: the CPU itself refuses every sample (the jiterator compiles for CUDA alone): nothing to compare.
+- `{refused}`: nothing to compare: the CPU refuses every sample (the jiterator compiles for CUDA alone), or each is left
+  out as the next point says (`double`).
 - Samples that the NPU refuses and the CPU takes are left out: max pooling with a dilation, projections of an LSTM,
   logarithmic targets of a divergence, gradients that multiply complex matrices, conversions to channels_last. So are
   those whose result has another dtype there: what is on the NPU becomes float32 where it is cast to float64.
