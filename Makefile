@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
-NEWEST := .venv-newest
 BROWSER := .venv-browser
 SITE := .venv-site
 VERIFY := .venv-verify
@@ -88,26 +87,20 @@ SEED := 1
 mutants: $(INSTALLED)
 	$(BIN)/python -m tools.mutants --count $(COUNT) --seed $(SEED) $(if $(RECORD),--record $(RECORD))
 
-# Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
-$(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
+# Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own: PyTorch's newest
+# release and the torchvision that fits it, which PyPI has for CUDA (5.5 GB; its torchvision loads beside no other build).
+$(CLIENTS)/.installed: pyproject.toml clients/requirements.txt
 	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator]' \
+	$(CLIENTS)/bin/python -m pip install --quiet --editable '.[emulator,tables,editor,dev]' \
 		--requirement clients/requirements.txt
 	touch $@
 
 test-clients: $(CLIENTS)/.installed
 	$(CLIENTS)/bin/gpu2npu run --npus 2 -m pytest clients
 
-# The emulated NPU with PyTorch's newest release and the torchvision that fits it, from PyPI, where both are built for
-# CUDA: 5.5 GB in an environment of its own. What plays CUDA's part for `verify` needs a build for the CPU and is skipped.
-$(NEWEST)/.installed: pyproject.toml clients/newest.txt
-	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
-	$(NEWEST)/bin/python -m pip install --quiet --editable '.[emulator,tables,editor,dev]' --requirement clients/newest.txt
-	touch $@
-
-test-newest: $(NEWEST)/.installed
-	$(NEWEST)/bin/python -m pytest -n auto tests/emulator tests/fixtures tests/verify
-	$(NEWEST)/bin/gpu2npu run --npus 2 -m pytest clients/test_vision.py
+# The emulator's own tests with it. What plays CUDA's part for `verify` needs a build for the CPU and is skipped.
+test-newest: $(CLIENTS)/.installed
+	$(CLIENTS)/bin/python -m pytest -n auto tests/emulator tests/fixtures tests/verify
 
 # The pages of `check --format html` and `verify --html` in a headless Chromium, which comes from the system (apt-get install chromium).
 $(BROWSER)/.installed: pyproject.toml browser/requirements.txt
@@ -180,4 +173,4 @@ release: $(RELEASE)/.installed
 	$(RELEASE)/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(NEWEST) $(BROWSER) $(SITE) $(VERIFY) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(BROWSER) $(SITE) $(VERIFY) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
