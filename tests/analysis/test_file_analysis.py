@@ -262,8 +262,9 @@ FLOWS = {
         [(7, "torch.einsum")],
     ),
     "arithmetic": (
-        "z = torch.view_as_complex(x)\ny = z[i] * x\ntorch.bmm(y, x)\ny @ x\ntorch.fft.irfft(z) @ x\nz.abs() @ x",
-        [(5, "torch.bmm"), (6, "torch.Tensor.__matmul__")],
+        "z = torch.view_as_complex(x)\ny = z[i] * x\ntorch.bmm(y, x)\ny @ x\ntorch.fft.irfft(z) @ x\nz.abs() @ x\n"
+        "torch.matmul(x, y)",
+        [(5, "torch.bmm"), (6, "torch.Tensor.__matmul__"), (9, "torch.matmul")],
     ),
 }  # fmt: skip
 
