@@ -46,7 +46,7 @@ def load() -> Any:
             )
             loader.exec_module(module)
             return module
-        build(library)
+        build(library, "nice")
     return None
 
 
@@ -63,8 +63,8 @@ def place() -> Path:
     return folder / "gpu2npu" / f"native-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
 
 
-def build(library: Path) -> subprocess.Popen[bytes] | None:
-    """Begin to build the library, unless another process has, or there is no compiler.
+def build(library: Path, *before: str) -> subprocess.Popen[bytes] | None:
+    """Begin to build the library, unless another process has, or there is no compiler. `before` runs the compiler.
 
     Raises:
         OSError: There is no place to write.
@@ -85,9 +85,19 @@ def build(library: Path) -> subprocess.Popen[bytes] | None:
     root, part = Path(torch.__file__).parent, library.with_suffix(".part")
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     folders = headers, np.get_include(), root / "include", root / "include/torch/csrc/api/include"
-    command = [compiler, "-O1", "-shared", "-fPIC", "-std=c++20", abi, *(f"-I{each}" for each in folders), str(SOURCE)]
+    command = [
+        *before,
+        compiler,
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-std=c++20",
+        abi,
+        *(f"-I{each}" for each in folders),
+        str(SOURCE),
+    ]
     command += ["-o", str(part), f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
-    script = 'begun="$1" part="$2" library="$3"; shift 3; nice "$@" && mv "$part" "$library" && rm "$begun"'
+    script = 'begun="$1" part="$2" library="$3"; shift 3; "$@" && mv "$part" "$library" && rm "$begun"'
     return subprocess.Popen(
         ["sh", "-c", script, "sh", begun, part, library, *command],
         stdin=subprocess.DEVNULL,

@@ -111,6 +111,7 @@ print(sorted(part["total_size"] for part in torch.npu.memory._snapshot()["segmen
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("c++") is None, reason="there is no compiler")
 def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
