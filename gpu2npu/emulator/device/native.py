@@ -85,18 +85,8 @@ def build(library: Path, *before: str) -> subprocess.Popen[bytes] | None:
     root, part = Path(torch.__file__).parent, library.with_suffix(".part")
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     folders = headers, np.get_include(), root / "include", root / "include/torch/csrc/api/include"
-    command = [
-        *before,
-        compiler,
-        "-O1",
-        "-shared",
-        "-fPIC",
-        "-std=c++20",
-        abi,
-        *(f"-I{each}" for each in folders),
-        str(SOURCE),
-    ]
-    command += ["-o", str(part), f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
+    command = [*before, compiler, "-O1", "-shared", "-fPIC", "-std=c++20", abi, *(f"-I{each}" for each in folders)]
+    command += [str(SOURCE), "-o", str(part), f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
     script = 'begun="$1" part="$2" library="$3"; shift 3; "$@" && mv "$part" "$library" && rm "$begun"'
     return subprocess.Popen(
         ["sh", "-c", script, "sh", begun, part, library, *command],
