@@ -11,7 +11,7 @@ _NAMES = {
     "joined": "join",
     "replaced": "replace _replace",
     "substituted": "sub subn",
-    "evaluated": "eval __new__",
+    "evaluated": "eval",
     "class": "type",
     "parts": "split rsplit partition rpartition",
     "copy": "list tuple frozenset iter reversed cycle copy deepcopy parse_args chain deque ChainMap merge "

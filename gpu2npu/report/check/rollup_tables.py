@@ -44,7 +44,8 @@ def rollup_tables(repositories: Sequence[CheckedRepository], last: Mapping[str, 
     tables = {"repository": pd.DataFrame([_row(each, last) for each in costly])}
     for name, (kind, listed) in totals.items():
         columns = kind.__struct_fields__  # a table without rows has its header, too
-        tables[name] = pd.DataFrame([_plain(asdict(each)) for each in listed], columns=columns)
+        table = pd.DataFrame([_plain(asdict(each)) for each in listed], columns=columns)
+        tables[name] = table.rename(columns={"only_cause": "alone"})  # as people's files have it
     return tables
 
 

@@ -63,7 +63,8 @@ ALL = (ONE, TWO, THREE, FOUR, GONE)
 
 def test_a_cause_over_all_repositories() -> None:
     causes = [
-        (each.group[0], each.repositories, each.blocks, each.alone, each.places, each.high) for each in by_cause(ALL)
+        (each.group[0], each.repositories, each.blocks, each.only_cause, each.places, each.high)
+        for each in by_cause(ALL)
     ]
     assert causes == [("f", 3, 2, 1, 10, 30.0), ("a", 1, 1, 0, 2, 10.0), ("b", 1, 0, 0, 4, 10.0)]
     assert by_cause(ALL)[0].names == "flash_attn, flash_attn.flash_attn_func"
