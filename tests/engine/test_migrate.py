@@ -221,8 +221,9 @@ def without_triggers(text: str) -> list[str]:
         "x = x.cuda()\n",
         "y = {'a': ['cuda:0', 'cpu', 'cuda:1']}\n",
         "def f(x):\n    import torch\n    return x.cuda()\n",
+        "torch.npu.empty_cache()\n",
     ],
-    ids=["one name bound often", "many displays", "many imports"],
+    ids=["one name bound often", "many displays", "many imports", "many calls alike"],
 )
 def test_four_times_the_file_takes_four_times_the_steps(line: str, steps: Callable[..., int]) -> None:
     once, fourfold = line.encode() * 50, line.encode() * 200

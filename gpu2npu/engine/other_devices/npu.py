@@ -11,13 +11,13 @@ from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, elements, is_self, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, blocks, dotted_name, elements, is_self, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
-_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Expr, ast.Try, ast.Match, ast.If)
+_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Try, ast.Match, ast.If)
 _AVAILABLE = "torch.cuda.is_available"
 _QUESTION = re.compile(r"(^|[._])(is|has)_")  # of the NPU, by any name: `is_npu_available`
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
@@ -35,7 +35,19 @@ def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
     beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU is beside them."""
     branches = (place for kind in _WITH_OTHERS for node in kinds.get(kind, ()) for place in _other_parts(node, file))
-    return sorted([*branches, *compared_with_cuda(file, kinds)])
+    return sorted([*branches, *_printed_twice(file, kinds), *compared_with_cuda(file, kinds)])
+
+
+def _printed_twice(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    """`print(torch.cuda.is_available())` beside the same of the NPU."""
+    for parent in dict.fromkeys(file.parents[node] for node in kinds.get(ast.Expr, ())):
+        for block in blocks(parent):
+            alike: dict[str, list[ast.stmt]] = {}
+            for statement in block:
+                if name := _called(statement):
+                    alike.setdefault(name, []).append(statement)
+            for each in alike.values():
+                yield from _reported_twice(each, file)
 
 
 def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
@@ -54,10 +66,6 @@ def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
         yield from _reported_twice(node.values, file)
     elif isinstance(node, ast.Call):  # dict(cuda=torch.cuda.is_available(), npu=torch.npu.is_available())
         yield from _reported_twice([*node.args, *(each.value for each in node.keywords)], file)
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):  # print(torch.cuda.is_available())
-        name = dotted_name(node.value.func)
-        alike = [each for each in file.block(node) if name is not None and _called(each) == name]
-        yield from _reported_twice(alike, file) if alike[:1] == [node] else ()
     elif isinstance(node, ast.Try) and _looks_up_device(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
     elif isinstance(node, ast.Try) and imports_plugin(node.body):
