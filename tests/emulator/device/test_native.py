@@ -84,6 +84,7 @@ WRONG = (
     lambda: torch.where(torch.ones([1] * 8, device="npu") > 0, a.npu(), a.npu()),
 )
 for wrong in WRONG:
+    gc.collect()  # what an error holds is in the account that the next one states
     try:
         wrong()
     except RuntimeError as error:
