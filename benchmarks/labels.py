@@ -39,7 +39,7 @@ QUICK = frozenset(
     | {"auto_gptq", "mmrotate"}
     | {"cellbender", "torchkge"}
     | {"lightweight_gan", "pytorch_wavelets", "open_clip_torch"}
-    | {"bark", "laion_clap"}
+    | {"laion_clap"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
