@@ -221,7 +221,7 @@ def without_triggers(text: str) -> list[str]:
         "x = x.cuda()\n",
         "y = {'a': ['cuda:0', 'cpu', 'cuda:1']}\n",
         "def f(x):\n    import torch\n    return x.cuda()\n",
-        "torch.npu.empty_cache()\n",
+        "x = x.cuda(torch.npu)\ny.f()\n",
     ],
     ids=["one name bound often", "many displays", "many imports", "many calls alike"],
 )

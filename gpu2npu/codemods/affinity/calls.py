@@ -1,5 +1,5 @@
-"""Calls of PyTorch's functions for which torch_npu has an operator: the call goes to the function that chooses. And the
-functions of flash_attn, which an Ascend machine cannot install."""
+"""Calls of PyTorch's functions for which torch_npu has an operator, and the functions of flash_attn, which an Ascend
+machine cannot install: both are given to the functions of `ascend_affinity`."""
 
 from __future__ import annotations
 
