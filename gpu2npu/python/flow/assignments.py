@@ -31,13 +31,14 @@ class Value(Struct, frozen=True):
 @dataclass(eq=False)
 class Assignments:
     """`named` are the values of the names of a scope, `attributes` those of attributes by file, `members` those of
-    attributes given in a class, `items` the
-    targets such as `x[key]` by file, `functions` all functions and `methods` those of a class, `callable` the names by
-    which functions and classes may be called."""
+    attributes given in a class, `givers` the classes that give one, `items` the targets such as `x[key]` by file,
+    `functions` all functions and `methods` those of a class, `callable` the names by which functions and classes may
+    be called."""
 
     named: dict[tuple[Scope, str], list[Value]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, dict[str, list[Value]]] = field(default_factory=lambda: defaultdict(dict))
     members: dict[tuple[ast.ClassDef, str], list[Value]] = field(default_factory=lambda: defaultdict(list))
+    givers: dict[str, set[ast.ClassDef]] = field(default_factory=lambda: defaultdict(set))
     items: dict[str, list[Place[ast.Subscript]]] = field(default_factory=lambda: defaultdict(list))
     calls: dict[str, list[CallPlace]] = field(default_factory=lambda: defaultdict(list))
     functions: dict[str, list[FunctionPlace]] = field(default_factory=lambda: defaultdict(list))
@@ -88,6 +89,7 @@ class Assignments:
             owner = enclosing_class(Place(file, target))
             if owner is not None:
                 self.members[owner, target.attr].append(value)
+                self.givers[target.attr].add(owner)
         elif isinstance(target, ast.Subscript):
             self.items[file.path].append(Place(file, target))
         for index, element in enumerate(elements(target)):

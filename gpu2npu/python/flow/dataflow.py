@@ -236,15 +236,24 @@ class Dataflow:
 
     def _of_attribute(self, place: Place[ast.Attribute], steps: tuple[Key, ...]) -> Iterator[Value]:
         node, file = place.node, place.file
-        cls = enclosing_class(place) if is_self(node.value) else None
-        own = self.index.members.get((cls, node.attr)) if cls is not None else None
-        yield from (value.inside(steps) for value in own or self._of_attributes(node.attr, file))
+        yield from (value.inside(steps) for value in self._own(place) or self._of_attributes(node.attr, file))
         module = file.names.import_path(node.value, file.scope_of(node))
         if module is not None:
             yield from (value.inside(steps) for value in self._exported(f"{module}.{node.attr}", file))
         for method in self.index.functions.get(node.attr, ()):
             if is_property(method.node) and self.are_together(file, method.file):
                 yield from (Value(value, steps) for value in returned(method))
+
+    def _own(self, place: Place[ast.Attribute]) -> list[Value]:
+        """The values that the classes of `x` in `x.name` give the attribute, where these classes are known."""
+        name, owner = place.node.attr, place.node.value
+        givers = self.index.givers.get(name, ())
+        if is_self(owner):
+            cls = enclosing_class(place)
+            owners = [] if cls is None else [cls]
+        else:
+            owners = self._classes(place.at(owner)) if len(givers) > 1 else []
+        return [value for each in dict.fromkeys(owners) for value in self.index.members.get((each, name), ())]
 
     def _of_attributes(self, name: str, file: ParsedFile) -> list[Value]:
         """The values of attributes of a name, of whatever object, that a file may be given."""

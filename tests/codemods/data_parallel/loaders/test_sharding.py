@@ -368,3 +368,36 @@ for step in range(100):
 """
     )
     assert not [message for message in messages if "may be the training loader" in message]
+
+
+def test_a_loader_of_another_class_stays_whole(after):
+    base = dedent("""\
+        import torch
+        from torch.utils.data import DataLoader
+
+
+        class Trainer:
+            def make(self, ds):
+                self.batches = DataLoader(ds, batch_size=8, shuffle=True)
+                self.model = torch.nn.DataParallel(torch.nn.Linear(2, 2))
+
+
+        class Tester:
+            def make(self, ds):
+                loader = DataLoader(ds, batch_size=8)
+                self.batches = loader
+        """)
+    train = dedent("""\
+        from base import Trainer
+
+        trainer = Trainer()
+        trainer.make(ds)
+        for x in trainer.batches:
+            trainer.model(x).sum().backward()
+            optimizer.step()
+        """)
+    test = "from base import Tester\n\ntester = Tester()\ntester.make(ds)\nfor x in tester.batches:\n    print(x)\n"
+    changed = after({"base.py": base, "train.py": train, "test.py": test})
+    assert "batch_size=8 // dist.get_world_size(), sampler=DistributedSampler(ds))" in changed["base.py"]
+    assert "loader = DataLoader(ds, batch_size=8)\n" in changed["base.py"]
+    assert changed.keys() == {"base.py", "train.py"}
