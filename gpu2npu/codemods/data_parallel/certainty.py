@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, escapes, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, escapes, learns_nowhere, target_of
 from gpu2npu.codemods.program.entries import Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import always_has_group, group_place
@@ -104,6 +104,8 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     if _is_loss(wrap) and (model is None or not _has_parameters(model)):
         return Obstacle(_NOTHING_TO_LEARN.format(what="A loss has nothing to train"), one_npu=True)
     bare = learns_nothing(program, model) if model is not None else is_bare(program, wrap.file, wrap.module)
+    if learns_nowhere(wrap):
+        return Obstacle(_NO_TRAINING, one_npu=True)
     if bare or _is_frozen(wrap):
         return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
     group = next((place for entry in programs for place in [group_place(entry)] if place is not None), None)

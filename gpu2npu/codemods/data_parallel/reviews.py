@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, is_without_gradients, target_of
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported
 from gpu2npu.codemods.program.entries import Entries, all_calls, calls_in
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -21,7 +21,6 @@ from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import (
     FORS,
     FUNCTIONS,
-    WITHS,
     Function,
     argument_value,
     arguments,
@@ -181,14 +180,7 @@ def _goes_round(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> b
         return False
     last = parts[-1] == "module" or (parts[-2] == "module" and parts[-1] not in DISTRIBUTED_HAS | {"state_dict"})
     method = parts[-1] not in {"load_state_dict", "named_parameters"} and not parts[-1].startswith(_NO_FORWARD)
-    return last and method and _trains(program, file, call) and not _without_gradients(file, call)
-
-
-def _without_gradients(file: ParsedFile, call: ast.Call) -> bool:
-    return any(
-        isinstance(part, WITHS) and any("no_grad" in file.code(item.context_expr) for item in part.items)
-        for part in file.above(call)
-    )
+    return last and method and _trains(program, file, call) and not is_without_gradients(file, call)
 
 
 def is_called_twice(program: TrainingProgram, wrap: Wrap, files: Iterable[ParsedFile]) -> bool:

@@ -16,8 +16,16 @@ from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import Operand, code, followed, operand
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
+from gpu2npu.python.tree.place import Place, function_above, same_name
+from gpu2npu.python.tree.syntax import (
+    WITHS,
+    argument_keyword,
+    argument_value,
+    arguments,
+    elements,
+    is_unpacked,
+    last_name,
+)
 from gpu2npu.records import Text
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
@@ -82,6 +90,33 @@ def escapes(wrap: Wrap) -> bool:
         return True
     returned = (node.value for node in walk(*function.body) if isinstance(node, ast.Return) and node.value is not None)
     return any(wrap.file.code(part) == target.id for value in returned for part in (value, *elements(value)))
+
+
+def is_without_gradients(file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether a node is under `with torch.no_grad():`, or in a function that it decorates."""
+    held = (
+        expression
+        for part in file.above(node)
+        for expression in (
+            [item.context_expr for item in part.items]
+            if isinstance(part, WITHS)
+            else getattr(part, "decorator_list", [])
+        )
+    )
+    return any(re.search(r"\b(no_grad|inference_mode)\b", file.code(expression)) for expression in held)
+
+
+def learns_nowhere(wrap: Wrap) -> bool:
+    """Return whether the model is a local variable that is only called where no gradients are computed."""
+    file, target = wrap.file, target_of(wrap)
+    if escapes(wrap) or not isinstance(target, ast.Name):
+        return False
+    name = Place(file, target)
+    loads = (use for use in file.nodes(ast.Name) if isinstance(use.ctx, ast.Load) and same_name(name, use))
+    uses = [use for use in loads if wrap.call not in file.above(use)]
+    calls = [above for use in uses if isinstance(above := file.parents[use], ast.Call) and above.func is use]
+    others = [use for use in uses if not isinstance(above := file.parents[use], ast.Attribute) and above not in calls]
+    return bool(calls) and not others and all(is_without_gradients(file, call) for call in calls)
 
 
 def is_stored(wrap: Wrap) -> bool:

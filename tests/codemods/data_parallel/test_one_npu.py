@@ -261,3 +261,28 @@ def test_a_layer_that_is_given_stays_wrapped() -> None:
     given = BARE.format(made="Shift(layer, 2)").replace("self.std = std", "self.std = std\n        self.layer = mean")
     text, _ = migrated(HEAD + given + TRAIN)
     assert "DistributedDataParallel(Shift(layer, 2)" in text
+
+
+SHOWN = """
+model = nn.DataParallel(nn.Linear(2, 2)).cuda()
+
+def show(frames):
+    prepare = nn.DataParallel(Net()).cuda()
+    prepare.eval()
+    def one(frame):
+        {head}
+            return prepare(frame)
+    return [one(frame) for frame in frames]
+
+show(batches)
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "is_one"), [("with torch.no_grad():", True), ("with torch.inference_mode():", True), ("if frame:", False)]
+)
+def test_a_model_that_is_only_called_without_gradients_in_a_program_that_trains(head: str, is_one: bool) -> None:
+    text, _ = migrated(HEAD + NET + SHOWN.format(head=head) + TRAIN)
+    assert ("prepare = Net().cuda()" in text) is is_one
+    assert ("prepare = nn.parallel.DistributedDataParallel(" in text) is not is_one
+    assert "model = nn.parallel.DistributedDataParallel(nn.Linear(2, 2).cuda()" in text
