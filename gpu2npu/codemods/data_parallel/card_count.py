@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
 from gpu2npu.codemods.places import GroupEdit, Step, reported
+from gpu2npu.codemods.program.entries import Entries
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.program.group_condition import world_size
 from gpu2npu.codemods.spellings import RULE, spelling
@@ -49,6 +50,28 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
         test = wrap.file.code(condition.test)
         if _ABOUT_CARDS.search(test) and not re.search("is_available|device_count|isinstance|hasattr", test):
             yield reported(wrap.file, condition.test, test, _LEFT_BEFORE, FindingKind.REVIEW)
+
+
+def readers_by_world_size(wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
+    """The conditions elsewhere in a program that ask for the number of cards before they read `.module`, which a model
+    has where a wrap under such a condition was made."""
+    conditional = [wrap for wrap in wraps if tests_for_processes(wrap)]
+    of_wraps = {condition for wrap in conditional for condition in _conditions(wrap)}
+    programs = Entries({entry for wrap in conditional for entry in started.that_run(wrap.file, wrap.call)})
+    for file, condition in programs.running(_reads_module):
+        counts = [node for node in walk(condition.test) if _is_count(file, node) and _tests_for_several(file, node)]
+        if not counts or condition in of_wraps:
+            continue
+        dist = spelling(file, "torch.distributed")
+        yield from ((file, edit) for edit in dist.edits)
+        yield from ((file, _world_size(file, count, dist.name)) for count in counts)
+
+
+def _reads_module(file: ParsedFile) -> list[ast.If | ast.IfExp]:
+    """The conditions that decide whether `.module` is read."""
+    reads = [node for node in file.nodes(ast.Attribute) if node.attr == "module" and isinstance(node.ctx, ast.Load)]
+    above = (part for node in reads for part in file.above(node) if isinstance(part, (ast.If, ast.IfExp)))
+    return list(dict.fromkeys(above))
 
 
 def tests_for_processes(wrap: Wrap) -> bool:

@@ -104,8 +104,6 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     if _is_loss(wrap) and (model is None or not _has_parameters(model)):
         return Obstacle(_NOTHING_TO_LEARN.format(what="A loss has nothing to train"), one_npu=True)
     bare = learns_nothing(program, model) if model is not None else is_bare(program, wrap.file, wrap.module)
-    if learns_nowhere(wrap):
-        return Obstacle(_NO_TRAINING, one_npu=True)
     if bare or _is_frozen(wrap):
         return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
     group = next((place for entry in programs for place in [group_place(entry)] if place is not None), None)
@@ -113,7 +111,8 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
         return Obstacle(_DEAD.format(place=group), kind=FindingKind.REVIEW)
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
-    if programs and not any(trains(entry) or (entry.is_library and escapes(wrap)) for entry in programs):
+    trained = any(trains(entry) or (entry.is_library and escapes(wrap)) for entry in programs)
+    if (programs and not trained) or learns_nowhere(wrap):
         return Obstacle(_NO_TRAINING, one_npu=True)
     return None
 

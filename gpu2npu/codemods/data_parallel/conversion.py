@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import Codemod, CodemodChoice
-from gpu2npu.codemods.data_parallel.card_count import by_world_size, tests_for_processes
+from gpu2npu.codemods.data_parallel.card_count import by_world_size, readers_by_world_size, tests_for_processes
 from gpu2npu.codemods.data_parallel.certainty import (
     OTHER_PROGRAMS,
     Obstacle,
@@ -167,6 +167,7 @@ def _rewritten(
     if "data_parallel" not in choice.skipped:
         for wrap in wraps:
             yield from by_world_size(wrap)
+        yield from readers_by_world_size(wraps, started)
         yield from _whole_models(program, wraps, started)
         yield from _named_otherwise(program, wraps)
         yield from _wrapped(program, wraps, started)

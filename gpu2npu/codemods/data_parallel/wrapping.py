@@ -109,14 +109,15 @@ def is_without_gradients(file: ParsedFile, node: ast.AST) -> bool:
 def learns_nowhere(wrap: Wrap) -> bool:
     """Return whether the model is a local variable that is only called where no gradients are computed."""
     file, target = wrap.file, target_of(wrap)
-    if escapes(wrap) or not isinstance(target, ast.Name):
+    if not isinstance(target, ast.Name) or not re.search(r"\b(no_grad|inference_mode)\b", file.text):
         return False
     name = Place(file, target)
-    loads = (use for use in file.nodes(ast.Name) if isinstance(use.ctx, ast.Load) and same_name(name, use))
-    uses = [use for use in loads if wrap.call not in file.above(use)]
+    loads = [use for use in file.nodes(ast.Name) if use.id == target.id and isinstance(use.ctx, ast.Load)]
+    uses = [use for use in loads if same_name(name, use) and wrap.call not in file.above(use)]
     calls = [above for use in uses if isinstance(above := file.parents[use], ast.Call) and above.func is use]
     others = [use for use in uses if not isinstance(above := file.parents[use], ast.Attribute) and above not in calls]
-    return bool(calls) and not others and all(is_without_gradients(file, call) for call in calls)
+    is_shown = bool(calls) and not others and all(is_without_gradients(file, call) for call in calls)
+    return is_shown and not escapes(wrap)
 
 
 def is_stored(wrap: Wrap) -> bool:

@@ -38,6 +38,7 @@ from gpu2npu.records import NewText
 
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."
+_DESTROY = "destroy_process_group"
 # What a program calls to read its options.
 _PARSES = frozenset({"parse_args", "parse_args_into_dataclasses", "parse_known_args"})
 # Calls that need neither a card nor the group, beside those of Python's own packages.
@@ -55,15 +56,19 @@ def set_up(entry: Entry, started: Collection[Entry]) -> Iterator[Step]:
 
     Without a launcher the program is one process on one card; port 0 lets the system choose one that is free. What a
     command may start is a function that can be called again, and left anywhere: the first call makes the group, if its
-    caller has not, and it ends with the process.
+    caller has not, and it ends with the process. A program that destroys a group itself does so to this one.
     """
+    destroys = any(True for _ in entry.running(_destroying_calls))
     imported = _imported(entry, started)
     if imported is not None:
         main, place, guard = imported
         lines, dist, steps = _beginning(main)
-        own = spelling(entry.file, "torch.distributed")
-        yield from (*steps, *((entry.file, edit) for edit in own.edits))
+        yield from steps
         yield inserted(main, place[0], lines_at(main, place[0], place[1], lines), _BEGIN, NPU)
+        if destroys:
+            return
+        own = spelling(entry.file, "torch.distributed")
+        yield from ((entry.file, edit) for edit in own.edits)
         yield from _end(entry.file, guard, code("{dist}.destroy_process_group()", dist=own.name), _END)
         return
     file = entry.file
@@ -72,13 +77,20 @@ def set_up(entry: Entry, started: Collection[Entry]) -> Iterator[Step]:
     end = code("{dist}.destroy_process_group", dist=dist)
     command = _command(entry)
     if command is None:
-        yield from at_start_and_end(entry, begin, _BEGIN, code("{end}()", end=end), _END)
+        yield from at_start_and_end(entry, begin, _BEGIN, None if destroys else code("{end}()", end=end), _END)
         return
-    at_exit = spelling(file, "atexit")
-    yield from ((file, edit) for edit in at_exit.edits)
-    lines = [*begin, code("{atexit}.register({end})", atexit=at_exit.name, end=end)]
+    lines = begin
+    if not destroys:
+        at_exit = spelling(file, "atexit")
+        yield from ((file, edit) for edit in at_exit.edits)
+        lines = [*begin, code("{atexit}.register({end})", atexit=at_exit.name, end=end)]
     head = code("if not {group}:", group=in_group(dist))
     yield from _in_function(entry, command, under(file, head, *lines), _BEGIN)
+
+
+def _destroying_calls(file: ParsedFile) -> list[ast.Call]:
+    calls = file.nodes(ast.Call) if _DESTROY in file.text else ()
+    return [call for call in calls if file.qualified(call.func) == f"torch.distributed.{_DESTROY}"]
 
 
 def _beginning(file: ParsedFile) -> tuple[list[NewText], str, list[Step]]:

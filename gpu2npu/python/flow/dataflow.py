@@ -86,12 +86,10 @@ class Dataflow:
 
     @property
     def calls(self) -> list[CallPlace]:
-        """All calls."""
         return [place for places in self.index.calls.values() for place in places]
 
     @property
     def functions(self) -> list[FunctionPlace]:
-        """All functions."""
         return [place for places in self.index.functions.values() for place in places]
 
     def are_together(self, one: ParsedFile, other: ParsedFile) -> bool:
@@ -247,12 +245,10 @@ class Dataflow:
     def _own(self, place: Place[ast.Attribute]) -> list[Value]:
         """The values that the classes of `x` in `x.name` give the attribute, where these classes are known."""
         name, owner = place.node.attr, place.node.value
-        givers = self.index.givers.get(name, ())
-        if is_self(owner):
-            cls = enclosing_class(place)
-            owners = [] if cls is None else [cls]
-        else:
-            owners = self._classes(place.at(owner)) if len(givers) > 1 else []
+        cls = enclosing_class(place) if is_self(owner) else None
+        owners = [cls] if cls is not None else []
+        if not is_self(owner) and len(self.index.givers.get(name, ())) > 1:
+            owners = self._classes(place.at(owner))
         return [value for each in dict.fromkeys(owners) for value in self.index.members.get((each, name), ())]
 
     def _of_attributes(self, name: str, file: ParsedFile) -> list[Value]:
