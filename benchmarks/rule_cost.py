@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from gpu2npu.builtin_rules import builtin_files
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
-from gpu2npu.kinds.class_ import ClassMatch
 from gpu2npu.kinds.code import CodeMatch
 from gpu2npu.kinds.cuda_only import CudaOnlyMatch
-from gpu2npu.kinds.decorator import DecoratorMatch
+from gpu2npu.kinds.definition import ClassMatch, DecoratorMatch
 from gpu2npu.kinds.member import MemberMatch
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.kinds.pattern import PatternMatch

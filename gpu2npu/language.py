@@ -12,7 +12,7 @@ import gettext
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
@@ -285,10 +285,3 @@ def _template(message: str, translation: str) -> _Template:
     parts = PLACEHOLDER.split(message)
     fixed = parts[::2]
     return _Template(tuple(parts), sum(map(len, fixed)), max(fixed, key=len), translation)
-
-
-def in_language(name: str, texts: Iterable[str]) -> list[str]:
-    """The texts in a language, whatever is in use."""
-    with restored():
-        use(name)
-        return [shown(text) for text in texts]

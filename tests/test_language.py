@@ -15,7 +15,7 @@ from gpu2npu.analysis.torch_apis.calls import message as finding_message
 from gpu2npu.cli.language import cells, wrapped
 from gpu2npu.cli.main import cli
 from gpu2npu.editor.session import hover_text
-from gpu2npu.language import PLACEHOLDER, add_translation, in_language, of_locale, shown, translations
+from gpu2npu.language import PLACEHOLDER, add_translation, of_locale, shown, translations
 from gpu2npu.records import Change, MigratedFile, Operation, Span
 from gpu2npu.report.check.statistics import RuleStatistics, statistics_text
 from gpu2npu.support.behaviour import rows
@@ -131,7 +131,9 @@ def test_a_rule_of_the_user_s_own_brings_its_translation() -> None:
 
 def test_english_is_left_alone() -> None:
     assert shown("There is no NPU version.") == "There is no NPU version."
-    assert in_language("zh", ["There is no NPU version."]) == ["没有 NPU 版本。"]
+    with language.restored():
+        language.use("zh")
+        assert shown("There is no NPU version.") == "没有 NPU 版本。"
     assert language.language() == "en"
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, chain, local_name
+from gpu2npu.python.tree.scopes import Assigned, Imported, Scope
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, chain, last_name, local_name
 
 # Calls that ask about what is named in them and do not use it.
 _TESTS = frozenset({"isinstance", "issubclass", "hasattr"})
@@ -113,3 +113,43 @@ def is_type_only(node: ast.expr, file: PythonFile) -> bool:
             return False
         child = above
     return False
+
+
+Calls = dict[str, list[ast.Call]]
+
+
+class DoneCalls:
+    """The calls of each function and class of a code, those in what it defines included."""
+
+    def __init__(self, code: Code) -> None:
+        self._by_scope: dict[Scope, Calls] = {}
+        for call, scope in code.calls:
+            name = last_name(call.func) or ""
+            inner: Scope | None = scope
+            while inner is not None and inner.parent is not None:
+                self._by_scope.setdefault(inner, {}).setdefault(name, []).append(call)
+                inner = inner.parent
+
+    def of(self, scope: Scope) -> Calls:
+        return self._by_scope.get(scope, {})
+
+
+def number(node: ast.AST) -> int | None:
+    """The value of an integer, also a negative one."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = number(node.operand)
+        return -inner if inner is not None else None
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    return None
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of a keyword argument."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def values_of(node: ast.expr, scope: Scope) -> list[Assigned]:
+    """The assignments of a variable of this function."""
+    found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+    return [binding for binding in found[1] if isinstance(binding, Assigned)] if found is not None else []

@@ -23,6 +23,7 @@ from gpu2npu.cli.file_options import (
     force_option,
     jobs_option,
     output_option,
+    report_option,
     source_option,
     torch_npu_option,
     version_option,
@@ -31,7 +32,6 @@ from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import OWN_PROCESS, EndedBySignal
-from gpu2npu.cli.table_report import report_option
 from gpu2npu.language import of_locale, restored, use
 from gpu2npu.project.errors import OutputError, UsageError
 

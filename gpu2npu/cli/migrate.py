@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
+from gpu2npu.cli.file_options import refuse_missing_package, write_report
 from gpu2npu.cli.language import prefer
 from gpu2npu.cli.rules.options import split_ids
 from gpu2npu.cli.signals import end_cleanly_on_signals
-from gpu2npu.cli.table_report import refuse_missing_package, write_report
 from gpu2npu.codemods.choice import CODEMODS, Codemod, CodemodChoice, CodemodError, imported
 from gpu2npu.language import message, shown
 from gpu2npu.project.config import read_config

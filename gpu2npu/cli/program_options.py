@@ -12,9 +12,8 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-from gpu2npu.cli.file_options import FilledPath
+from gpu2npu.cli.file_options import FORMS, FilledPath, refuse_missing_package
 from gpu2npu.cli.language import say
-from gpu2npu.cli.table_report import FORMS, refuse_missing_package
 from gpu2npu.emulator.launch import missing_requirements
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
 from gpu2npu.support.cann import chip_problem

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, CodemodError
-from gpu2npu.codemods.concern import candidate_files
+from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, CodemodError, imported
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
 from gpu2npu.codemods.program.files import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.project.imports import ImportGraph, files_naming
 
 # Small parts are planned together until they have so many bytes.
 _PART_SIZE = 200_000
@@ -115,3 +114,28 @@ def _part(
         packages_of(sources),
         {path: facts for path in paths if (facts := context.project.given.get(path)) is not None},
     )
+
+
+def candidate_files(choice: CodemodChoice, sources: Mapping[str, bytes], context: ProjectContext) -> frozenset[str]:
+    """The files that a codemod may have to change; `choice.main` whatever is skipped."""
+    found = {path for path in sources if path == choice.main}
+    names: list[frozenset[str]] = []
+    for codemod in CODEMODS:
+        if not codemod.is_wanted(choice):
+            continue
+        if codemod.option is not None or not (codemod.names or codemod.files):
+            return frozenset(sources)
+        if codemod.files:
+            found |= imported(codemod.files)(sources, context, choice)
+        if codemod.names and _may_name(codemod.names, sources):
+            names.append(codemod.names)
+    if names:
+        program = TrainingProgram.of(sources, context)
+        found.update(*(files_naming(program, each) for each in names))
+    return frozenset(found)
+
+
+def _may_name(names: frozenset[str], sources: Mapping[str, bytes]) -> bool:
+    """Return whether some file has the package of a name in it."""
+    packages = {name.partition(".")[0].encode() for name in names}
+    return any(package in source for source in sources.values() for package in packages)

@@ -13,11 +13,10 @@ from gpu2npu.engine.code_matching import CodeMatcher, Matched, rules_by_word, ty
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.engine.possible_code import function_as_value, possible_message
-from gpu2npu.engine.rewriting.added import added, anchor_of
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import Misfit, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
-from gpu2npu.engine.rewriting.removal import taken_out
+from gpu2npu.engine.rewriting.statements import added, anchor_of, taken_out
 from gpu2npu.engine.rewriting.through_names import through_names, unpacked
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.templates import ATOMS, Filling, Piece, fill, parenthesized, pieces_of

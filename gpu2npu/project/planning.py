@@ -1,21 +1,46 @@
 """Planning the codemods in processes, or on an executor: a part of a project that imports nothing from the others is
-one task."""
+one task. The plan of a part is stored, and holds while none of the part's files changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.project_plan import components
 from gpu2npu.language import message
-from gpu2npu.project.cache.plans import StoredPlans
+from gpu2npu.project.cache.store import Store, name_of
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.worker_processes import TimeLimitError
+
+
+class StoredPlans(Struct, frozen=True):
+    """The place of the plans for a project's parts. `contents` has the digest of each Python file by path."""
+
+    store: Store
+    contents: Mapping[str, str]
+
+    def get(self, part: ProjectPart) -> PlannedPart | None:
+        """The plan for a part; None where it is missing or damaged."""
+        return self.store.find(self._name(part), PlannedPart)
+
+    def put(self, part: ProjectPart, planned: PlannedPart) -> None:
+        self.store.put({self._name(part): planned})
+
+    def _name(self, part: ProjectPart) -> str:
+        choice = replace(part.choice, excluded=frozenset())
+        return name_of(
+            "part",
+            part.version,
+            repr(choice),
+            [sorted(part.choice.excluded), sorted(part.packages), part.trains, part.wanted],
+            sorted((path, self.contents[path], sorted(imported)) for path, imported in part.imports.items()),
+        )
 
 
 class PartPlanning(Struct, frozen=True):

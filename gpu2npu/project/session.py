@@ -16,10 +16,9 @@ from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.facts import StoredFacts
 from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.facts import read_all_facts
-from gpu2npu.project.file_loop import Migrate, migrate_files
 from gpu2npu.project.installation import BUILD_FILES
 from gpu2npu.project.location import Location
-from gpu2npu.project.pool import Pool
+from gpu2npu.project.pool import Migrate, Pool, migrate_files
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
@@ -117,10 +116,9 @@ class Session:
         # Importing the engine takes longer than all that comes before it.
         from gpu2npu.analysis.file_analysis import FileQuestion
         from gpu2npu.engine.table import rule_table
-        from gpu2npu.project.cache.plans import StoredPlans
         from gpu2npu.project.installation import installation
         from gpu2npu.project.migrator import Migrator
-        from gpu2npu.project.planning import PartPlanning
+        from gpu2npu.project.planning import PartPlanning, StoredPlans
 
         def read(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
             rule_table(rulebook, version)  # before workers start, which then have it

@@ -2,9 +2,8 @@ from pathlib import Path
 
 from benchmarks.rule_cost import doubled, format_rule_cost, measure_rule_cost
 from gpu2npu.engine import ProjectContext, migrate_source
-from gpu2npu.kinds.class_ import ClassMatch
 from gpu2npu.kinds.code import CodeMatch
-from gpu2npu.kinds.decorator import DecoratorMatch
+from gpu2npu.kinds.definition import ClassMatch, DecoratorMatch
 from gpu2npu.kinds.member import MemberMatch
 from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import load_rulebook

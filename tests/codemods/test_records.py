@@ -29,7 +29,7 @@ def every_number(program, choice):
 @pytest.fixture
 def planned(monkeypatch):
     def plan(record, choice=DEFAULT_CHOICE):
-        for module in ("concern", "project_plan", "part_plan"):
+        for module in ("project_plan", "part_plan"):
             monkeypatch.setattr(f"gpu2npu.codemods.{module}.CODEMODS", (record,))
         monkeypatch.setattr("gpu2npu.codemods.part_plan.imported", lambda function: every_number)
         return sorted(plan_codemods(SOURCES, ProjectContext(files=frozenset(SOURCES)), choice).rewrites)

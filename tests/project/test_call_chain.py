@@ -16,7 +16,7 @@ from gpu2npu.engine import migrate
 PACKAGE = Path(gpu2npu.__file__).parent
 _Answer = TypeVar("_Answer")
 # What gives a file to a process and catches what it raises there.
-POOL = {("project/pool.py", "_here"), ("project/file_loop.py", "_migrated")}
+POOL = {("project/pool.py", "_here"), ("project/pool.py", "_migrated")}
 
 
 @pytest.mark.parametrize(

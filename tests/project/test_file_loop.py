@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.file_loop import migrate_files
-from gpu2npu.project.pool import Pool
+from gpu2npu.project.pool import Pool, migrate_files
 from gpu2npu.project.worker_processes import TaskEndedError, Workers, available_cpus
 from gpu2npu.records import MigratedFile
 
@@ -22,7 +21,7 @@ PROGRAM = """
 import os, re, sys, signal
 sys.path[:0] = {path!r}
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.file_loop import migrate_files
+from gpu2npu.project.pool import migrate_files
 from gpu2npu.records import MigratedFile
 
 def migrate(source, path):

@@ -18,7 +18,7 @@ from gpu2npu.python.project.imports import absolute_name, offered_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter
-from gpu2npu.python.tree.syntax import FUNCTIONS, is_static, keyword_parameters, statements
+from gpu2npu.python.tree.syntax import FUNCTIONS, Function, is_static, statements
 
 _FOR_CHECKERS = "typing.TYPE_CHECKING"
 
@@ -181,10 +181,10 @@ def _attributes(names: Names) -> Iterator[tuple[str, str]]:
 def _parameters(found: Defined) -> tuple[str, ...] | None:
     """The keywords that a function takes, or a class that says how its objects are made."""
     if isinstance(found.node, FUNCTIONS):
-        return keyword_parameters(found.node)
+        return _keyword_parameters(found.node)
     given = [each for name in ("__new__", "__init__") for each in found.scope.bindings.get(name, ())]
     makers = [each.node for each in given if isinstance(each, Defined) and isinstance(each.node, FUNCTIONS)]
-    return keyword_parameters(makers[-1])[1:] if makers else None
+    return _keyword_parameters(makers[-1])[1:] if makers else None
 
 
 def _does_nothing(names: Names, found: Defined) -> bool:
@@ -200,3 +200,10 @@ def _does_nothing(names: Names, found: Defined) -> bool:
         )
 
     return isinstance(found.node, FUNCTIONS) and all(map(is_idle, found.node.body))
+
+
+def _keyword_parameters(function: Function) -> tuple[str, ...]:
+    """The parameters that a call can give by keyword, and "**" where it can give any others."""
+    given = function.args
+    named = [each.arg for each in (*given.args, *given.kwonlyargs)]
+    return (*named, "**") if given.kwarg is not None else tuple(named)

@@ -24,8 +24,7 @@ from gpu2npu.analysis.affinity.shapes import (
     transposed_matmul,
     window_roll,
 )
-from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import DoneCalls, keyword
+from gpu2npu.analysis.code import Code, DoneCalls, keyword
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
 from gpu2npu.records import Advice, AdviceKind, Span
 from gpu2npu.shapes import catalogue

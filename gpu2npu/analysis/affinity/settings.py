@@ -16,8 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.analysis.code import Code, keyword
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import may_have_float64
 from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword, number, values_of
+from gpu2npu.analysis.code import Code, keyword, number, values_of
 from gpu2npu.engine.strings.value_effects import values_of as values_of_project
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.scopes import Scope

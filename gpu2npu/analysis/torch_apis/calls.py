@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpu2npu.analysis.code import Code, is_decorator, is_type_only
-from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.analysis.code import Code, is_decorator, is_type_only, keyword
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import FACTORIES
 from gpu2npu.engine.torch_library import of_torch

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.analysis.code import Code, keyword
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Advice, AdviceKind
 

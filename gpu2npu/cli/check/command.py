@@ -12,10 +12,17 @@ import click
 from gpu2npu.cli.check import repositories as check_repos
 from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
-from gpu2npu.cli.file_options import FilledPath, file_timeout_option, jobs_option, torch_npu_option
+from gpu2npu.cli.file_options import (
+    FilledPath,
+    file_timeout_option,
+    jobs_option,
+    refuse_missing_package,
+    report_option,
+    torch_npu_option,
+    write_report,
+)
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files, split_ids
-from gpu2npu.cli.table_report import refuse_missing_package, report_option, write_report
 from gpu2npu.language import message
 from gpu2npu.language import shown as translated
 from gpu2npu.near_names import did_you_mean

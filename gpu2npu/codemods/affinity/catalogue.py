@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpu2npu.codemods.affinity.calls import find_flash_attention, renamed
-from gpu2npu.codemods.affinity.constants import find as find_constant
+from gpu2npu.codemods.affinity.calls import find_constant, find_flash_attention, renamed
 from gpu2npu.codemods.affinity.optimizers import find as find_optimizer
 from gpu2npu.codemods.affinity.settings import find_copy, find_views
 from gpu2npu.codemods.choice import CodemodError

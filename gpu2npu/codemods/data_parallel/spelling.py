@@ -6,7 +6,7 @@ import ast
 
 from gpu2npu.codemods.program.files import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
-from gpu2npu.engine.rewriting.removal import removal
+from gpu2npu.engine.rewriting.statements import removal
 from gpu2npu.python.meaning.live_names import LiveName, live_names
 from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.scopes import Imported

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, ClassValue, Parameters
-from gpu2npu.python.flow.fields import Path, bound_to
-from gpu2npu.python.flow.value_files import ValueFile
+from gpu2npu.python.flow.value_files import Path, ValueFile, bound_to
 from gpu2npu.python.flow.value_project import MOST_FILES, UNKNOWN, ValueProject
 from gpu2npu.python.project.project import EVERY_FILE, Readers
 

@@ -24,9 +24,8 @@ from gpu2npu.python.facts.values import (
     TYPE,
     ClassValue,
 )
-from gpu2npu.python.flow.fields import Path, agreeing, alike, matches, other_name, widened
 from gpu2npu.python.flow.value_calls import CallValues, State, Steps, ValueOrigin
-from gpu2npu.python.flow.value_files import ValueFile
+from gpu2npu.python.flow.value_files import Path, ValueFile, agreeing, alike, matches, other_name, widened
 from gpu2npu.python.flow.value_project import UNKNOWN
 from gpu2npu.python.meaning.names import Names
 

@@ -130,13 +130,6 @@ def parameters(function: Function | ast.Lambda) -> list[ast.arg]:
     return [*given.posonlyargs, *given.args, *given.kwonlyargs, *stars]
 
 
-def keyword_parameters(function: Function) -> tuple[str, ...]:
-    """The parameters that a call can give by keyword, and "**" where it can give any others."""
-    given = function.args
-    named = [each.arg for each in (*given.args, *given.kwonlyargs)]
-    return (*named, "**") if given.kwarg is not None else tuple(named)
-
-
 def defaults(function: Function | ast.Lambda) -> Iterator[tuple[ast.arg, ast.expr]]:
     """Each parameter that has a default, with it."""
     given = function.args

@@ -5,10 +5,9 @@ import msgspec
 import pytest
 
 from gpu2npu.codemods import CodemodChoice, part_plan
-from gpu2npu.project.cache.plans import StoredPlans
 from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.migrator import Migrator
-from gpu2npu.project.planning import PartPlanning
+from gpu2npu.project.planning import PartPlanning, StoredPlans
 from gpu2npu.project.settings import RuleChoice
 
 FILES = {

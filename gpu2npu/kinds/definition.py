@@ -1,28 +1,117 @@
-"""The part that rules for bases and those for decorators have in common."""
+"""Rules for definitions of functions and classes, by a base that a class names or by a decorator."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.code_imports import CodeImports
+from gpu2npu.python.text.blocks import next_line
+from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.templates import code as new_code
 from gpu2npu.python.text.templates import lines_above
+from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, argument_value, arguments, has_effects
 from gpu2npu.records import Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.code_pattern import parse_code
+from gpu2npu.rulebook.match import Json, ReferenceMatch
 from gpu2npu.rulebook.rule import Rule
 
-Parts = Callable[[Definition], Sequence[ast.expr]]
+_Parts = Callable[[Definition], Sequence[ast.expr]]
 
 
-class Definitions:
+class ClassMatch(ReferenceMatch, frozen=True):
+    """The definition of a class that names the class of a qualified name among its bases."""
+
+    base: str
+
+    key = "class"
+    shape: ClassVar[Json] = {
+        "class": {
+            "description": "Definitions of classes that name this one, by its qualified name, as a base.",
+            "$ref": "#/$defs/qualified_name",
+        }
+    }
+    actions = ("add", "remove")
+    additions = ("base", "decorator")
+    order = -1
+    starter: ClassVar[Json] = {
+        "$comment": "A class that names this one as a base: give it another base or a decorator, or take the base out.",
+        "why": "Models of our library train on the NPU with a mixin.",
+        "match": {"class": "fastlib.Model"},
+        "then": {"add": {"base": "fastlib.npu.Mixin"}},
+        "examples": [
+            {
+                "before": "import fastlib\n\n\nclass Net(fastlib.Model):\n    pass\n",
+                "after": "import fastlib\n\n\nclass Net(fastlib.npu.Mixin, fastlib.Model):\n    pass\n",
+            },
+            {"keep": "import fastlib\n\n\nclass Net(fastlib.npu.Mixin, fastlib.Model):\n    pass\n"},
+        ],
+    }
+
+    @property
+    def text(self) -> str:
+        return f"definitions of classes with the base `{self.base}`"
+
+    @property
+    def subject(self) -> str:
+        return f"class ...({self.base})"
+
+    @classmethod
+    def in_python(cls, work: FileRules) -> None:
+        _Bases(work, cls.key, lambda node: node.bases if isinstance(node, ast.ClassDef) else ()).run()
+
+
+class DecoratorMatch(ReferenceMatch, frozen=True):
+    """A function or class with a decorator of a qualified name, called or not."""
+
+    decorator: str
+
+    key = "decorator"
+    shape: ClassVar[Json] = {
+        "decorator": {
+            "description": "Functions and classes with this decorator, by its qualified name, called or not.",
+            "$ref": "#/$defs/qualified_name",
+        }
+    }
+    actions = ("add", "remove")
+    additions = ("decorator",)
+    order = -1
+    starter: ClassVar[Json] = {
+        "$comment": "A decorated function or class: take the decorator out, or add another above it.",
+        "why": "The NPU build of our library captures no graphs.",
+        "match": {"decorator": "fastlib.cuda_graph"},
+        "then": {"remove": True},
+        "examples": [
+            {
+                "before": "import fastlib\n\n\n@fastlib.cuda_graph(warmup=3)\n@fastlib.timed\ndef step(): ...\n",
+                "after": "import fastlib\n\n\n@fastlib.timed\ndef step(): ...\n",
+            },
+            {"keep": "from ours import cuda_graph\n\n\n@cuda_graph\ndef step(): ...\n"},
+        ],
+    }
+
+    @property
+    def text(self) -> str:
+        return f"functions and classes with the decorator `{self.decorator}`"
+
+    @property
+    def subject(self) -> str:
+        return f"@{self.decorator}"
+
+    @classmethod
+    def in_python(cls, work: FileRules) -> None:
+        _Decorators(work, cls.key, lambda node: node.decorator_list).run()
+
+
+class _Definitions:
     """Applies the rules of a kind that is for some parts of definitions in one file."""
 
-    def __init__(self, work: FileRules, kind: str, parts: Parts) -> None:
+    def __init__(self, work: FileRules, kind: str, parts: _Parts) -> None:
         self.names = work.names
         self.file = work.names.file
         self.matches = work.matches
@@ -105,3 +194,35 @@ class Definitions:
             return "it does not begin a line"
         text = lines_above(self.file, start, [new_code("@{decorator}", decorator=code)])
         return Edit((start, start), text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)
+
+
+class _Bases(_Definitions):
+    """Applies rules for the bases of classes in one file."""
+
+    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | str:
+        assert isinstance(node, ast.ClassDef)
+        given = arguments(node)
+        bounds = [self.file.bounds(each) for each in given]
+        name = name_bounds(self.file, node)[0]
+        if not rule.then.remove:
+            start = self.file.bounds(node.bases[0])[0]
+            text, shown = new_code("{base}, ", base=code), (name, bounds[-1][1])
+            edit = Edit((start, start), text, rule.id, rule.why, shown, needs=needs)
+            return edit if self.file.text[:start].rstrip().endswith("(") else "its first base is not behind the bracket"
+        place, shown = bounds[given.index(part)], (name, bounds[-1][1])
+        return Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE)
+
+
+class _Decorators(_Definitions):
+    """Applies rules for decorators in one file."""
+
+    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | str:
+        given = [argument_value(each) for each in arguments(part)] if isinstance(part, ast.Call) else []
+        if any(map(has_effects, given)):
+            return "what its arguments call would no longer run"
+        inner, end = self.file.bounds(part)
+        start = self.file.text.rindex("@", 0, inner)
+        rest = self.file.text[start:inner] + self.file.text[end : next_line(self.file, end)]
+        if "#" in rest or has_comment(self.file, part):
+            return "a comment would be lost"
+        return Edit((start, end), "", rule.id, rule.why, operation=Operation.DELETE)

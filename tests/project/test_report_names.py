@@ -1,5 +1,5 @@
+from gpu2npu.project.migration import REPORTS, choose_names, may_be_report
 from gpu2npu.report.launcher import LAUNCHER_NAME, launcher_bytes
-from gpu2npu.report.names import REPORTS, choose_names, may_be_report
 from gpu2npu.report.tables import header_line
 
 LOG_HEAD = b"2025-01-31 10:07:15,269 gpu2npu INFO 0.1.0: 'p'\n"

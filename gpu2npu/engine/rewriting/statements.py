@@ -1,16 +1,67 @@
-"""Statements that are taken out."""
+"""Statements that rules add beside the statement in which they match, and statements that are taken out."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Set
 
-from gpu2npu.python.text.blocks import line_below, line_start, next_line
-from gpu2npu.python.text.templates import code
+from gpu2npu.engine.code_matching import Matched
+from gpu2npu.python.text import blocks
+from gpu2npu.python.text.templates import code as new_code
+from gpu2npu.python.text.templates import followed, line_below, lines_above
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
 from gpu2npu.records import Edit, Operation
+from gpu2npu.rulebook.rule import Addition, Rule
+
+
+def added(
+    file: PythonFile, statement: ast.stmt, rule: Rule, add: Addition, code: str, needs: tuple[str, ...]
+) -> Edit | None:
+    """The edit that adds a statement beside another; an empty one where it is there already, None where there is no
+    place."""
+    start, end = file.bounds(statement)
+    line_end = statement_end(file.text, end)
+    indentation = file.indentation(start)
+    block = file.block(statement)
+    index = block.index(statement)
+    if file.line_before(start) != indentation:
+        return None
+    if add.place == "around" and (hasattr(statement, "body") or _is_within(file, statement, code)):
+        return Edit((start, start), "", rule.id, rule.why) if not hasattr(statement, "body") else None
+    if add.place == "around" and line_end == end and index + 1 < len(block):  # a(); b(), which would be within as well
+        return None
+    if add.place == "after":
+        if hasattr(statement, "body"):
+            return None
+        start = line_end
+        text = line_below(file, start, indentation, new_code("{line}", line=code))
+    elif add.place != "around":
+        text = lines_above(file, start, [new_code("{line}", line=code)])
+    else:
+        whole = blocks.lines_of(file, (statement,))
+        text = followed(new_code("with {context}:", context=code), whole)
+        return Edit(whole, text, rule.id, rule.why, needs=needs, is_block=True)
+    neighbours = block[max(index - 1, 0) : index + 2]
+    known = any(file.code(each) == code for each in neighbours)
+    return Edit((start, start), "" if known else text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)
+
+
+def anchor_of(file: PythonFile, matched: Matched, place: str) -> ast.stmt:
+    """The statement beside which one is added: the one with the match, or the first of the function around it."""
+    statement = file.statement(matched.node)
+    function = next((above for above in file.above(statement) if isinstance(above, FUNCTIONS)), None)
+    if place != "function" or function is None:
+        return statement
+    first, *others = function.body
+    is_docstring = isinstance(first, ast.Expr) and string_value(first.value) is not None
+    return others[0] if is_docstring and others else first
+
+
+def _is_within(file: PythonFile, statement: ast.stmt, code: str) -> bool:
+    above = file.parents.get(statement)
+    return isinstance(above, ast.With) and any(file.code(item.context_expr) == code for item in above.items)
 
 
 def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
@@ -18,7 +69,7 @@ def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
     it."""
     place = file.bounds(node)
     if not _has_line(file, node):
-        return Edit(place, code("pass"), rule, message)
+        return Edit(place, new_code("pass"), rule, message)
     end = len(file.text[: statement_end(file.text, place[1])].rstrip())  # a comment goes with it
     return Edit((place[0], end), "", rule, message, operation=Operation.DELETE)
 
@@ -45,10 +96,10 @@ def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str,
     would become a docstring."""
     start, body = file.bounds(statement)[0], file.bounds(statement.body[0])[0]
     head = start, file.text.index(":", file.bounds(statement.items[-1].context_expr)[1]) + 1
-    if "#" in file.text[start : min(next_line(file, head[1]), body)] or _becomes_docstring(file, statement):
+    if "#" in file.text[start : min(blocks.next_line(file, head[1]), body)] or _becomes_docstring(file, statement):
         return None
-    end = line_below(file, statement)
-    inner = max(line_start(file, body), head[1]), end
+    end = blocks.line_below(file, statement)
+    inner = max(blocks.line_start(file, body), head[1]), end
     return Edit((start, end), (inner,), rule, message, shown=head, operation=Operation.DELETE, is_block=True)
 
 
