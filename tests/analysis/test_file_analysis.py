@@ -244,7 +244,8 @@ FLOWS = {
         [(4, "torch.distributed.all_reduce")],
     ),
     "what a list gets in a loop": (
-        "a = []\nfor i in b:\n    a.append(torch.tensor(i, dtype=torch.double))\ndist.all_reduce(torch.stack(a).sum())",
+        "a = []\nfor i in b:\n    a.append(torch.tensor(i, dtype=torch.double, device='cuda'))\n"
+        "dist.all_reduce(torch.stack(a).sum())",
         [(6, "torch.distributed.all_reduce")],
     ),
     "a counter in a class": (
@@ -252,6 +253,20 @@ FLOWS = {
         "    def add(self, x):\n        self.n += x\n"
         "    def sync(self):\n        dist.all_reduce(self.n)\n        self.n = self.n.tolist()",
         [(9, "torch.distributed.all_reduce")],
+    ),
+    "the operation in a dictionary": (
+        "kind = {'op': dist.ReduceOp.BAND}\ndist.all_reduce(torch.ones(2).cuda(), **kind)",
+        [(4, "torch.distributed.all_reduce")],
+    ),
+    "what a loss gives": (
+        "class Sum:\n    def add(self, loss):\n        return loss.double()\n"
+        "x = torch.ones(2, device='cuda')\nSum().add(torch.nn.functional.mse_loss(x, x))",
+        [(5, "torch.Tensor.double")],
+    ),
+    "numbers on the host": ("a = torch.ones(2, 2)\ntorch.polar(a.double(), a.double())\na.to(torch.float8_e5m2)", []),
+    "numbers where the NPU is the default": (
+        "torch.set_default_device('cuda')\na = torch.ones(2, 2)\na.to(torch.float8_e5m2)",
+        [(5, "torch.Tensor.to")],
     ),
     "a Fourier layer": (
         "class Layer(torch.nn.Module):\n    def __init__(self, n):\n"
@@ -279,14 +294,27 @@ def test_dtypes_follow_the_values(text: str, limited: list[tuple[int, str]]) -> 
 
 @pytest.mark.parametrize(
     ("index", "is_named"),
-    [("[:, None, None, :]", True), ("[:, None]", False), ("[:, None, None, 0]", False), ("[:, None, i, :]", False)],
+    [
+        ("[:, None, None, :]", True),
+        ("[:, None]", False),
+        ("[:, None, None, 0]", False),
+        ("[:, None, i, :]", False),
+        (".view(B, 1, 1, S)", True),
+        (".view(B, 1, 1, -1)", True),
+        (".unsqueeze(1).unsqueeze(1)", True),
+        ("[:, None, None, :].expand(B, 1, S, S)", False),
+        ("[:, None, None, :].expand(B, 1, S, -1)", False),
+        (".reshape(B, 1, 1, S).transpose(-1, -2).permute(0, 1, 3, 2)", True),
+        (".view(n, m)", False),
+    ],
 )
 def test_a_view_has_the_shape_of_its_indices(index: str, is_named: bool) -> None:
     """A mask of [B, 1, 1, Sk] is not broadcast; of another rank or shape nothing is known."""
     text = (
         "import torch\nimport torch.nn.functional as F\nB, S = 2, 16\n"
-        "q = torch.rand(B, 4, S, 32, dtype=torch.float16)\n"
-        f"keep = torch.ones(B, S, dtype=torch.bool)\nF.scaled_dot_product_attention(q, q, q, keep{index})\n"
+        "q = torch.rand(B, 4, S, 32, dtype=torch.float16, device='cuda')\n"
+        "keep = torch.arange(S, device='cuda')[None] < torch.ones(B, 1, device='cuda')\n"
+        f"F.scaled_dot_product_attention(q, q, q, keep{index})\n"
     )
     look = FileAnalyser("2.6.0", frozenset({FileQuestion.TORCH_APIS}), Project(library=TORCH))
     messages = [each.message for each in look(text.encode(), "a.py").findings]
@@ -333,7 +361,7 @@ def test_members_of_dtypes_are_no_apis(member: str) -> None:
             "x.repeat_interleave(2)",
             True,
         ),
-        ("torch.matmul(torch.ones(1, 1, 1, 1, 1, 2, 2), x)", True),
+        ("torch.matmul(torch.ones(1, 1, 1, 1, 1, 2, 2, device='cuda'), x)", True),
         ("x = torch.fft.fft(torch.ones(4, device='cuda'))\ny = x[torch.arange(2)]", True),
         ("x = torch.fft.fft(torch.ones(4, device='cuda'))\ny = x[0]\nfor i in range(2):\n    z = x[i]", False),
     ],

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 from gpu2npu.analysis.code import Code, is_decorator, is_type_only, keyword
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
@@ -295,3 +296,29 @@ def says(code: Code, words: str) -> bool:
         paths += near - seen
         seen |= near
     return False
+
+
+class ShownArguments(Mapping[str, Any]):
+    """The arguments of a call: `known` ones, and `pending` ones that are found when a condition needs them, of
+    which one that the text does not show is not there."""
+
+    def __init__(self, pending: dict[str, Callable[[], Any]]) -> None:
+        self.pending = pending
+        self.known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.known:
+            value = self.pending[name]()
+            if value is None:
+                del self.pending[name]
+                raise KeyError(name)
+            self.known[name] = value
+        return self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (
+            name for name in [*self.known, *(each for each in self.pending if each not in self.known)] if name in self
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import reduce
 
 from gpu2npu.analysis.torch_apis.tensor_labels import (
+    BROADCASTING,
+    COMPARISONS,
     COMPLEX,
     COMPUTED_BY,
     COMPUTING,
@@ -29,13 +32,17 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     SAME_SHAPE,
     SHAPED,
     TENSORS_OF_NUMBERS,
+    TESTS,
     UNKNOWN,
     Label,
     agreed,
+    broadcast,
     cast,
+    compared,
     field_of,
     of_text,
     promoted,
+    reshaped,
     spectrum,
     viewed,
 )
@@ -71,8 +78,16 @@ class Tensors:
         return self._values.operands(self._names, node)
 
     def arguments(self, call: int) -> dict[str, int]:
-        """The values that a call is given, by position ("0") or name, without those that are not followed."""
-        return {key: source for source, kind, key in self._values.at(call).into.get(call, ()) if kind == ARGUMENT}
+        """The values that a call is given, by position ("0") or name, those of a dictionary that is written out
+        included, without those that are not followed."""
+        given = {key: source for source, kind, key in self._values.at(call).into.get(call, ()) if kind == ARGUMENT}
+        if "**" in given:
+            with self._values.near(self._asker):
+                made = list(self._values.origins(given["**"]))
+            if [each.kind for each in made] == ["container"]:
+                stores = self._values.at(made[0].place).stores.get(made[0].place, {})
+                given = {field[2:-2]: each[0] for field, each in stores.items() if field[1:2] in "'\""} | given
+        return given
 
     def receiver(self, call: int) -> int:
         """The value that a method is called on; 0 where that is not followed."""
@@ -124,11 +139,16 @@ class Tensors:
                 place = before[0][0] if len(before) == 1 and not before[0][1] else 0
             if not place or {each.text for each, _ in self._values.callees(place)} - TENSORS_OF_NUMBERS:
                 return ()
-            made = list(self._values.origins(self.arguments(place).get("0", 0)))
-            if [each.kind for each in made] != ["container"]:
-                return ()
-            stores = self._values.at(made[0].place).stores.get(made[0].place, {})
-            return tuple(self._number(each[0]) for each in stores.values())
+            return tuple(map(self._number, self._written(self.arguments(place).get("0", 0)) or ()))
+
+    def _written(self, place: int) -> list[int] | None:
+        """The values of a list or tuple that is written out; None of anything else."""
+        made = list(self._values.origins(place)) if place else []
+        if [each.kind for each in made] != ["container"]:
+            return None
+        stores = self._values.at(made[0].place).stores.get(made[0].place, {})
+        found = [stores[f"[{index}]"][0] for index in range(len(stores)) if f"[{index}]" in stores]
+        return found if len(found) == len(stores) else None
 
     def is_computed_with(self, place: int) -> bool:
         """Return whether a value is an argument of one of torch's functions, which take tensors."""
@@ -169,7 +189,8 @@ class Tensors:
         def step(at: int, fields: Path) -> Iterator[State]:
             file = self._values.at(at)
             if at in file.operations and file.operations[at].operator != SUBSCRIPT:
-                ends.update(dict.fromkeys(self._operation(at, file.operations[at])))
+                for each in self._operation(at, file.operations[at]):
+                    ends[reduce(field_of, fields, each)] = None
             elif at in file.calls:
                 yield from self._call(at, fields, ends)
             else:
@@ -179,12 +200,13 @@ class Tensors:
                 yield from before
 
         seen = self._values.closed(key, (place, path), step)
-        is_constant = any(self._is_constant(at) for at, _ in seen)
+        is_of_object = any(field[0] == "." for _, fields in seen for field in fields)  # it moves with a module
+        is_on_host = not is_of_object or any(self._is_constant(at) for at, _ in seen)
         if len(ends) > _MOST:
             yield UNKNOWN
             return
         for each in ends:
-            yield each._replace(device="cpu") if is_constant and each.name in FACTORIES and not each.is_moved else each
+            yield each._replace(device="cpu") if is_on_host and each.name in FACTORIES and not each.is_moved else each
 
     def _is_constant(self, place: int) -> bool:
         """Return whether a place is what functions read of a name of the module."""
@@ -226,9 +248,7 @@ class Tensors:
                 yield callee.place, ("()", *path)
             elif callee.kind in ("outside", "unknown"):
                 for each in self._called(callee.text, place):
-                    for field in path:
-                        each = field_of(each, field)
-                    ends[each] = None
+                    ends[reduce(field_of, path, each)] = None
             elif callee.kind != "instance":
                 ends[UNKNOWN] = None
         if not self._values.callees(place):
@@ -308,7 +328,8 @@ class Tensors:
             for each in self._of(first):
                 dtype = each.dtype if not each.is_number or each.dtype else None
                 one = each._replace(name=name, is_number=False, is_moved=made.is_moved or each.is_moved, dtype=dtype)
-                yield one._replace(device=made.device or each.device, shape=each.shape, is_stated=each.is_stated)
+                device = made.device if "Parameter" in name else made.device or each.device  # a module takes it along
+                yield one._replace(device=device, shape=each.shape, is_stated=each.is_stated)
         elif name in DEFAULT_FLOATS:
             yield made._replace(dtype="float32")  # a program that changes the default has a finding of its own
         elif name in INTEGERS or name == "torch.arange":
@@ -325,17 +346,33 @@ class Tensors:
     def _computed(self, function: str, owners: list[Label], given: dict[str, int]) -> Iterator[Label]:
         """The labels that a function gives that computes with tensors, by its last name."""
         owner = owners[0]
-        if function in KEEPING:
-            yield owner if function in SAME_SHAPE else owner._replace(shape=None)
+        if function in SAME_SHAPE:
+            yield owner
+        elif function in KEEPING:
+            yield owner._replace(shape=reshaped(function, owner.shape, self._sizes(given)))
         elif function in COMPUTING and (owner.dtype or "").startswith(("float", "bfloat", "complex")):
-            yield owner._replace(shape=None)
+            yield owner._replace(shape=reshaped(function, owner.shape, None))
         elif function in REAL:
             yield field_of(owner, f".{function}")
         elif function in OPERATORS:
             others = [agreed(self._of(each)) for key, each in given.items() if key.isdigit() or key == "other"]
-            yield promoted([owner, *others])
-        else:
-            yield UNKNOWN
+            together = broadcast([owner, *others]) if function in BROADCASTING else None
+            yield promoted([owner, *others])._replace(shape=together)
+        elif function in TESTS:
+            others = [agreed(self._of(each)) for key, each in given.items() if key.isdigit() or key == "other"]
+            yield compared([owner, *others])
+        else:  # it is where its tensor is
+            yield UNKNOWN._replace(device=owner.device, is_moved=owner.is_moved)
+
+    def _sizes(self, given: dict[str, int]) -> tuple[int | None, ...] | None:
+        """The whole numbers that a call is given by position, one by one or as a list; each None where not known."""
+        places = [given[key] for key in map(str, range(len(given))) if key in given]
+        if not places or "*" in given or len(places) != sum(map(str.isdigit, given)):
+            return None
+        if len(places) == 1 and [each.kind for each in self._values.origins(places[0])] != ["number"]:
+            places = self._written(places[0]) or []
+        known = tuple(map(self._number, places))
+        return known if known and all(each is None or type(each) is int for each in known) else None  # type: ignore[return-value]
 
     def _operation(self, place: int, operation: Arithmetic) -> Iterator[Label]:
         """The labels that arithmetic gives; of `+=` what is on the left, where that is a tensor."""
@@ -344,28 +381,20 @@ class Tensors:
         if operation.operator[0] == "[":
             yield from (each._replace(shape=viewed(each.shape, operation.operator[1:-1].split(","))) for each in left)
             return
+        pairs = [[one, other] for one in left for other in right]
         changed = [each for each in left if each.dtype is not None and not each.is_number]
-        if operation.is_in_place and changed:
+        if operation.operator in COMPARISONS:
+            yield from map(compared, pairs)
+        elif operation.is_in_place and changed:
             yield from changed
+        elif operation.operator == "MatMult":
+            yield from map(promoted, pairs)
         else:
-            yield from (promoted([one, other]) for one in left for other in right)
+            yield from (promoted(each)._replace(shape=broadcast(each)) for each in pairs)
 
     def _shape(self, name: str, given: dict[str, int]) -> tuple[int | None, ...] | None:
         """The shape of what one of torch's functions makes of numbers; None for a dimension that is not known."""
-        if name not in SHAPED or "*" in given:
-            return None
-        keys = [key for key in given if key.isdigit()]
-        sizes = [given[key] for key in keys] if keys == list(map(str, range(len(keys)))) else []
-        if len(sizes) == 1 or name == "torch.full":
-            whole = list(self._values.origins(sizes[0])) if sizes else []
-            if len(whole) != 1 or whole[0].kind not in ("container", "number"):
-                return None
-            if whole[0].kind == "container":
-                stores = self._values.at(whole[0].place).stores.get(whole[0].place, {})
-                sizes = [stores[f"[{index}]"][0] for index in range(len(stores)) if f"[{index}]" in stores]
-                if len(sizes) != len(stores):
-                    return None
-            elif name == "torch.full":
-                return None
-        known = tuple(self._number(each) for each in sizes)
-        return known if known and all(each is None or type(each) is int for each in known) else None  # type: ignore[return-value]
+        if name == "torch.full":
+            given = {"0": given["0"]} if self._written(given.get("0", 0)) else {}
+        is_range = name == "torch.arange" and not given.keys() & {"1", "start", "end"}
+        return self._sizes(given) if name in SHAPED or is_range else None

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.torch_apis.calls import contracts, is_on_cpu, message, says
+from gpu2npu.analysis.torch_apis.calls import ShownArguments, contracts, is_on_cpu, message, says
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, may_have_float64
 from gpu2npu.python.meaning.types import OTHER
@@ -74,6 +74,7 @@ _OF_DTYPES = (
     r"dtype|float64|[dD]ouble|complex|cfloat|fft|stft|polar|numpy|int8|int16|int32|int64|\b(?:long|short|half|bool)\b|"
     r"bfloat16|float16|arange|rand(?:int|perm)|(?:Long|Int|Half)Tensor|proj_size|dilation"
 )
+_OTHER_DEFAULT = re.compile(r"set_default_(?:device|tensor_type)|with torch\.device\(")
 _MANY_DIMENSIONS = re.compile(r"tensors\.rank > (\d+)")
 _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
@@ -97,7 +98,7 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     found = []
     for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
-            if met.unless and says(code, met.unless):
+            if (met.unless and says(code, met.unless)) or _is_on_host(met, given, code):
                 continue
             some = on if len(on) < len(chips) else []
             text = _text(api, met, some)
@@ -200,6 +201,14 @@ def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list
     return list(found.values())
 
 
+def _is_on_host(met: Row, given: CallFacts, code: Code) -> bool:
+    """Return whether a call is of tensors that are made without a device, where no other one is the default."""
+    devices = {each.device for each in given.tensors}
+    return (
+        "cpu" in devices and "npu" not in devices and not met.depends_on_device and not _OTHER_DEFAULT.search(code.text)
+    )
+
+
 def _kind(met: Row) -> FindingKind:
     """Leave what the text does not show, such as the device, for a person to look at."""
     return FindingKind.REVIEW if met.depends_on_device else _KINDS.get(met.outcome, FindingKind.FALLBACK)
@@ -280,6 +289,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     place = tensors.call(call) if needed and file.may_meet(api) else 0
     places = tensors.arguments(place) if place else {}
     named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
+    named |= {key: (call, each) for key, each in places.items() if key not in named and key.isidentifier()}
     positional = [(each, places.get(str(index), 0)) for index, each in enumerate(call.args)]
     defaults = parameters(api)
     known = tuple(defaults)
@@ -298,7 +308,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
             named.setdefault(known[position], value)
         else:
             others.append(value)
-    given = _Arguments(
+    given = ShownArguments(
         {
             name: partial(_value, name, needed.get(name) == frozenset({""}), *value, scope, code, tensors)
             for name, value in named.items()
@@ -322,32 +332,6 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     if _EVERY in needed and api.startswith("torch.nn.") and (made := given.get("dtype")) is not None:
         others_known.append(TensorFacts(made))  # the parameters of a layer
     return CallFacts(given, tuple(others_known))
-
-
-class _Arguments(Mapping[str, Any]):
-    """The arguments of a call: `known` ones, and `pending` ones that are found when a condition needs them, of
-    which one that the text does not show is not there."""
-
-    def __init__(self, pending: dict[str, Callable[[], Any]]) -> None:
-        self.pending = pending
-        self.known: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.known:
-            value = self.pending[name]()
-            if value is None:
-                del self.pending[name]
-                raise KeyError(name)
-            self.known[name] = value
-        return self.known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (
-            name for name in [*self.known, *(each for each in self.pending if each not in self.known)] if name in self
-        )
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 def _cast(ask: Callable[[], Any], call: ast.Call, tensors: Tensors) -> Any:
@@ -385,6 +369,8 @@ def _value(
         pass
     if needs_value and place and (numbers := tensors.numbers(place)):
         return numbers
+    if needs_value and place and (name := tensors.label(place).name).startswith("torch."):
+        return name
     facts = tensors.facts(place)
     if facts != TensorFacts():
         return facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from gpu2npu.python.text.source import vocabulary
@@ -53,7 +54,7 @@ KEEPING = SAME_SHAPE | _names(
     "view reshape t transpose permute unsqueeze squeeze expand expand_as repeat flatten narrow select chunk split roll "
     "flip index_select gather masked_select movedim swapaxes repeat_interleave conj zero_ fill_ copy_ add_ sub_ mul_ "
     "div_ new_zeros new_ones new_empty zeros_like ones_like empty_like rand_like randn_like full_like cat stack concat "
-    "hstack vstack fftshift ifftshift masked_fill masked_fill_ scatter scatter_ index_add index_add_"
+    "hstack vstack fftshift ifftshift masked_fill masked_fill_ scatter scatter_ index_add index_add_ tril triu"
 )
 # What keeps real and complex numbers of any precision; of integers it may make floats.
 COMPUTING = _names(
@@ -61,6 +62,15 @@ COMPUTING = _names(
     "log1p clamp linear conv1d conv2d conv3d"
 )
 OPERATORS = _names("add sub mul div matmul mm bmm mv outer true_divide multiply einsum tensordot where addcmul")
+# Functions of two tensors, or of one, that broadcast shapes; comparisons and tests give bools.
+BROADCASTING = _names("add sub mul div true_divide multiply")
+COMPARISONS = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"}
+TESTS = frozenset(COMPARISONS.values()) | _names("logical_not logical_and logical_or isnan isinf isfinite less greater")
+# What keeps the shape of what it computes with.
+ELEMENTWISE = _names(
+    "exp log sqrt rsqrt sin cos tanh sigmoid relu softmax neg square reciprocal dropout expm1 log1p clamp masked_fill "
+    "masked_fill_ tril triu zeros_like ones_like empty_like rand_like randn_like full_like zero_ fill_ copy_ roll flip"
+)
 REAL = _names("abs angle real imag view_as_real")
 _FIELDS = _names(".T .mT .H .mH .data .grad .dtype .device")
 # What makes complex numbers of real ones, and the reverse.
@@ -135,8 +145,11 @@ def field_of(label: Label, field: str) -> Label:
         return label._replace(
             dtype={"complex128": "float64", "complex64": "float32"}.get(label.dtype or ""), shape=None
         )
-    if field[0] == "[" or field in _FIELDS:
-        return label._replace(shape=None)
+    if field[0] == "[":
+        is_axis = field[1:-1] in ("None", "each") or field[1:-1].lstrip("-").isdecimal()
+        return label._replace(shape=viewed(label.shape, [field[1:-1]]) if is_axis else None)
+    if field in _FIELDS:
+        return label._replace(shape=label.shape if field in (".data", ".grad") else None)
     return UNKNOWN._replace(name=field)
 
 
@@ -170,6 +183,60 @@ def promoted(labels: list[Label]) -> Label:
     if floats and all(each.dtype for each in tensors):
         tensors = floats  # whole numbers beside them change nothing
     return agreed(tensors)._replace(shape=None) if tensors else UNKNOWN
+
+
+def compared(labels: list[Label]) -> Label:
+    """Label what a comparison of several gives: bools where one is a tensor."""
+    tensors = [each for each in labels if not each.is_number]
+    if not tensors or all(each == UNKNOWN for each in tensors):
+        return UNKNOWN
+    found = agreed(tensors)
+    device = next((each.device for each in tensors if each.device is not None), None)
+    is_moved = any(each.is_moved for each in tensors)
+    return found._replace(dtype="bool", is_stated=True, is_moved=is_moved, device=device, shape=broadcast(labels))
+
+
+def broadcast(labels: Iterable[Label]) -> tuple[int | None, ...] | None:
+    """The shape that tensors and numbers have together; None where one is not known."""
+    shapes = [() if each.is_number else each.shape for each in labels]
+    if any(each is None for each in shapes):
+        return None
+    aligned = zip_longest(*(reversed(each or ()) for each in shapes), fillvalue=1)
+    return tuple(reversed([_together(set(sizes)) for sizes in aligned]))
+
+
+def _together(sizes: set[int | None]) -> int | None:
+    larger = sizes - {1}
+    return larger.pop() if len(larger) == 1 else None if larger else 1
+
+
+def reshaped(
+    function: str, shape: tuple[int | None, ...] | None, sizes: tuple[int | None, ...] | None
+) -> tuple[int | None, ...] | None:
+    """The shape that a method gives which is called with numbers, each None where it is not known."""
+    if function in ELEMENTWISE:
+        return shape
+    if not sizes:
+        return None
+    if function in ("view", "reshape"):
+        return tuple(None if each == -1 else each for each in sizes)
+    if shape is None or any(type(each) is not int for each in sizes):
+        return None
+    rank = len(shape)
+    axes = [each % rank for each in sizes if each is not None and -rank <= each < rank] if rank else []
+    if function == "expand" and len(sizes) >= rank:
+        known = (None,) * (len(sizes) - rank) + shape
+        return tuple(old if new == -1 else new for new, old in zip(sizes, known, strict=True))
+    if function == "unsqueeze":
+        at = (sizes[0] or 0) % (rank + 1)
+        return (*shape[:at], 1, *shape[at:])
+    if function in ("transpose", "swapaxes") and len(axes) == 2:
+        order = list(range(rank))
+        order[axes[0]], order[axes[1]] = axes[1], axes[0]
+        return tuple(shape[each] for each in order)
+    if function == "permute" and sorted(axes) == list(range(rank)):
+        return tuple(shape[each] for each in axes)
+    return None
 
 
 def agreed(labels: Iterable[Label]) -> Label:
