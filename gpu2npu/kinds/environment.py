@@ -28,7 +28,14 @@ from gpu2npu.rulebook.rule import Rule
 _REST = re.compile(r"\$[A-Z]\w*$")  # a metavariable at the end of a name
 # Functions that set the variable their first argument names.
 _SETTERS = frozenset({"setdefault", "putenv", "setenv"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWN = frozenset({"os", "environ"})  # which set those of this process
+_DEVICE = "torch.npu"
+# What uses a device of the NPU or of CUDA.
+_USES_DEVICE = re.compile(
+    r"\.(?:cuda|npu)\(|\.to\([\"'](?:cuda|npu)|\bdevice\s*=\s*[\"'](?:cuda|npu)|"
+    r"\.(?:cuda|npu)\.(?:set_device|synchronize|init|empty_cache|mem_get_info|memory_\w+|Stream|Event)\("
+)
 # In a command line: NAME=value, $NAME and ${NAME}.
 _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[A-Za-z_]\w*)")
 
@@ -36,7 +43,8 @@ _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[
 class EnvironmentMatch(Match, frozen=True):
     """An environment variable, in Python and elsewhere; a final `*` stands for any rest of the name, and so does a
     final metavariable, `$X`, which the new name may have too. `set_before` are packages that read it as they are
-    imported or first used: Python that sets it behind an import of one is reported. `known` are those of a family that
+    imported or first used: Python that sets it behind an import of one is reported; of `torch.npu`, behind a use of
+    the device. `known` are those of a family that
     exist though no rule is for them: of one that has some, others that are set are reported, with the name that is most
     like theirs, or only those whose likeness to one is `likeness` per cent."""
 
@@ -56,7 +64,7 @@ class EnvironmentMatch(Match, frozen=True):
         },
         "set_before": {
             "description": "Packages that read the variable as they are imported, or when they are first used: Python "
-            "that sets it behind an import of one gets a note.",
+            "that sets it behind an import of one gets a note; with torch.npu, behind a use of the device.",
             "$ref": "#/$defs/words",
         },
         "known": {
@@ -170,14 +178,32 @@ class _Variables:
         before = rule.match.set_before if isinstance(rule.match, EnvironmentMatch) else frozenset()
         if not before or not self._is_set(string.node):
             return
+        if _DEVICE in before and self._is_behind_use(string.node):
+            message = "It is read as the device is first used, which is further up: set it before that."
+            self.matches.report(Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
+            return
         line = string.node.lineno
-        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        is_in_function = any(isinstance(each, functions) for each in self.file.above(string.node))
+        is_in_function = any(isinstance(each, _FUNCTIONS) for each in self.file.above(string.node))
         for statement, scope in self.file.imports:
             if scope.kind == "module" and before & _packages(statement) and (is_in_function or statement.lineno < line):
                 message = "It is set behind an import of what reads it, and may have no effect: set it before that."
                 self.matches.report(Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
                 return
+
+    def _is_behind_use(self, node: ast.AST) -> bool:
+        """Return whether a statement that runs before, in the same function or in the module, uses a device."""
+        lines = self.file.text.splitlines()
+        for above in self.file.above(node):
+            blocks = (getattr(above, name, None) for name in ("body", "orelse", "finalbody"))
+            block = next((each for each in blocks if isinstance(each, list) and node in each), [])
+            for each in block[: block.index(node)] if block else ():
+                text = "\n".join(lines[each.lineno - 1 : each.end_lineno])
+                if not isinstance(each, (*_FUNCTIONS, ast.ClassDef)) and _USES_DEVICE.search(text):
+                    return True
+            if isinstance(above, _FUNCTIONS):
+                return False
+            node = above
+        return False
 
     def _is_set(self, node: ast.expr) -> bool:
         """Return whether this process's variable of this name is set: `os.environ[name] = ...`, `putenv(name, ...)`; a
@@ -286,11 +312,19 @@ def _rule_for_none(table: RuleTable, rule: Rule, name: str) -> Rule | None:
     families = [each.match for each in table.families.values() if _is_family_with_names(each)]
     ruled = (each for each in table.variables if each.startswith(tuple(one.index[:-1] for one in families)))
     listed = (each for one in families if isinstance(one, EnvironmentMatch) for each in one.known)
-    near = get_close_matches(name, sorted({*ruled, *listed}), n=1, cutoff=(match.likeness or 70) / 100)
+    names = sorted({*ruled, *listed})
+    by_word = [each for each in names if _differs_in_one_word(name, each)]
+    cutoff = (match.likeness or 70) / 100
+    near = get_close_matches(name, names, n=1, cutoff=cutoff) or get_close_matches(name, by_word, n=1, cutoff=0.8)
     if not near:
         return None if match.likeness else rule
     message = f"{report.message} Look whether {near[0]} is meant."
     return replace(rule, then=replace(rule.then, report=replace(report, message=message)))
+
+
+def _differs_in_one_word(name: str, other: str) -> bool:
+    pairs = zip(words := name.split("_"), others := other.split("_"), strict=False)
+    return len(words) == len(others) and sum(one != each for one, each in pairs) == 1
 
 
 def _named(string: StringText, text: str) -> list[tuple[str, int]]:

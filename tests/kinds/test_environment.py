@@ -54,3 +54,22 @@ def test_a_name_that_the_family_has_not(migrate_with, text: str, name: str, repo
 )
 def test_a_name_that_the_program_reads_or_only_names(migrate_with, text: str) -> None:
     assert migrate_with(RULES, text).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_late"),
+    [
+        ("x = torch.ones(2).cuda()\n{}", True),
+        ("x = torch.ones(2, device='npu:0')\nif x.sum():\n    {}", True),
+        ("def f(x):\n    x.to('cuda')\n    {}", True),
+        ("def f(x):\n    x.to('cuda')\n\n\n{}", False),
+        ("x = torch.ones(2).cuda()\n\n\ndef f(x):\n    {}", False),
+        ("if torch.cuda.is_available():\n    {}\nx = torch.ones(2).cuda()", False),
+    ],
+)
+def test_a_variable_that_is_read_at_the_first_use_of_the_device(migrate_with, text: str, is_late: bool) -> None:
+    rule = {"id": "fast", "match": {"environment": "FAST_POOL", "set_before": ["torch.npu"]}, "then": {"keep": True}}
+    setting = "os.environ['FAST_POOL'] = '1'"
+    found = migrate_with([rule], f"import os\nimport torch\n{text.format(setting)}\n").findings
+    message = "It is read as the device is first used, which is further up: set it before that."
+    assert [each.message for each in found] == [message] * is_late
