@@ -259,7 +259,9 @@ def advice_for_none(name: str) -> str:
     by_last: dict[str, list[str]] = {}
     for each in sorted((each for each in known if "._" not in each), key=lambda each: (len(each), each)):
         by_last.setdefault(each.rpartition(".")[2].lower(), []).append(each)
-    spelled = get_close_matches(last, by_last, n=1, cutoff=0.8)
+    words = sorted(last.split("_"))
+    turned = [each for each in by_last if sorted(each.split("_")) == words]
+    spelled = turned or get_close_matches(last, by_last, n=1, cutoff=0.8)
     near = by_last[spelled[0]][0] if spelled else "another name"
     return f"no release has it: look whether {near} is meant"
 
