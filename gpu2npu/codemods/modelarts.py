@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program.entries import calls_in
-from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import FILE_CALLS, ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import code
@@ -27,63 +27,7 @@ FOLDER = "ascend_modelarts_function"
 _MAPPED = f"{FOLDER}.mapped"
 _MESSAGE = f"The path is mapped by {FOLDER}/path_mapping_config.py."
 # Path arguments of known calls: place, keyword, whether the call writes there.
-_READ, _WRITTEN = (0, "path", False), (0, "path", True)
-_IMAGE_FOLDER = ((0, "root", False),)
-_PATHS: dict[str, tuple[tuple[int, str, bool], ...]] = {
-    "open": ((0, "file", False),),
-    "io.open": ((0, "file", False),),
-    "torch.load": ((0, "f", False),),
-    "torch.save": ((1, "f", True),),
-    "torch.jit.load": ((0, "f", False),),
-    "torch.jit.save": ((1, "f", True),),
-    "numpy.load": ((0, "file", False),),
-    "numpy.loadtxt": ((0, "fname", False),),
-    "numpy.fromfile": ((0, "file", False),),
-    "numpy.save": ((0, "file", True),),
-    "numpy.savez": ((0, "file", True),),
-    "numpy.savez_compressed": ((0, "file", True),),
-    "numpy.savetxt": ((0, "fname", True),),
-    "os.listdir": (_READ,),
-    "os.scandir": (_READ,),
-    "os.walk": ((0, "top", False),),
-    "os.stat": (_READ,),
-    "os.makedirs": ((0, "name", True),),
-    "os.mkdir": (_WRITTEN,),
-    "os.remove": (_WRITTEN,),
-    "os.path.exists": (_READ,),
-    "os.path.isfile": (_READ,),
-    "os.path.isdir": ((0, "s", False),),
-    "os.path.getsize": ((0, "filename", False),),
-    "glob.glob": ((0, "pathname", False),),
-    "glob.iglob": ((0, "pathname", False),),
-    "shutil.copy": ((0, "src", False), (1, "dst", True)),
-    "shutil.copy2": ((0, "src", False), (1, "dst", True)),
-    "shutil.copyfile": ((0, "src", False), (1, "dst", True)),
-    "shutil.copytree": ((0, "src", False), (1, "dst", True)),
-    "shutil.move": ((0, "src", True), (1, "dst", True)),
-    "shutil.rmtree": (_WRITTEN,),
-    "logging.FileHandler": ((0, "filename", True),),
-    "PIL.Image.open": ((0, "fp", False),),
-    "cv2.imread": ((0, "filename", False),),
-    "cv2.imwrite": ((0, "filename", True),),
-    "h5py.File": ((0, "name", True),),
-    "pandas.read_csv": ((0, "filepath_or_buffer", False),),
-    "pandas.read_json": ((0, "path_or_buf", False),),
-    "pandas.read_parquet": (_READ,),
-    "scipy.io.loadmat": ((0, "file_name", False),),
-    "torch.utils.tensorboard.SummaryWriter": ((0, "log_dir", True),),
-    "tensorboardX.SummaryWriter": ((0, "logdir", True),),
-    "torchvision.io.read_image": (_READ,),
-    "torchvision.utils.save_image": ((1, "fp", True),),
-    "torchvision.datasets.ImageFolder": _IMAGE_FOLDER,
-    "torchvision.datasets.DatasetFolder": _IMAGE_FOLDER,
-    "torchvision.datasets.ImageNet": _IMAGE_FOLDER,
-    "torchvision.datasets.MNIST": ((0, "root", True),),
-    "torchvision.datasets.FashionMNIST": ((0, "root", True),),
-    "torchvision.datasets.CIFAR10": ((0, "root", True),),
-    "torchvision.datasets.CIFAR100": ((0, "root", True),),
-    "torchvision.datasets.CocoDetection": ((0, "root", False), (1, "annFile", False)),
-}
+_PATHS: dict[str, list[tuple[int, str, bool]]] = FILE_CALLS["paths"]
 _NOT_READING = frozenset("wax+")
 CODEMOD = Codemod(
     "modelarts",

@@ -17,25 +17,13 @@ from gpu2npu.support.verdicts import VerdictKind, verdict
 FOLDER = "ascend_function"
 # What the template folder has an equivalent for, under the equivalent's name.
 EQUIVALENTS = {
-    "torch.angle": "angle",
-    "torch.bucketize": "bucketize",
-    "torch.copysign": "copysign",
-    "torch.special.entr": "entr",
-    "torch.fmax": "fmax",
-    "torch.fmin": "fmin",
-    "torch.heaviside": "heaviside",
-    "torch.hypot": "hypot",
-    "torch.nn.functional.huber_loss": "huber_loss",
-    "torch.nn.HuberLoss": "HuberLoss",
-    "torch.isin": "isin",
-    "torch.logcumsumexp": "logcumsumexp",
-    "torch.logit": "logit",
-    "torch.special.logit": "logit",
-    "torch.nn.functional.rms_norm": "rms_norm",
-    "torch.nn.RMSNorm": "RMSNorm",
-    "torch.unravel_index": "unravel_index",
-    "torch.special.xlog1py": "xlog1py",
-}
+    f"torch.{name}": name.rpartition(".")[2]
+    for name in (
+        "angle", "bucketize", "copysign", "special.entr", "fmax", "fmin", "heaviside", "hypot",
+        "nn.functional.huber_loss", "nn.HuberLoss", "isin", "logcumsumexp", "logit", "special.logit",
+        "nn.functional.rms_norm", "nn.RMSNorm", "unravel_index", "special.xlog1py",
+    )
+}  # fmt: skip
 _LACKING = (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
 CODEMOD = Codemod(
     "similar",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.support.operators import torch_results
 from gpu2npu.support.release_tables import has_cuda_name, without_repeats
 
+_NAMES = Path(__file__).with_name("torch_library.json")  # those of functions, classes and methods, by their kind
 # Modules that a star import of torch brings in, as far as rules are about them.
 _OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})
 _OF_NN = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
@@ -69,42 +71,16 @@ def _tensor_attribute(name: str) -> frozenset[str]:
 
 
 TORCH = Library(
-    packages=frozenset({"torch"}),
+    **{name: frozenset(names) for name, names in json.loads(_NAMES.read_bytes()).items()},
     canonical=without_repeats,
     starred=_starred,
-    tensors=frozenset(
-        {_TENSOR_CLASS, "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.UninitializedParameter",
-         *(f"torch.{name}Tensor" for name in ("Float", "Long", "Int", "Bool", "Half", "Double", "Byte", "BFloat16"))}
-    ),
-    modules=frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"}),
     is_module_class=_is_module_class,
-    fluent=frozenset(
-        {"to", "float", "half", "double", "bfloat16", "long", "int", "bool", "eval", "train", "requires_grad_",
-         "detach", "clone", "contiguous", "type", "cpu", "cuda", "npu", "share_memory", "apply", "pin_memory",
-         "unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "flatten"}
-    ),
-    foreign=frozenset(
-        {"numpy", "pandas", "os", "re", "json", "math", "random", "collections", "itertools", "pathlib", "time", "cv2",
-         "PIL", "scipy", "sklearn", "logging", "argparse", "torchcodec"}
-    ),
     result=_result,
     layer_result=_layer_result,
     tensor_method=_tensor_method,
     tensor_attribute=_tensor_attribute,
-    tensor_fields=frozenset({"values", "indices", "eigenvalues", "eigenvectors", "Q", "R", "U", "S"}),
-    wrappers=frozenset(
-        {"torch.compile", "torch.compiler.disable", "torch.jit.script", "torch.nn.ModuleDict", "torch.nn.ModuleList",
-         "torch.nn.Sequential", "torch.nn.parallel.DistributedDataParallel"}
-    ),
-    class_calls=frozenset({"apply"}),
     assumed_result=_assumed_result,
-    integers=frozenset(
-        {"torch.cuda.current_device", "torch.cuda.device_count", "torch.npu.current_device", "torch.npu.device_count",
-         "torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.distributed.get_node_local_rank",
-         "*.get_device"}
-    ),
-    spawning=frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}),
-)  # fmt: skip
+)
 
 
 def torch_project(files: Mapping[str, bytes], root: Path | None = None) -> Project:

@@ -26,22 +26,9 @@ from gpu2npu.support.releases import (
 
 CUDA_TABLE = DATA / "torch_cuda.json"
 
+_NAMES = json.loads((DATA / "torch_npu_names.json").read_bytes())
 # What torch_npu calls otherwise than torch.cuda with another prefix; the rules rename these likewise.
-NPU_SPELLINGS = {
-    "torch.cuda.CUDAGraph": "torch.npu.NPUGraph",
-    "torch.cuda.graphs.CUDAGraph": "torch.npu.graphs.NPUGraph",
-    "torch.cuda.CUDAPluggableAllocator": "torch.npu.NPUPluggableAllocator",
-    "torch.cuda.memory.CUDAPluggableAllocator": "torch.npu.memory.NPUPluggableAllocator",
-    "torch.cuda.memory.mem_get_info": "torch.npu.mem_get_info",
-    "torch.cuda.amp.amp_definitely_not_available": "torch.npu.amp.common.amp_definitely_not_available",
-    "torch.backends.cuda.cufft_plan_cache": "torch.npu.backends.fft_plan_cache",
-    "torch.cuda.nvtx.mark": "torch.npu.mstx.mark",
-    "torch.cuda.nvtx.range_start": "torch.npu.mstx.range_start",
-    "torch.cuda.nvtx.range_end": "torch.npu.mstx.range_end",
-    "torch.cuda.nvtx.range_push": "torch.npu.mstx.range_push",
-    "torch.cuda.nvtx.range_pop": "torch.npu.mstx.range_pop",
-    "torch.cuda.nvtx.range": "torch.npu.mstx.annotate",
-}
+NPU_SPELLINGS: Mapping[str, str] = _NAMES["spellings"]
 
 # What `from torch import torch` makes of a name, and modules of torch that code takes torch itself from. What follows
 # torch.ops is the name of a library.
@@ -185,30 +172,12 @@ def npu_name_from(name: str, version: str) -> str:
 
 
 # What torch_npu's folder holds, master of 2026-08; only names of `torch.npu`, of `profiler`, and operators are listed.
-_PACKAGES = frozenset(
-    {"asd", "contrib", "csrc", "distributed", "dynamo", "jit", "multiprocessing", "npu", "onnx", "optim", "profiler"}
-    | {"testing", "utils", "version", "meta", "op_plugin", "tools", "acl", "npu_config", "synchronize"}
-)
+_PACKAGES = frozenset(_NAMES["packages"])
 # What these have besides, of the wheel of 2.7.1 and of op-plugin's pages of all releases.
-_PLAIN = frozenset(
-    {"ErrCode", "Format", "HiFloat8Tensor", "acc", "add_perf_dump_patch", "afd", "atb", "erase_stream", "hifloat8",
-     "int4", "float4_e1m2", "float4_e1m2fn_x2", "float4_e2m1", "float4_e2m1fn_x2", "float8_e4m3fn", "float8_e5m2",
-     "float8_e8m0fnu", "matmul_checksum", "print_npugraph_tensor", "get_device_limit", "set_device_limit",
-     "get_stream_limit", "set_stream_limit", "reset_stream_limit", "unsupported_dtype", "uninstall_static_kernel"}
-)  # fmt: skip
+_PLAIN = frozenset(_NAMES["others"])
 # Modules of contrib, by the package that they are in, and what these have that contrib itself has not.
-_MODULES_OF_CONTRIB = {
-    "function": "anchor_generator bbox_coder fused_attention fusion_attention fuse_add_softmax_dropout index_op iou "
-    "nms matmul_transpose npu_functional roll dropout_with_byte_mask",
-    "module": "activations batchnorm_with_int32_count bidirectional_lstm channel_shuffle crossentropy deform_conv "
-    "drop_path ensemble_dropout focus fusedcolorjitter linear_a8w8_quant linear_quant linear_weight_quant "
-    "multihead_attention npu_modules prefetcher ps_roi_pooling quant_conv2d roi_align DropoutWithByteMask "
-    "NpuPreGenDropout",
-}
+_MODULES_OF_CONTRIB: Mapping[str, list[str]] = _NAMES["contrib"]
 _OF_CONTRIB = frozenset({*_MODULES_OF_CONTRIB, "transfer_to_npu", "fuse_add_softmax_dropout"})
-_OF_PROFILER = frozenset(
-    {"analysis", "dynamic_profile", "experimental_config", "profiler", "profiler_interface", "scheduler"}
-)
 _SWITCH = "torch_npu.contrib.transfer_to_npu."  # importing it is all that it is for
 
 
@@ -221,14 +190,14 @@ def _never_had(name: str) -> bool:
     if name.startswith("torch_npu.profiler."):
         functions = frozenset(each.partition(" ")[0] for each in _every("parameters"))
         is_module = any(each.startswith(f"torch_npu.profiler.{parts[2]}.") for each in functions)
-        if is_module or parts[2] in _OF_PROFILER or parts[2].startswith("_"):
+        if is_module or parts[2] in _NAMES["profiler"] or parts[2].startswith("_"):
             return False
         return not _can_read(name, functions | _every("torch_npu"), frozenset({"torch_npu.profiler"}))
     if name.startswith(_SWITCH):
         return True
     if name.startswith("torch_npu.contrib.") and len(parts) > 2:
         inside = parts[3:4] if parts[2] in _MODULES_OF_CONTRIB else parts[2:3]
-        known = _OF_CONTRIB.union(_MODULES_OF_CONTRIB.get(parts[2], "").split())
+        known = _OF_CONTRIB.union(_MODULES_OF_CONTRIB.get(parts[2], ()))
         listed = _every("torch_npu")
         return not all(each in known or each[0] == "_" or f"torch_npu.contrib.{each}" in listed for each in inside)
     is_known = (
@@ -251,7 +220,7 @@ def advice_for_none(name: str) -> str:
         name = ".".join(parts[: 4 if parts[2] in _MODULES_OF_CONTRIB else 3])
     last = name.rpartition(".")[2].lower()
     operators = (f"torch_npu.{each.rpartition('::')[2].partition('.')[0]}" for each in _every("custom"))
-    inside = (f"contrib.{owner}.{each}" for owner, some in _MODULES_OF_CONTRIB.items() for each in some.split())
+    inside = (f"contrib.{owner}.{each}" for owner, some in _MODULES_OF_CONTRIB.items() for each in some)
     of_contrib = (f"contrib.{each}" for each in _OF_CONTRIB)
     others = (f"torch_npu.{each}" for each in (*_PACKAGES, *_PLAIN, *of_contrib, *inside))
     functions = (each.partition(" ")[0] for each in _every("parameters"))

@@ -7,10 +7,12 @@ None of it runs on an NPU as it is: what is exported has to be written for Ascen
 from __future__ import annotations
 
 import ast
+import json
 import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from gpu2npu.analysis.cuda_cpp.callers import callers
 from gpu2npu.analysis.cuda_cpp.extensions import Extension, extensions
@@ -146,49 +148,11 @@ _LAUNCHERS = re.compile(
 )
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 
-# Headers, by how their path begins, and the library each belongs to; the longest beginning counts.
+# The library of a header, by how its path begins; the longest beginning counts.
 _LIBRARIES = {
-    "cublas": "cuBLAS",
-    "cublaslt": "cuBLASLt",
-    "cublasxt": "cuBLAS",
-    "cudnn": "cuDNN",
-    "cusparse": "cuSPARSE",
-    "cusolver": "cuSOLVER",
-    "curand": "cuRAND",
-    "cufft": "cuFFT",
-    "cutensor": "cuTENSOR",
-    "cufile": "cuFile",
-    "nvrtc": "NVRTC",
-    "nccl": "NCCL",
-    "nvshmem": "NVSHMEM",
-    "nvtoolsext": "NVTX",
-    "nvtx3/": "NVTX",
-    "nvml": "NVML",
-    "npp": "NPP",
-    "nvjpeg": "nvJPEG",
-    "nvcuvid": "NVIDIA Video Codec",
-    "nvinfer": "TensorRT",
-    "optix": "OptiX",
-    "thrust/": "Thrust",
-    "cub/": "CUB",
-    "cuda/std/": "libcu++",
-    "cuda/atomic": "libcu++",
-    "cuda/barrier": "libcu++",
-    "cuda/pipeline": "libcu++",
-    "cutlass/": "CUTLASS",
-    "cute/": "CUTLASS",
-    "cooperative_groups": "cooperative groups",
-    "mma.h": "tensor cores (mma.h)",
-    "cuda.h": "CUDA driver API",
-    "cuda_runtime": "CUDA runtime",
-    "cuda_fp16": "CUDA half types",
-    "cuda_bf16": "CUDA half types",
-    "cuda_fp8": "CUDA half types",
-    "device_launch_parameters": "CUDA runtime",
-    "aten/cuda/": "ATen for CUDA",
-    "c10/cuda/": "ATen for CUDA",
-    "thc/": "ATen for CUDA",
-    "torch/csrc/cuda/": "ATen for CUDA",
+    begin: library
+    for library, begins in json.loads(Path(__file__).with_name("headers.json").read_bytes()).items()
+    for begin in begins
 }
 _LONGEST_FIRST = sorted(_LIBRARIES, key=len, reverse=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
 
 from gpu2npu.codemods.choice import Installation
 from gpu2npu.engine import ProjectContext
@@ -11,7 +13,11 @@ from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 
-__all__ = ["ParsedFile", "TrainingProgram"]
+__all__ = ["FILE_CALLS", "ParsedFile", "TrainingProgram"]
+
+# The calls of libraries that read or write files: `paths` are their arguments that are paths, and whether they write
+# there; `writing_methods` are those of a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
+FILE_CALLS = json.loads(Path(__file__).with_name("file_calls.json").read_bytes())
 
 
 class TrainingProgram(Program):

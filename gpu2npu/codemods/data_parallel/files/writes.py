@@ -10,7 +10,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.codemods.program.files import FILE_CALLS, ParsedFile
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above
@@ -18,28 +18,9 @@ from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import FORS, FUNCTIONS, WITHS, argument_value, arguments, last_name, string_value
 
 # Functions that write a file, by qualified name.
-_FUNCTIONS = frozenset(
-    {
-        "torch.save", "torch.jit.save", "torchvision.utils.save_image", "safetensors.torch.save_file",
-        "shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move", "shutil.rmtree",
-        "os.rename", "os.replace", "os.remove", "os.unlink", "os.symlink", "os.link",
-        "json.dump", "pickle.dump", "yaml.dump", "joblib.dump", "dill.dump",
-        "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "scipy.io.savemat",
-        "matplotlib.pyplot.savefig", "cv2.imwrite", "imageio.imwrite", "imageio.imsave", "imageio.mimsave",
-        "matplotlib.pyplot.imsave", "imageio.v2.imwrite", "imageio.v2.mimsave", "imageio.v3.imwrite",
-        "skimage.io.imsave", "soundfile.write", "scipy.io.wavfile.write", "torchaudio.save",
-        "torchvision.io.write_jpeg", "torchvision.io.write_png", "torchvision.io.write_video",
-        "safetensors.torch.save_model",
-    }
-)  # fmt: skip
+_FUNCTIONS = frozenset(FILE_CALLS["writing_functions"])
 # Methods that write, on a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
-_METHODS = frozenset(
-    {
-        "add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "add_figure", "add_text",
-        "add_hparams", "add_embedding", "savefig", "to_csv", "to_excel", "write_text", "write_bytes", "writerow",
-        "writerows", "save_pretrained",
-    }
-)  # fmt: skip
+_METHODS = frozenset(FILE_CALLS["writing_methods"])
 # A file without any of these writes nothing that is known here.
 WORDS = (
     rb"\b(save\w*|dump|write\w*|copy\w*|move|rmtree|rename|replace|remove|unlink|symlink|link|mkdir|makedirs|open|load|"
