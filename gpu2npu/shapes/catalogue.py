@@ -64,6 +64,7 @@ def kind_of(row: Mapping[str, Any], find: Find | None = None) -> AffinityKind:
         row.get("form", "special"),
         row.get("replacement", ""),
         row.get("source", ""),
+        row.get("second_derivatives", not any(need.startswith("npu::") for need in row["needs"])),
     )
 
 

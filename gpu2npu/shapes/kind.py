@@ -103,7 +103,8 @@ class AffinityKind(Struct, frozen=True):
     operators of the release ("npu::npu_rms_norm"). `statement` is what it changes; `rounding` is by how much results
     may differ, by dtype, relative to the largest. Only a kind that changes nothing else is `safe`. Advice names what
     the code is, `title`, or with the `form` "function" or "class" the definition that it is in, the `replacement`, and
-    its `source`.
+    its `source`. `second_derivatives` are after a rewrite what they were: npu operators have none, nor has flash_attn
+    itself, and gradients that have a graph leave the joined memory of an optimizer.
     """
 
     id: str
@@ -123,6 +124,7 @@ class AffinityKind(Struct, frozen=True):
     form: str = "special"
     replacement: str = ""
     source: str = ""
+    second_derivatives: bool = True
 
     @property
     def why(self) -> str:

@@ -12,7 +12,7 @@ from gpu2npu.shapes.reading import TermReader
 # Functions and methods that give booleans.
 BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_and", "logical_or", "logical_not",
     "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
-_LARGEST = 127
+_LARGEST = 127  # numbers up to here every dtype but bool holds, or wraps alike
 _REDUCTIONS = {"sum": 'reduction="sum"', "mean": 'reduction="mean"'}
 _LOSSES = frozenset(
     f"torch.nn.functional.{name}"
@@ -91,8 +91,6 @@ def find_store(reading: TermReader, node: ast.Assign) -> AffinityReplacement | N
     return AffinityReplacement("store", (at(target.value), at(target.slice), at(node.value)))
 
 
-# Numbers that every dtype but bool holds, or wraps alike.
-_LARGEST_STORED = 127
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
@@ -120,5 +118,5 @@ def _is_small(node: ast.expr) -> bool:
     literal = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
     value = literal.value if isinstance(literal, ast.Constant) else None
     if type(value) is float:
-        return literal is node and value <= _LARGEST_STORED
-    return type(value) is int and abs(value) <= _LARGEST_STORED
+        return literal is node and value <= _LARGEST
+    return type(value) is int and abs(value) <= _LARGEST

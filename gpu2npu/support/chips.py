@@ -22,6 +22,7 @@ class Family(Struct, frozen=True):
     first_cann: str = ""
     dies: int = 1
     coalesces: bool = False
+    compiles: bool = False
 
 
 def _read() -> dict[str, Any]:

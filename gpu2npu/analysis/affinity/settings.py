@@ -22,6 +22,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import may_have_float64
 from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 from gpu2npu.support.cann import cann_for
+from gpu2npu.support.chips import FAMILIES
 from gpu2npu.support.releases import version_key
 
 _LOADER = "torch.utils.data.DataLoader"
@@ -40,10 +41,6 @@ _CHANGING = (
 )
 
 _DTYPES = frozenset({"float", "bfloat", "half", "double", "int", "uint", "long", "short", "bool", "complex"})
-
-_COMPILING = (
-    "910A"  # and any chip before CANN 8: operators are compiled for each shape unless set_compile_mode is called
-)
 
 Places = Iterator[ast.expr | ast.stmt]
 
@@ -77,7 +74,8 @@ Finder = Callable[[Training], Places]
 
 class Setting(Struct, frozen=True):
     """One cause, the line to write, and what makes it certain. Nothing is said in files whose text has `unless`, from
-    the release `until` of PyTorch on, or, if `compiles`, where operators of new shapes are not compiled by default."""
+    the release `until` of PyTorch on, or, if `compiles`, where operators are not compiled for each shape unless
+    set_compile_mode is called: by CANN 8 and later on most chips."""
 
     id: str
     find: Finder
@@ -90,7 +88,8 @@ class Setting(Struct, frozen=True):
 
     def is_for(self, version: str, chips: Sequence[str]) -> bool:
         """Return whether a release on families of chips has the cause."""
-        if self.compiles and _COMPILING not in chips and int(cann_for(version).version.partition(".")[0]) >= 8:
+        has_binaries = not any(FAMILIES[chip].compiles for chip in chips)
+        if self.compiles and has_binaries and int(cann_for(version).version.partition(".")[0]) >= 8:
             return False
         return not self.until or version_key(version) < version_key(self.until)
 

@@ -280,7 +280,7 @@ def contracts(equation: ast.expr | None) -> bool:
     return bool(text) and "," in before and (not arrow or bool(set(before) - set(after) - {",", "."}))
 
 
-def says(code: Code, words: str) -> bool:
+def is_mentioned_near(code: Code, words: str) -> bool:
     """Return whether a file that puts something on a device, or one that is loaded with it, has some words; or whether
     it puts nothing there."""
     project, path = code.names.project, code.names.path

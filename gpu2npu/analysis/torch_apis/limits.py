@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.torch_apis.calls import ShownArguments, contracts, is_on_cpu, message, says
+from gpu2npu.analysis.torch_apis.calls import ShownArguments, contracts, is_mentioned_near, is_on_cpu, message
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import DTYPES, may_have_float64
 from gpu2npu.python.meaning.types import OTHER
@@ -98,7 +98,7 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     found = []
     for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
-            if (met.unless and says(code, met.unless)) or _is_on_host(met, given, code):
+            if (met.unless and is_mentioned_near(code, met.unless)) or _is_on_host(met, given, code):
                 continue
             some = on if len(on) < len(chips) else []
             text = _text(api, met, some)

@@ -28,7 +28,6 @@ from gpu2npu.shapes.terms import Term
 from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
-_FLASH_ATTENTION, _OPTIMIZER = "flash-attention", "fused-optimizer"
 CODEMOD = Codemod(
     "affinity",
     option=Option(
@@ -51,8 +50,8 @@ def affinity(
     `within` alone, if given."""
     table = table_for(program.version)
     kinds = [KINDS[name] for name in choice.options["affinity"] if available(KINDS[name], table)]
-    if any(not _has_second_derivatives(kind) for kind in kinds) and differentiates_twice(program):
-        kinds = [kind for kind in kinds if _has_second_derivatives(kind)]
+    if not all(kind.second_derivatives for kind in kinds) and differentiates_twice(program):
+        kinds = [kind for kind in kinds if kind.second_derivatives]
     words = b"|".join(re.escape(word) for kind in kinds for word in kind.words)
     steps: list[Step] = []
     found = program.with_word(words) if within is None else program.parsed(sorted(within))
@@ -63,14 +62,6 @@ def affinity(
             spelled = [kind for kind in spelled if kind.id in within[file.path]]
         steps += _with_imports_above(program, file, spelled)
     return by_file(steps)
-
-
-def _has_second_derivatives(kind: AffinityKind) -> bool:
-    """Return whether second derivatives are after a rewrite what they were: npu operators have none, nor has flash_attn
-    itself, and gradients that have a graph leave the joined memory of an optimizer."""
-    return kind.id == _FLASH_ATTENTION or not (
-        kind.id == _OPTIMIZER or any(need.startswith("npu::") for need in kind.needs)
-    )
 
 
 def _with_imports_above(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> list[Step]:
