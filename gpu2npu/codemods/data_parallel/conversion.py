@@ -47,7 +47,7 @@ from gpu2npu.codemods.places import GroupEdit, Step, by_file, decided, reported,
 from gpu2npu.codemods.program.card import bind_to_card
 from gpu2npu.codemods.program.entries import Entries, Entry, find_entries, library_entry
 from gpu2npu.codemods.program.files import TrainingProgram
-from gpu2npu.codemods.program.group_condition import group_place, is_test_file, runs_without_group
+from gpu2npu.codemods.program.group_condition import group_place, is_for_runner, is_test_file, runs_without_group
 from gpu2npu.codemods.program.process_group import set_up
 from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FileRewrite, FindingKind
@@ -101,7 +101,8 @@ def _by_path(entry: Entry) -> tuple[str, int]:
 
 def _running(program: TrainingProgram, wraps: Sequence[Wrap]) -> dict[Wrap, Sequence[Entry]]:
     """Return the programs that run each wrap: where none of the project does, those elsewhere that may."""
-    programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
+    found = find_entries(program, {wrap.file.path for wrap in wraps})
+    programs = Entries(entry for entry in found if not is_for_runner(entry.file))
     return {wrap: programs.that_run(wrap.file, wrap.call) or _library_entry(program, wrap) for wrap in wraps}
 
 
@@ -229,7 +230,11 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
     group_edits = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
     done = {entry.file.path for entry in started if not entry.is_library}
     found = find_entries(program, {file.path for file, _ in group_edits})
-    others = Entries(entry for entry in found if entry.file.path not in done and group_place(entry) is None)
+    others = Entries(
+        entry
+        for entry in found
+        if entry.file.path not in done and not is_for_runner(entry.file) and group_place(entry) is None
+    )
     needing: set[Entry] = set()
     for file, step in steps:
         if not isinstance(step, GroupEdit):

@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from gpu2npu.codemods.program.entries import Entry, all_calls, find_entries
+from gpu2npu.codemods.program.entries import Entry, all_calls, calls_in, find_entries, main_guard
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.flow.reachability import TEST_FILE
 from gpu2npu.python.project.imports import ImportGraph
@@ -24,6 +24,7 @@ _SPAWN = frozenset(
 )  # fmt: skip
 # Their objects make the process group of whoever started the program: torchrun, deepspeed.
 _ARGUMENTS = frozenset({"Seq2SeqTrainingArguments", "TrainingArguments"})
+_RUNNERS = frozenset({"pytest.main", "unittest.main", "torch.testing._internal.common_utils.run_tests"})
 # What may leave out the code in it.
 _CHOICES = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match)
 _TEST_FILE = re.compile(TEST_FILE)
@@ -50,6 +51,16 @@ def _tested(program: TrainingProgram) -> frozenset[str]:
 
 def _has_tests(path: str, source: bytes) -> bool:
     return is_test_file(path) and _TEST.search(source) is not None
+
+
+def is_for_runner(file: ParsedFile) -> bool:
+    """Return whether a file has tests which a runner of tests starts: its main guard, if any, does nothing besides."""
+    guard = main_guard(file)
+    body = [] if guard is None else [each for each in guard.body if not isinstance(each, ast.Pass)]
+    calls = [each for part in body for each in calls_in(part)]
+    return _has_tests(file.path, file.text.encode()) and (
+        not body or any(file.qualified(call.func) in _RUNNERS for call in calls)
+    )
 
 
 def is_test_file(path: str) -> bool:

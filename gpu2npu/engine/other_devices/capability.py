@@ -176,16 +176,17 @@ def _is_of_questions(statement: ast.Assign, names: Names) -> bool:
     return bool(uses) and all(isinstance(each, ast.Call) and tests_torch_cuda(each, names) for each in uses)
 
 
-def tests_build(test: ast.expr, names: Names) -> bool:
+def tests_build(test: ast.expr, names: Names, above: Sequence[str] = ()) -> bool:
     """`torch.version.cuda is not None`, `has_torch and torch.version.cuda`, or for ROCm; a name that is bound to such a
-    question and to False alone; one such or another."""
+    question and to False alone; one such or another. The names `above` lead here: `found = found or other` is none."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        return all(tests_build(each, names) for each in test.values)
-    bound = names.file.scope_of(test).bound(test) if isinstance(test, ast.Name) else []
+        return all(tests_build(each, names, above) for each in test.values)
+    bound = names.file.scope_of(test).bound(test) if isinstance(test, ast.Name) and test.id not in above else []
+    above = [*above, test.id] if isinstance(test, ast.Name) else above
     values = [each.whole for each in bound if isinstance(each, Assigned)]
     questions = [each for each in values if not isinstance(each, (ast.Constant, ast.Name))]
     if questions and len(values) == len(bound):
-        return all(each is not None and tests_build(each, names) for each in questions)
+        return all(each is not None and tests_build(each, names, above) for each in questions)
     return any(dotted_name(each) in BUILDS for each in affirmed(test))
 
 

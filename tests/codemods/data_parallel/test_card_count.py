@@ -44,3 +44,12 @@ def test_module_is_read_where_the_model_is_wrapped(after):
 )
 def test_a_program_that_ends_a_group_itself_ends_it_once(after, end, ends_with):
     assert after({"train.py": SEVERAL.format(end=end)})["train.py"].endswith(ends_with)
+
+
+def test_files_that_a_runner_of_tests_starts_get_no_group(after):
+    lines = "import torch\nfrom torch import nn\n\n\ndef fit(net):\n    nn.DataParallel(net)(1).backward()\n"
+    test = "from fit import fit\n\n\n@mark\ndef test_fit():\n    fit(0)\n\n\nif __name__ == '__main__':\n    {run}\n"
+    runs = {"test_a.py": "pass", "test_b.py": "pytest.main()", "test_c.py": "test_fit()"}
+    files = {path: "import pytest\n" + test.format(run=run) for path, run in runs.items()}
+    files |= {"fit.py": lines, "train.py": "from fit import fit\n\nfit(model)\n"}
+    assert after(files).keys() == {"fit.py", "train.py", "test_c.py"}
