@@ -37,6 +37,10 @@ _NPU_WORDS = {**dict.fromkeys(_DEVICES, ("npu", "ascend")), "nccl": ("hccl",)}
 _CLASS_WORD = re.compile(r"CUDA|Cuda|GPU|Gpu")
 _AVAILABLE = "torch.cuda.is_available()"
 _CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILINE)
+# Assignments that make code for CUDA run on another device.
+_REPLACES = re.compile(r"^[ \t]*torch\.(cuda|Tensor|nn\.Module)\.\w+ *= *", re.MULTILINE)
+_REPLACED = re.compile(r"torch\.(cuda\.|(Tensor|nn\.Module)\.(is_)?cuda$)")
+_OTHERS = re.compile(r"\btorch\.(\w+\.)?(is_)?(gcu|hpu|mlu|mps|musa|npu|xpu)\b")
 _HOLDS = {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
@@ -114,9 +118,13 @@ def _is_chosen(node: ast.If, kinds: ByKind, file: PythonFile) -> bool:
 
 def of_other_devices(names: Names) -> Iterator[Bounds]:
     """The code of a file that the project's own words say is not for NPUs: under `@require_cuda` of a project that has
-    `require_npu`, where a value that may be "npu" is "cuda", and where a member such as MULTI_GPU is chosen of a class
-    that has MULTI_NPU."""
+    `require_npu`, where a value that may be "npu" is "cuda", where a member such as MULTI_GPU is chosen of a class that
+    has MULTI_NPU, and the functions that give torch.cuda what another device has."""
     kinds = names.file.unordered()
+    for assign in kinds.get(ast.Assign, ()) if _REPLACES.search(names.file.text) is not None else ():
+        if _replaces_cuda(assign):
+            above = [each for each in names.file.above(assign) if isinstance(each, FUNCTIONS)]
+            yield names.file.bounds(above[-1] if above else assign)
     for kind in (ast.ClassDef, *FUNCTIONS):
         for node in kinds.get(kind, ()):
             if any(_has_npu_half(each, names) for each in getattr(node, "decorator_list", ())):
@@ -128,6 +136,12 @@ def of_other_devices(names: Names) -> Iterator[Bounds]:
     for call in kinds.get(ast.Call, ()):  # getattr(torch, name, torch.cuda)
         if dotted_name(call.func) == "getattr" and len(call.args) == 3 and dotted_name(call.args[0]) == "torch":
             yield names.file.bounds(call.args[2])
+
+
+def _replaces_cuda(assign: ast.Assign) -> bool:
+    """`torch.cuda.Event = torch.xpu.Event`, `torch.Tensor.cuda = torch.Tensor.xpu`"""
+    targets = [name for each in assign.targets if (name := dotted_name(each)) is not None and _REPLACED.match(name)]
+    return bool(targets) and any(_OTHERS.search(dotted_name(each) or "") for each in walk(assign.value))
 
 
 def _is_one_of_npus(test: ast.Compare, names: Names) -> bool:
