@@ -14,7 +14,7 @@ from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.kinds import is_environment_file
 from gpu2npu.formats.marks import moved, only_reported, shifted
 from gpu2npu.formats.required_packages import installed
-from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped, variables_in
+from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, option_of, unescaped, variables_in
 from gpu2npu.kinds.string import mention_marks
 from gpu2npu.records import Found
 
@@ -162,13 +162,13 @@ class _Reader(Struct, frozen=True):
         start, end, quote = word.inside(word.start + assigned.end())
         value = self.text[start:end]
         yield from self.knowledge.variable(assigned["name"], word.start, SetVariable(value, start, bare=not quote))
-        found = self._given_to(assigned["name"], value, start)
+        found = self._given_to(option_of(self.text, assigned["name"]), value, start)
         yield from found
         yield from self.knowledge.patterns(value, start)
-        if quote and value.startswith("--"):  # options for a command, which may come later
-            yield from self._within(start, end, quote, self.spoken)
-        elif quote and " " in value and not found:
-            yield from self._within(start, end, quote, spoken=True)
+        for first, last, mark in [(start, end, quote)] if quote else (each for each in word.quoted if each[0] > start):
+            for_command = self.text.startswith("--", first)  # which may come later, also in OPTIONS="--out "$a" --b"
+            if for_command or (" " in self.text[first:last] and not found):
+                yield from self._within(first, last, mark, self.spoken or not for_command)
 
     def _wrapped(self, words: Sequence[Word]) -> Iterator[Mark]:
         """The options of programs such as srun that run another."""

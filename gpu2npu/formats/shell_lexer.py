@@ -368,3 +368,10 @@ class _Lexer:
             self.script.unclosed = True
         self.at = min(self.at + 1, len(text))
         self._ended(items)
+
+
+def option_of(text: str, name: str) -> str:
+    """The option that every use of a variable is the value of, `--backend $NAME`; without one its own name."""
+    uses = re.findall(rf"\$(?:{name}\b|{{{name}[}}:])", text)
+    options = re.findall(rf"(?<![\w-])(--?[A-Za-z][\w.-]*)(?:=|[ \t]+)[\"']?\$(?:{name}\b|{{{name}[}}:])", text)
+    return options[0] if len(options) == len(uses) and len(set(options)) == 1 else name

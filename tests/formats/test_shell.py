@@ -69,6 +69,8 @@ VALUES = [
     ('bash -c "python t.py --device cuda"', 'bash -c "python t.py --device npu"'),
     ("cat > job.sh <<'EOF'\npython t.py --device cuda\nEOF", "cat > job.sh <<'EOF'\npython t.py --device npu\nEOF"),
     ("x=$(python t.py --device cuda | tail -1)", "x=$(python t.py --device npu | tail -1)"),
+    ('A="--out "./b" --backend nccl --c"; t $A', 'A="--out "./b" --backend hccl --c"; t $A'),
+    ("B=nccl\nD='cuda'\nt --backend $B --device=\"${D}\"", "B=hccl\nD='npu'\nt --backend $B --device=\"${D}\""),
 ]
 
 
@@ -104,6 +106,8 @@ FINDINGS = [
     ("python -m pip install torch", "torch-npu-requirement"),
     ("export CUDA_VISIBLE_DEVICES=$ASCEND_RT_VISIBLE_DEVICES", "env-cuda-visible-devices"),
     ("python t.py --device cuda --name 'unclosed", "device-string"),
+    ("N=gpu\ntorchrun --nproc_per_node=$N t.py", "nproc-gpu"),
+    ("D=cuda\necho $D\npython t.py --device $D", "device-string"),
 ]
 
 

@@ -55,12 +55,11 @@ def _has_tests(path: str, source: bytes) -> bool:
 
 def is_for_runner(file: ParsedFile) -> bool:
     """Return whether a file has tests which a runner of tests starts: its main guard, if any, does nothing besides."""
+    if not _has_tests(file.path, file.text.encode()):
+        return False
     guard = main_guard(file)
     body = [] if guard is None else [each for each in guard.body if not isinstance(each, ast.Pass)]
-    calls = [each for part in body for each in calls_in(part)]
-    return _has_tests(file.path, file.text.encode()) and (
-        not body or any(file.qualified(call.func) in _RUNNERS for call in calls)
-    )
+    return not body or any(file.qualified(call.func) in _RUNNERS for each in body for call in calls_in(each))
 
 
 def is_test_file(path: str) -> bool:

@@ -23,7 +23,7 @@ ROUND = [
     "a = getattr(a, b, a)",
     "a = (a := b)",
 ]
-ASKED = """
+CODE = """
 if a:
     torch.cuda.empty_cache()
 if a == "cuda" or not a:
@@ -44,5 +44,5 @@ STARTS = ['"cuda"', "torch.version.cuda", "torch.cuda.is_available()", "torch.cu
 @pytest.mark.parametrize("bound", ROUND)
 def test_a_circle_of_names_ends(bound: str) -> None:
     for start in STARTS:
-        text = gpu2npu.migrate_source(HEAD.format(start=start) + bound + ASKED, version="2.7.1").text
+        text = gpu2npu.migrate_source(HEAD.format(start=start) + bound + CODE, version="2.7.1").text
         assert "import torch_npu" in text

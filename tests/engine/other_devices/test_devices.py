@@ -4,8 +4,6 @@ import textwrap
 
 import pytest
 
-import gpu2npu
-
 
 def found(project, code):
     """The migrated text, None where it stays, and the messages of the findings about devices of packages."""
@@ -448,13 +446,3 @@ def test_the_package_is_reached_over_several_steps(project, code):
 @pytest.mark.parametrize("code", BEYOND.values(), ids=BEYOND)
 def test_the_package_is_not_looked_for_at_any_distance(project, code):
     assert "'npu')" in found(project, XGBOOST + code)[0]
-
-
-def test_what_gives_cuda_the_functions_of_another_device_stays():
-    patch = (
-        "import torch\n\n\ndef to_xpu():\n    torch.cuda.Event = torch.xpu.Event\n    torch.cuda.empty_cache = print\n"
-        "    torch.Tensor.is_cuda = torch.Tensor.is_xpu\n\n\ntorch.cuda.Stream = torch.xpu.Stream\n"
-    )
-    own = "x = torch.cuda.current_device()\n"
-    text = gpu2npu.migrate_source(patch + own, version="2.7.1").text
-    assert text == patch.replace("import torch\n", "import torch\nimport torch_npu\n") + own.replace(".cuda", ".npu")
