@@ -14,18 +14,24 @@ from functools import partial
 from gpu2npu.analysis.code import Code, keyword, number, values_of
 from gpu2npu.engine.strings.value_effects import values_of as values_of_project
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.shapes.masks import BOOLEAN_CALLS
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
 Matcher = Callable[[Code], Found]
 
-_PICKING_CALLS = BOOLEAN_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
+_MASKING_CALLS = BOOLEAN_CALLS | {"byte"}  # a tensor of bytes picks as one of booleans does
+_PICKING_CALLS = _MASKING_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
 _COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
 _SELECTING = frozenset({"masked_select", "index_select"})
 _BY_ELEMENT = frozenset({"abs", "pow", "square", "float", "log", "exp", "sqrt", "clamp", "contiguous", "view",
     "reshape", "squeeze", "unsqueeze", "flatten", "long"})  # fmt: skip
+_ARRAYS = re.compile(r"\b(numpy|pandas|cupy|jax|tensorflow)\b")
+_OF_TENSORS = frozenset(
+    {"contiguous", "detach", "float", "long", "unsqueeze", "view", "cuda"}
+)  # methods of these alone
 _LOSS = re.compile(r"torch\.nn\.(functional\.(\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)|\w+Loss)")
 
 
@@ -55,10 +61,11 @@ def masked_store(code: Code) -> Found:
     for statement, scope in code.stores:
         target = statement.targets[0]
         assert isinstance(target, ast.Subscript)
-        mask = target.slice
-        if _is_mask(code, mask, scope):
-            kinds = code.types.of(target.value, scope) | _operand_types(code, mask, scope)
-            if TENSOR in kinds and OTHER not in code.types.of(target.value, scope):
+        mask = target.slice.elts[0] if isinstance(target.slice, ast.Tuple) and target.slice.elts else target.slice
+        if _is_mask(code, mask, scope, _MASKING_CALLS):
+            own = code.types.of(target.value, scope)
+            is_tensor = TENSOR in own | _operand_types(code, mask, scope) or _ARRAYS.search(code.text) is None
+            if is_tensor and OTHER not in own:
                 yield statement, "input[condition] = value"
 
 
@@ -89,11 +96,17 @@ def masked_select(code: Code) -> Found:
         scope = code.file.scope_of(picked)
         ends = list(_ends(code, picked, scope))
         is_selection = isinstance(picked, ast.Call)  # by a function that torch alone has
+        above = code.file.parents[picked]
         of_torch = is_selection or TENSOR in code.types.of(tensor, scope) or any(map(partial(_is_loss, code), ends))
-        if not of_torch or not ends or not all(ends) or OTHER in code.types.of(tensor, scope):
+        of_torch = of_torch or (isinstance(above, ast.Attribute) and above.attr in _OF_TENSORS)
+        if not of_torch or OTHER in code.types.of(tensor, scope):
+            continue
+        is_whole = bool(ends) and all(ends)
+        if not is_whole and not _computes_loss(code, picked):
             continue
         if _is_mask(code, mask, scope, _PICKING_CALLS) or _is_made_of_booleans(code, mask, _PICKING_CALLS):
-            yield from ((each, "a loss of input[condition]") for each in ends if each is not None)
+            found = ends if is_whole else [picked]
+            yield from ((each, "a loss of input[condition]") for each in found if each is not None)
 
 
 def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
@@ -140,7 +153,7 @@ def _ends(code: Code, node: ast.expr, scope: Scope, depth: int = 2) -> Iterator[
         yield None
 
 
-def _is_loss(code: Code, node: ast.expr | None) -> bool:
+def _is_loss(code: Code, node: ast.AST | None) -> bool:
     """`F.mse_loss(...)`, `self.ce(...)` of a torch.nn.CrossEntropyLoss"""
     if not isinstance(node, ast.Call):
         return False
@@ -148,6 +161,12 @@ def _is_loss(code: Code, node: ast.expr | None) -> bool:
     made = code.types.of(node.func, scope) if isinstance(node.func, (ast.Name, ast.Attribute)) else ()
     named = (each for each in (code.qualified(node.func, scope), *made) if isinstance(each, str))
     return any(map(_LOSS.fullmatch, named))
+
+
+def _computes_loss(code: Code, node: ast.expr) -> bool:
+    """Return whether the function that an expression is in computes a loss."""
+    function = next((each for each in code.file.above(node) if isinstance(each, FUNCTIONS)), None)
+    return function is not None and any(_is_loss(code, each) for each in walk(*function.body))
 
 
 def _goes_into_losses(code: Code, node: ast.expr) -> bool:
