@@ -18,7 +18,7 @@ from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.templates import code, line_below, lines_above
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import (
@@ -236,6 +236,8 @@ def needed_imports(
             places = places if _cover(places, needing, file) else [(_first(file), True)]
         if not places and spelled_torch:  # no import of torch is left
             places = [(_first(file), True)]
+        if not places:  # torch, nn = try_import_torch()
+            places = [(each, False) for each in _calls_for("torch", file)]
         for statement, above in places:
             if module in imported and not above:
                 continue
@@ -245,6 +247,13 @@ def needed_imports(
             change = Change(span, edit.rule, edit.operation, edit.message, "", f"import {module}")
             insertions.append((edit, change))
     return insertions
+
+
+def _calls_for(name: str, file: PythonFile) -> Iterator[ast.stmt]:
+    """The statements of a module that give a name what a call returns."""
+    for each in file.module.bindings.get(name, ()):
+        if isinstance(each, Assigned) and isinstance(each.statement, ast.Assign) and isinstance(each.value, ast.Call):
+            yield each.statement
 
 
 def _needed(edits: Sequence[Edit], file: PythonFile, table: RuleTable) -> dict[str, list[Edit]]:

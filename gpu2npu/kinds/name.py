@@ -16,7 +16,7 @@ from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import sets_by_string
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import chain, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds, Edit, FindingKind, Found
 from gpu2npu.rulebook.match import QUALIFIED_NAME, Evidence, Json, Match, last_two, leaf
@@ -113,7 +113,9 @@ class _References:
         if qualified is None:
             return
         if qualified.startswith("torch."):
-            self.matches.anchors.add(root.id)
+            bindings = (scope.lookup(root.id) or (scope, ()))[1]
+            is_imported = any(isinstance(each, Imported) for each in bindings)
+            self.matches.anchors |= {root.id} if is_imported or not bindings else {root.id, "self"}
         matched = self.table.rule_for(qualified)
         if matched is not None:
             moved = self.apply_name(*matched, qualified, chain(node), scope)

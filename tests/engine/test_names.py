@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import gpu2npu
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import load_rulebook
 
@@ -293,3 +294,29 @@ def test_the_plugin_is_imported_beside_torch_from_a_module_of_the_project(projec
 def test_a_star_that_brings_no_torch_needs_no_plugin(project) -> None:
     files = {"common.py": "import os\n", "a.py": "from common import *\nbatch.cuda()\n"}
     assert project(files)["a.py"].content.decode() == "from common import *\nbatch.npu()\n"
+
+
+LAZY = """def lazy():
+    import torch{new}
+    return torch
+
+
+def f():
+    torch = lazy()
+    torch.{device}.synchronize()
+"""
+OTHERS = [
+    "class Fake:\n    pass\n\n\ntorch = Fake()\ntorch.cuda.synchronize()\n",
+    "def make():\n    return 3\n\n\ntorch = make()\ntorch.cuda.synchronize()\n",
+    "torch = Kit\ntorch = make()\ntorch.cuda.synchronize()\n",
+]
+
+
+def test_torch_that_calls_give():
+    migrated = gpu2npu.migrate_source(LAZY.format(new="", device="cuda"), version="2.1.0")
+    assert migrated.text == LAZY.format(new="\n    import torch_npu", device="npu")
+    tried = "from ray import tried\ntorch, nn = tried()\n{new}torch.{device}.synchronize()\n"
+    migrated = gpu2npu.migrate_source(tried.format(new="", device="cuda"), version="2.1.0")
+    assert migrated.text == tried.format(new="import torch_npu\n", device="npu")
+    for code in OTHERS:
+        assert gpu2npu.migrate_source(code, version="2.1.0").text == code

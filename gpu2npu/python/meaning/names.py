@@ -19,6 +19,7 @@ from gpu2npu.python.tree.syntax import (
     defaults,
     dotted_name,
     is_classmethod,
+    is_none,
     is_property,
     is_static,
     member_of,
@@ -145,8 +146,25 @@ class Names(ModuleNames):
         key = (found[0], name)
         if key not in self._meanings:
             self._meanings[key] = None  # x = x
-            self._meanings[key] = self._meaning(*found)
+            self._meanings[key] = self._meaning(*found) or self._package_called(name, *found)
         return self._meanings[key]
+
+    def _package_called(self, name: str, scope: Scope, bindings: list[Binding]) -> str | None:
+        """The library's package that has a name, which calls give it: `torch, nn = try_import_torch()`, where the
+        project's own code gives it nothing else."""
+        values = [each.value for each in bindings if isinstance(each, Assigned)]
+        calls = [each for each in values if isinstance(each, ast.Call)]
+        others = [each for each in values if each not in calls and not is_none(each)]
+        if name not in self.project.library.packages or not calls or others or len(values) < len(bindings):
+            return None
+        own = [each for call in calls if (each := self.definition(call.func, scope)) is not None]
+        return name if all(each.names._may_return(name, each) for each in own) else None
+
+    def _may_return(self, package: str, made: Definition) -> bool:
+        """Return whether a function of this file imports a package, which it may return then."""
+        node = made.bound.node
+        inside = self.file.scopes.get(node) if isinstance(node, FUNCTIONS) else None
+        return inside is not None and self.name(package, inside) == package
 
     def dotted(self, text: str, scope: Scope) -> str | None:
         """The qualified name of a dotted name in a text: `torch.cuda.Stream` in a quoted annotation."""
