@@ -263,6 +263,15 @@ FLOWS = {
         "x = torch.ones(2, device='cuda')\nSum().add(torch.nn.functional.mse_loss(x, x))",
         [(5, "torch.Tensor.double")],
     ),
+    "elements with their numbers": (
+        "a = []\nfor n in b:\n    a.append(torch.rand(4).cuda())\nfor i, each in enumerate(a):\n    each.double()\n"
+        "for one, other in zip(a, a):\n    other.to(torch.float64)",
+        [(7, "torch.Tensor.double"), (9, "torch.Tensor.to")],
+    ),
+    "a type as a dtype": (
+        "a = torch.full((2,), n, device='cuda')\na.type(torch.float64)\na.type(torch.float32)",
+        [(4, "torch.Tensor.type")],
+    ),
     "numbers on the host": ("a = torch.ones(2, 2)\ntorch.polar(a.double(), a.double())\na.to(torch.float8_e5m2)", []),
     "numbers where the NPU is the default": (
         "torch.set_default_device('cuda')\na = torch.ones(2, 2)\na.to(torch.float8_e5m2)",

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 
 from gpu2npu.analysis.torch_apis.tensor_labels import (
-    BROADCASTING,
-    COMPARISONS,
     COMPLEX,
     COMPUTED_BY,
     COMPUTING,
@@ -22,6 +20,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     FACTORIES,
     FROM_COMPLEX,
     FROM_VALUES,
+    GROUPING,
     INTEGERS,
     KEEPING,
     NUMPY_DTYPES,
@@ -36,12 +35,10 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     UNKNOWN,
     Label,
     agreed,
-    broadcast,
     cast,
-    compared,
+    computed,
     field_of,
     of_text,
-    promoted,
     reshaped,
     spectrum,
     viewed,
@@ -246,6 +243,8 @@ class Tensors:
         for callee, _ in self._values.callees(place):
             if callee.kind in ("function", "class"):
                 yield callee.place, ("()", *path)
+            elif path and callee.text.rpartition(".")[2] in GROUPING and callee.text[:6] not in ("torch.", "numpy."):
+                yield from (each for each in self._values.before(place, path) if each[0] != callee.place)
             elif callee.kind in ("outside", "unknown"):
                 for each in self._called(callee.text, place):
                     ends[reduce(field_of, path, each)] = None
@@ -336,6 +335,8 @@ class Tensors:
             ends = (each for key, each in given.items() if each and (key.isdigit() or key in ("start", "end", "step")))
             is_whole = name in INTEGERS or all(type(self._number(each)) is int for each in ends)
             yield made._replace(dtype="int64" if is_whole else None)
+        elif name == "torch.full":  # of the dtype of a number
+            yield made
         elif name == "torch.device":
             yield from self._of(first)
         else:
@@ -354,13 +355,9 @@ class Tensors:
             yield owner._replace(shape=reshaped(function, owner.shape, None))
         elif function in REAL:
             yield field_of(owner, f".{function}")
-        elif function in OPERATORS:
+        elif function in OPERATORS | TESTS:
             others = [agreed(self._of(each)) for key, each in given.items() if key.isdigit() or key == "other"]
-            together = broadcast([owner, *others]) if function in BROADCASTING else None
-            yield promoted([owner, *others])._replace(shape=together)
-        elif function in TESTS:
-            others = [agreed(self._of(each)) for key, each in given.items() if key.isdigit() or key == "other"]
-            yield compared([owner, *others])
+            yield computed(function, [owner, *others])
         else:  # it is where its tensor is
             yield UNKNOWN._replace(device=owner.device, is_moved=owner.is_moved)
 
@@ -383,14 +380,10 @@ class Tensors:
             return
         pairs = [[one, other] for one in left for other in right]
         changed = [each for each in left if each.dtype is not None and not each.is_number]
-        if operation.operator in COMPARISONS:
-            yield from map(compared, pairs)
-        elif operation.is_in_place and changed:
+        if operation.is_in_place and changed:
             yield from changed
-        elif operation.operator == "MatMult":
-            yield from map(promoted, pairs)
         else:
-            yield from (promoted(each)._replace(shape=broadcast(each)) for each in pairs)
+            yield from (computed(operation.operator, each) for each in pairs)
 
     def _shape(self, name: str, given: dict[str, int]) -> tuple[int | None, ...] | None:
         """The shape of what one of torch's functions makes of numbers; None for a dimension that is not known."""

@@ -64,7 +64,7 @@ _OPERATORS: Mapping[type[ast.operator], str] = {
     **{kind: f"torch.{kind.__name__.lower()}" for kind in (ast.Add, ast.Sub, ast.Div)},
 }
 _EINSUM = "torch.einsum"
-_CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to"})
+_CASTS = frozenset({f"{_TENSOR}.double", f"{_TENSOR}.to", f"{_TENSOR}.type"})
 _DEFAULT = "float32"
 _EVERY = "tensors"
 _SET = "value"  # what a limited attribute is assigned
@@ -317,13 +317,13 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     )
     if not any(each.arg is None for each in call.keywords) and len(positional) == len(call.args) + is_method:
         given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
-    if api.endswith(".to"):
+    if api.endswith((".to", ".type")):
         otherwise = given.known.pop("dtype", None)
         shown = given.pending.get("dtype", lambda: otherwise)
         given.pending["dtype"] = lambda: tensors.stated(places) or shown()
     if api in _CASTS and "self" in given.pending:
         given.pending["self"] = partial(_cast, given.pending["self"], call, tensors)
-    if api.endswith(".to") and len(call.args) + len(call.keywords) == 1:
+    if api.endswith((".to", ".type")) and len(call.args) + len(call.keywords) == 1:
         given.known["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
     if every and any(each.depends_on_device for each in rows_of(api)):

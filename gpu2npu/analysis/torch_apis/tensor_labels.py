@@ -62,10 +62,11 @@ COMPUTING = _names(
     "log1p clamp linear conv1d conv2d conv3d"
 )
 OPERATORS = _names("add sub mul div matmul mm bmm mv outer true_divide multiply einsum tensordot where addcmul")
-# Functions of two tensors, or of one, that broadcast shapes; comparisons and tests give bools.
-BROADCASTING = _names("add sub mul div true_divide multiply")
-COMPARISONS = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"}
-TESTS = frozenset(COMPARISONS.values()) | _names("logical_not logical_and logical_or isnan isinf isfinite less greater")
+# Those of which the result has another shape than they have together, and those that give bools.
+CONTRACTING = _names("matmul mm bmm mv outer einsum tensordot MatMult")
+TESTS = _names(
+    "Lt LtE Gt GtE Eq NotEq lt le gt ge eq ne less greater logical_not logical_and logical_or isnan isinf isfinite"
+)
 # What keeps the shape of what it computes with.
 ELEMENTWISE = _names(
     "exp log sqrt rsqrt sin cos tanh sigmoid relu softmax neg square reciprocal dropout expm1 log1p clamp masked_fill "
@@ -78,6 +79,8 @@ COMPLEX = _names("view_as_complex complex polar", "torch.") | _names(
     "fft ifft fft2 ifft2 fftn ifftn rfft rfft2 rfftn ihfft", "torch.fft."
 )
 FROM_COMPLEX = _names("irfft irfft2 irfftn hfft hfft2 hfftn", "torch.fft.")
+# Functions of Python that give the elements of what they take.
+GROUPING = _names("enumerate zip sorted reversed list tuple iter items values get pop")
 # Functions that take tensors.
 COMPUTED_BY = _names("torch torch.distributed torch.linalg torch.fft torch.nn.functional")
 # What makes tensors of integers without being given a dtype, and what takes the dtype of its argument.
@@ -183,6 +186,13 @@ def promoted(labels: list[Label]) -> Label:
     if floats and all(each.dtype for each in tensors):
         tensors = floats  # whole numbers beside them change nothing
     return agreed(tensors)._replace(shape=None) if tensors else UNKNOWN
+
+
+def computed(function: str, labels: list[Label]) -> Label:
+    """Label what a function or an operator (as `ast` names it) gives that computes with several."""
+    if function in TESTS:
+        return compared(labels)
+    return promoted(labels)._replace(shape=None if function in CONTRACTING else broadcast(labels))
 
 
 def compared(labels: list[Label]) -> Label:
