@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.visible_npus import DeviceLike, device_count, index_of
 from gpu2npu.emulator.soc import current_soc
@@ -25,13 +26,14 @@ def is_compiled() -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether the chip computes in bfloat16."""
+    """Return whether the chip computes in bfloat16. As in torch_npu, the process uses the NPU from then on."""
+    lifecycle.init()
     return current_soc().bfloat16
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """The dtypes that `torch.autocast("npu")` takes, as `torch_npu/npu/autocast_utils.py` lists them."""
-    return [torch.float16, torch.bfloat16, torch.float32] if is_bf16_supported() else [torch.float16, torch.float32]
+    return [torch.float16, torch.bfloat16, torch.float32] if current_soc().bfloat16 else [torch.float16, torch.float32]
 
 
 def get_device_name(device_name: DeviceLike = None) -> str:
@@ -65,7 +67,8 @@ class _PropertiesWithNames(_NPUDeviceProperties):
 
 
 def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
-    """Name, memory and cores of the device."""
+    """Name, memory and cores of the device. As in torch_npu, the process uses the NPU from then on."""
+    lifecycle.init()
     index = index_of(device)
     soc = current_soc()
     has_id, has_names = (limits.row_for(_PROPERTIES, CallFacts({"name": name})) is None for name in ("uuid", "major"))

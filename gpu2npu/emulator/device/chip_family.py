@@ -52,13 +52,11 @@ def restrained(name: str, kernel: Kernel, writes: Sequence[int]) -> Kernel:
 
 
 def no_bfloat16(name: str) -> RuntimeError:
-    """The error of an operator that is given bfloat16 on a chip without, in the words of CANN."""
-    operator = "".join(word.capitalize() for word in name.rpartition("::")[2].partition(".")[0].split("_"))
-    return RuntimeError(
-        f"call aclnn{operator} failed, detail:EZ1001: Tensor self not implemented for DT_BFLOAT16, should be in dtype "
-        f"support list [DT_FLOAT,DT_FLOAT16,DT_DOUBLE,DT_INT8,DT_INT16,DT_INT32,DT_INT64,DT_UINT8,DT_BOOL,]. "
-        f"{current_soc().name} has no bfloat16: use float16."
-    )
+    """The error of any operator that is given bfloat16 on a chip without: the row of those of the cube unit says it."""
+    given = CallFacts(others=(TensorFacts("bfloat16"),))
+    met = limits.refused("aten::mm", given)
+    assert met is not None
+    return limits.LimitError(limits.message(name.partition(".")[0], met, given))
 
 
 def saturate(values: Array, counts: bool = True) -> None:
@@ -118,8 +116,8 @@ def _all_finite(args: Sequence[Any]) -> bool:
 
 def check_cast(source: torch.dtype, dtype: torch.dtype | None) -> None:
     """Raise when a tensor is converted to bfloat16, or to or from float8, on a chip that has none."""
-    if dtype not in (None, source) and any(each.itemsize == 1 and each.is_floating_point for each in (source, dtype)):
+    if dtype in (None, source):
+        return
+    if dtype is torch.bfloat16 or any(each.itemsize == 1 and each.is_floating_point for each in (source, dtype)):
         given = {"self": TensorFacts(limits.facts(source)), "dtype": limits.facts(dtype)}
         limits.refuse("aten::_to_copy", CallFacts(given))
-    if dtype is torch.bfloat16 and not current_soc().bfloat16:
-        raise no_bfloat16("aten::cast")

@@ -1,8 +1,4 @@
-"""The dtypes that HCCL moves and those that it reduces, by chip.
-
-What it moves is torch_npu's map from dtype to HcclDataType (`HCCLUtils.cpp`); what it does not reduce is among the
-rows of `gpu2npu.support.behaviour`, with the sources.
-"""
+"""The dtypes that HCCL refuses to move or to reduce, by chip and release: rows of `gpu2npu.support.behaviour`."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from gpu2npu.emulator.device.dispatch.limits import explained, refused
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.conditions import CallFacts, TensorFacts
 
-# Of a tensor that is moved as it is; the names are those of torch_npu's messages.
+# The names in torch_npu's messages (`kHcclDataTypeToStringMap` in HCCLUtils.cpp).
 _NAMES = {
     torch.uint8: "at::kByte/at::kBool",
     torch.bool: "at::kByte/at::kBool",
@@ -39,11 +35,11 @@ _FUNCTIONS = {
 
 def check_moved(dtype: torch.dtype) -> None:
     """Raise RuntimeError when HCCL has no such dtype at all: complex, float8, unsigned ones wider than a byte."""
-    if dtype not in _NAMES or (dtype is torch.bfloat16 and not current_soc().bfloat16):
-        given = CallFacts(others=(TensorFacts(str(dtype).removeprefix("torch.")),))
-        met = refused("torch.distributed.broadcast", given) or refused("torch.distributed.reduce", given)
-        why = f": {explained(met)}" if met is not None else ""
-        raise RuntimeError(f"Unsupported data type for HCCL process group: {dtype} on {current_soc().name}{why}")
+    given = CallFacts(others=(TensorFacts(str(dtype).removeprefix("torch.")),))
+    met = refused("torch.distributed.broadcast", given) or refused("torch.distributed.gather", given)
+    if met is not None:
+        what = f"Unsupported data type for HCCL process group: {dtype} on {current_soc().name}"
+        raise RuntimeError(f"{what}: {explained(met)}")
 
 
 def check_reduced(dtype: torch.dtype, op: Any, collective: str) -> None:
@@ -69,6 +65,7 @@ def _check_kind_reduced(dtype: torch.dtype, kind: Any, collective: str, chip: st
         if "tensors" not in uses:
             raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with HCCL: {explained(met)}")
         if "op" not in uses:
-            raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype}): {explained(met)}")
+            name = _NAMES.get(dtype, str(dtype))
+            raise RuntimeError(f"HCCL {collective}: Unsupported data type {name} ({dtype}): {explained(met)}")
         what = f"{chip} does not reduce {dtype} with ReduceOp.{kind.name}"
         raise RuntimeError(f"HCCL {collective}: {what}: {explained(met)}")

@@ -62,7 +62,7 @@ def test_reduce_scatter_takes_no_bytes():
 
 @pytest.mark.parametrize(
     ("dtype", "row"),
-    [(torch.complex64, "[complex-hccl]"), (torch.uint16, "[unsigned-hccl]"), (torch.float8_e4m3fn, "")],
+    [(torch.complex64, "[complex-hccl]"), (torch.uint16, "[unsigned-hccl]"), (torch.float8_e4m3fn, "[float8-hccl]")],
 )
 def test_what_hccl_does_not_even_move(dtype, row):
     with pytest.raises(RuntimeError, match=f"Unsupported data type for HCCL process group.*{re.escape(row)}$"):

@@ -6,6 +6,7 @@ import warnings
 
 import torch
 
+from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.chip import is_bf16_supported
 from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
@@ -77,6 +78,7 @@ def get_cann_version(module: str = "CANN") -> str:
 
 def get_soc_version() -> int:
     """The chip's number in torch_npu's list (`c10_npu::SocVersion`)."""
+    lifecycle.init()
     return current_soc().number
 
 
