@@ -80,7 +80,8 @@ _OF_NAMES = re.compile(r"\w+ (?:==|in) \(?torch\.[\w.]+(?:, torch\.[\w.]+)*\)?")
 # Without one of these words a file makes no tensor of the dtypes, and shows none that it is given.
 _WORDS = {
     "float64": _FLOAT64,
-    **dict.fromkeys(("complexes", "complex64", "complex128"), "complex|cfloat|cdouble|fft|stft|polar"),
+    **dict.fromkeys(("complexes", "complex64"), "complex|cfloat|cdouble|fft|stft|polar"),
+    "complex128": "complex128|cdouble|fft|stft|polar|view_as_complex",
     "complex32": "complex32|chalf|ComplexHalf",
     **dict.fromkeys(("float16", "bfloat16"), r"float16|\bhalf\b|Half"),
     **{name: name for name in ("uint16", "uint32", "uint64")},
