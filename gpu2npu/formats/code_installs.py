@@ -111,8 +111,7 @@ class _Installs:
     def _given(self, call: ast.Call, option: str) -> Iterator[_Word]:
         """Yield the strings of the file that come to an option of a call, in whatever holds them on the way."""
         values, path = values_of(self.names.project), self.names.path
-        file, end = values.file_of(self.names), (call.end_lineno or 0, call.end_col_offset or 0)
-        place = file.ends.get(end, 0) if file is not None else 0
+        file, place = values.file_of(self.names), values.call_at(self.names, call)
         inside = ("[*]", "[*]") if option == "extras_require" else ("[*]",)
         taken = [
             (source, inside if label == option else (f"['{option}']", *inside))

@@ -67,8 +67,7 @@ class Tensors:
 
     def call(self, node: ast.Call) -> int:
         """The place of a call; 0 where there is none."""
-        file, end = self._values.file_of(self._names), (node.end_lineno or 0, node.end_col_offset or 0)
-        return file.ends.get(end, 0) if file is not None else 0
+        return self._values.call_at(self._names, node)
 
     def operands(self, node: ast.BinOp | ast.Subscript) -> list[int]:
         """The places of the two values of arithmetic or of `x[i]`; none where they are not known."""

@@ -9,23 +9,19 @@ from functools import partial
 from msgspec import Struct
 
 from gpu2npu.engine.imports import imported_packages
-from gpu2npu.engine.other_devices.foreign_calls import ForeignCalls, is_read, values_of
-from gpu2npu.engine.strings.value_effects import values_of as flow_of
+from gpu2npu.engine.other_devices.foreign_calls import assigned_to, foreign_rule_of, is_read
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.module_names import Definition
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Defined, Parameter, Scope
+from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     Function,
     argument_value,
     arguments,
-    is_classmethod,
     is_self,
-    is_static,
-    is_super,
     last_name,
     parameters,
 )
@@ -75,7 +71,6 @@ class ForeignDevices:
         self.names = names
         self.file = names.file
         self.table = table
-        self.calls = ForeignCalls(names, table)
         self.places: list[tuple[Bounds, Rule]] = []
         self.shared: list[_Given] = []
         self.given: dict[ast.expr, tuple[Scope, Rule]] = {}  # names and attributes in what is given
@@ -106,7 +101,7 @@ class ForeignDevices:
                 self.read.setdefault(last_name(node) or "", []).append(node)
         others: list[tuple[ast.Call, Scope]] = []
         for node, scope in self.file.uses:
-            rule = self.calls.rule_of(node, scope) if isinstance(node, ast.Call) else None
+            rule = foreign_rule_of(node, self.names, self.table) if isinstance(node, ast.Call) else None
             if rule is not None and isinstance(node, ast.Call):
                 self._call(node, scope, rule)
             elif isinstance(node, ast.Call):
@@ -119,7 +114,7 @@ class ForeignDevices:
                 break
             self.own |= new.keys()
             for node, (scope, rule) in new.items():
-                for value, its_scope in values_of(node, scope):
+                for value, its_scope in assigned_to(node, scope):
                     self._device(value, its_scope, rule)
         for node, (scope, rule) in self.given.items():
             if node not in self.own:
@@ -135,7 +130,7 @@ class ForeignDevices:
         while pending:
             each, its_scope = pending.pop()
             self.passed[each] = (its_scope, rule)
-            for value, where in values_of(each, its_scope):
+            for value, where in assigned_to(each, its_scope):
                 if not is_read(value):
                     values.append(_Value(self.file.bounds(value), self._is_device(value, where)))
                 elif value not in seen:
@@ -151,14 +146,14 @@ class ForeignDevices:
 
     def _hand_on(self, call: ast.Call, scope: Scope) -> None:
         """Keep what a call gives to parameters of the project's own functions that are given to packages."""
-        called = called_function(self.names, call.func, scope)
+        called = called_function(self.names, call)
         if called is None:
             return
-        names, function, is_bound = called
+        names, function, bound = called
         rules = self._parameter_rules(names).get(function.lineno, {})
         if not rules:
             return
-        for name, value in _given(call, function, is_bound):
+        for name, value in _given(call, function, bound):
             rule, is_own = rules.get(name, (None, False))
             if rule is None or isinstance(value, ast.Starred):
                 continue
@@ -195,7 +190,7 @@ class ForeignDevices:
         func = call.func
         # What the methods of such objects give may be tensors: `reader.get_batch(indexes).cuda()`.
         is_move = isinstance(func, ast.Attribute) and func.attr in _MOVES
-        if is_move and isinstance(func, ast.Attribute) and self.calls.rule_of(call, scope, depth=1) is not None:
+        if is_move and isinstance(func, ast.Attribute) and foreign_rule_of(call, self.names, self.table, 1) is not None:
             self.places.append((name_bounds(self.file, func), rule))
         for argument in arguments(call):
             self._device(argument_value(argument), scope, rule)
@@ -219,7 +214,7 @@ class ForeignDevices:
 
     def _under_key(self, value: ast.Subscript, rule: Rule) -> None:
         """Keep the devices in the file that a package is given by `config["device"]`, which other code reads too."""
-        flow, path = flow_of(self.names.project), self.names.path
+        flow, path = values_of(self.names.project), self.names.path
         given: list[_Value] = []
         for text in self.file.unordered().get(ast.Constant, ()):
             is_device = isinstance(text.value, str) and self.table.literal.fullmatch(text.value) is not None
@@ -263,9 +258,9 @@ class ForeignDevices:
         return is_self(node.value) and other is not None and other is not cls and node.attr in other.attributes
 
 
-def _given(call: ast.Call, function: Function, is_bound: bool) -> Iterator[tuple[str, ast.expr]]:
+def _given(call: ast.Call, function: Function, bound: int) -> Iterator[tuple[str, ast.expr]]:
     """Yield what a call gives to parameters of a function; what `**` unpacks may be for each that gets nothing else."""
-    positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][is_bound:]
+    positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][bound:]
     given = [*zip(positional, call.args, strict=False)]
     given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
     own = [each.arg for each in parameters(function)]
@@ -312,45 +307,18 @@ def _reached(names: Names) -> Iterator[str]:
         near = far
 
 
-def called_function(names: Names, func: ast.expr, scope: Scope) -> tuple[Names, Function, bool] | None:
-    """The project's own function that a call runs, perhaps an `__init__`, with the names of its file; True where
-    its first parameter is given without being written."""
-    made = names.definition(func, scope)
-    if made is not None:
-        return _own_function(made)
-    if not isinstance(func, ast.Attribute):
-        return None
-    if is_super(func.value):
-        cls = scope.enclosing_class()
-        for base in cls.node.bases if cls is not None and isinstance(cls.node, ast.ClassDef) else ():
-            above = names.definition(base, cls.parent or cls) if cls is not None else None
-            found = _method(above, func.attr) if above is not None else None
-            if found is not None:
-                return found
-        return None
-    is_made = isinstance(func.value, ast.Call)
-    of_class = names.definition(func.value.func if isinstance(func.value, ast.Call) else func.value, scope)
-    found = _method(of_class, func.attr) if of_class is not None else None
-    return found and (found[0], found[1], found[2] and (is_made or is_classmethod(found[1])))
-
-
-def _own_function(made: Definition) -> tuple[Names, Function, bool] | None:
-    node = made.bound.node
-    return _method(made, "__init__") if isinstance(node, ast.ClassDef) else (made.names, node, False)
-
-
-def _method(cls: Definition, name: str, depth: int = _MAX_STEPS) -> tuple[Names, Function, bool] | None:
-    """The method that a class of the project defines or inherits from another one; None where several may be meant."""
-    node, scope = cls.bound.node, cls.bound.scope
-    if not isinstance(node, ast.ClassDef):
-        return None
-    bound = scope.bindings.get(name, ())
-    if bound:
-        method = bound[0].node if len(bound) == 1 and isinstance(bound[0], Defined) else None
-        return (cls.names, method, not is_static(method)) if isinstance(method, FUNCTIONS) else None
-    for base in node.bases if depth else ():
-        above = cls.names.definition(base, scope.parent or scope)
-        found = _method(above, name, depth - 1) if above is not None else None
-        if found is not None:
-            return found
-    return None
+def called_function(names: Names, call: ast.Call) -> tuple[Names, Function, int] | None:
+    """The function of the project that a call runs, perhaps an `__init__`, with the names of its file, and how many
+    parameters are given without being written."""
+    values = values_of(names.project)
+    place = values.call_at(names, call)
+    with values.near(names.path):
+        callees = values.callees(place) if place else ()
+        found = [(each.place, bound) for each, bound in callees if each.kind == "function"]  # the nearest class first
+        if not found or any(each.kind == "outside" and not each.text.startswith("super(") for each, _ in callees):
+            return None
+    function, bound = found[0]
+    other = names.project.names(values.at(function).path, names.path)
+    kinds = other.file.unordered() if other is not None else {}
+    defined = (each for kind in FUNCTIONS for each in kinds.get(kind, ()) if each.lineno == values.line(function))
+    return next(((other, each, bound) for each in defined), None) if other is not None else None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from msgspec import Struct
-
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.module_names import Definition
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
@@ -17,13 +15,11 @@ from gpu2npu.python.tree.syntax import (
     arguments,
     defaults,
     is_self,
-    is_super,
     string_value,
 )
 from gpu2npu.rulebook.rule import Rule
 
-_MAX_STEPS = 10
-_MAX_CALLS = 3
+_MOST_CALLS = 3
 
 
 def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:
@@ -47,66 +43,22 @@ def gives_cuda(value: ast.expr, names: Names, table: RuleTable) -> bool:
     return qualified is not None and foreign_rule(qualified, names, table) is not None
 
 
-class ForeignCalls(Struct, frozen=True):
-    """Finds the rule for the foreign package that a call in one file reaches."""
-
-    names: Names
-    table: RuleTable
-
-    def rule_of(
-        self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS, path: tuple[ast.Call, ...] = ()
-    ) -> Rule | None:
-        """The rule for the package whose function, or method of what it gave, is called. `path` are the calls that
-        lead to this one: `model = model.fit()` says nothing of what `model` is."""
-        above = self._rule_of_super(call, scope)
-        if above is not None:
-            return above
-        qualified, made = self.names.qualified(call.func, scope), self.names.definition(call.func, scope)
-        if made is not None:
-            return self._rule_of_class(made)
-        if qualified is not None:
-            return foreign_rule(qualified, self.names, self.table)
-        receiver = call.func.value if isinstance(call.func, ast.Attribute) and depth else None
-        if isinstance(receiver, ast.Call):
-            makers = [(receiver, scope)]
-        else:
-            values = values_of(receiver, scope) if receiver is not None and is_read(receiver) else ()
-            makers = [(value, its_scope) for value, its_scope in values if isinstance(value, ast.Call)]
-        path = (*path, call)
-        rules = {self.rule_of(each, its_scope, depth - 1, path) for each, its_scope in makers if each not in path}
-        return rules.pop() if len(rules) == 1 else None
-
-    def _rule_of_class(self, made: Definition) -> Rule | None:
-        """The rule for the package of which the project has a subclass that is made as its base is."""
-        node, scope = made.bound.node, made.bound.scope
-        if not isinstance(node, ast.ClassDef) or "__init__" in scope.bindings:
-            return None
-        return self._rule_of_bases(made.names, node, scope.parent or scope)
-
-    def _rule_of_bases(self, names: Names, node: ast.ClassDef, scope: Scope, depth: int = _MAX_STEPS) -> Rule | None:
-        """The rule for the package that has the `__init__` which a class inherits, perhaps through the project's own;
-        `scope` is the one around the class."""
-        for base in node.bases if depth else ():
-            qualified, own = names.qualified(base, scope), names.definition(base, scope)
-            if qualified is not None and (rule := foreign_rule(qualified, names, self.table)) is not None:
-                return rule
-            above = own.bound if own is not None else None
-            if own is None or above is None or not isinstance(above.node, ast.ClassDef):
-                continue
-            if "__init__" in above.scope.bindings:
-                return None
-            found = self._rule_of_bases(own.names, above.node, above.scope.parent or above.scope, depth - 1)
-            if found is not None:
-                return found
-        return None
-
-    def _rule_of_super(self, call: ast.Call, scope: Scope) -> Rule | None:
-        """The rule for the package whose `__init__` is called as `super().__init__(...)`."""
-        func, cls = call.func, scope.enclosing_class()
-        is_init = isinstance(func, ast.Attribute) and func.attr == "__init__" and is_super(func.value)
-        if not is_init or cls is None or not isinstance(cls.node, ast.ClassDef):
-            return None
-        return self._rule_of_bases(self.names, cls.node, cls.parent or cls)
+def foreign_rule_of(call: ast.Call, names: Names, table: RuleTable, most: int = _MOST_CALLS) -> Rule | None:
+    """The rule for the package whose function, or method of what at most so many calls of it gave, is called; also by
+    `super().__init__`, or through a class of the project that is made as its base is."""
+    values = values_of(names.project)
+    place = values.call_at(names, call)
+    rules: set[Rule | None] = set()
+    with values.near(names.path):
+        origins = [origin for origin, _ in values.callees(place)] if place else []
+        made = [values.sources(each.place, names.path, (".__init__",)) for each in origins if each.kind == "class"]
+        for origin in (*origins, *(each for some in made for each in some)):
+            name = origin.text.partition("(")[0]
+            if origin.kind == "outside" and name != "super" and origin.text.count("(") <= most:
+                rules.add(foreign_rule(name, names, table))
+    if not rules and most and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        return foreign_rule_of(call.func.value, names, table, most - 1)  # a longer chain than values are followed along
+    return rules.pop() if len(rules) == 1 else None
 
 
 def _default(parameter: Parameter, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
@@ -115,7 +67,7 @@ def _default(parameter: Parameter, scope: Scope) -> Iterator[tuple[ast.expr, Sco
     return ((value, scope.parent or scope) for each, value in given if each is parameter.node)
 
 
-def values_of(node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+def assigned_to(node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
     """The values that a name or an attribute of `self` is given, the default of a parameter among them."""
     if isinstance(node, ast.Name):
         found = scope.lookup(node.id)

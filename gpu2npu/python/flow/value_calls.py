@@ -3,6 +3,7 @@ and which file of data a call reads."""
 
 from __future__ import annotations
 
+import ast
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, ClassValue, Parameters
 from gpu2npu.python.flow.value_files import Path, ValueFile, bound_to
 from gpu2npu.python.flow.value_project import MOST_FILES, UNKNOWN, ValueProject
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Readers
 
 State = tuple[int, Path]
@@ -38,6 +40,11 @@ class CallValues(ValueProject):
     def reach(self, place: int) -> Steps:
         """All states that a value gets to."""
         raise NotImplementedError
+
+    def call_at(self, names: Names, node: ast.Call) -> int:
+        """The place of a call in a file; 0 where there is none."""
+        file, end = self.file_of(names), (node.end_lineno or 0, node.end_col_offset or 0)
+        return file.ends.get(end, 0) if file is not None else 0
 
     def callees(self, call: int) -> Iterable[tuple[ValueOrigin, int]]:
         """The callees of a call, each with the number of parameters that come before its first argument."""

@@ -317,6 +317,8 @@ class Values(CallValues):
             inner = self.file_at(self.module_of(file.path, ".", path[0][1:])) if is_package else None
             if inner is not None:
                 yield inner.first + MODULE, path[1:]
+            if file.facts.stars:
+                yield from self._through_stars(file, path[0][1:], path[1:])
         elif what == "instance" and path and path[0] == "()":
             yield place, (".__call__", *path)
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":

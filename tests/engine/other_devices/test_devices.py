@@ -409,7 +409,7 @@ def subclasses(number):
 
 REACHED = {
     "a call of what three others give": "xgboost.a().b().c().d(device='cuda')\n",
-    "a subclass of many": f"class M0(xgboost.XGBModel): ...\n{subclasses(9)}M9(device='cuda')\n",
+    "a subclass of many": f"class M0(xgboost.XGBModel): ...\n{subclasses(10)}M10(device='cuda')\n",
     "a method that is inherited from afar": f"{LOADER}{subclasses(10)}M10().load('cuda')\n",
     "a method that is called on the class": f"{LOADER}M0.load(M0(), 'cuda')\n",
     "a method of a base whose name a class has that inherits it": (
@@ -429,8 +429,6 @@ REACHED = {
 }
 BEYOND = {
     "a call of what four others give": "xgboost.a().b().c().d().e(device='cuda')\n",
-    "a subclass of too many": f"class M0(xgboost.XGBModel): ...\n{subclasses(10)}M10(device='cuda')\n",
-    "a method that is inherited from too far": f"{LOADER}{subclasses(11)}M11().load('cuda')\n",
     "what is bound to what another call gives, too": "m = xgboost.train()\nm = pick()\nm.run(device='cuda')\n",
     "a method that two assignments bind": f"{LOADER}    load = torch.load\nM0().load('cuda')\n",
     "super() outside of a class": "def load(self, device):\n    super().load(device=device)\nload(1, 'cuda')\n",
