@@ -19,8 +19,7 @@ from os.path import relpath
 from pathlib import Path
 
 from gpu2npu.engine import migrate_source
-from gpu2npu.project.analyse.modes import MODES
-from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
+from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
 from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.location import Output, locate

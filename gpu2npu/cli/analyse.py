@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
 
-# Named here, and defined in project/analyse/modes.py, so that --help need not load the engine.
+# Named here, and defined in project/analyse.py, so that --help need not load the engine.
 MODE_NAMES = ("torch_apis", "third_party", "affinity_apis", "dynamic_shape")
 DEFAULT_MODES = ("torch_apis", "affinity_apis")
 
@@ -103,8 +103,7 @@ def analyse(
     """
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.cli.signals import end_cleanly_on_signals
-    from gpu2npu.project.analyse.modes import MODES
-    from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
+    from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
     from gpu2npu.project.config import read_config
     from gpu2npu.project.location import Output
     from gpu2npu.project.settings import Settings

@@ -20,7 +20,7 @@ from gpu2npu.cli.file_options import (
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.language import message, shown
-from gpu2npu.project.choosing import Hunk
+from gpu2npu.project.migration import Hunk
 
 _EPILOG = """\
 \b

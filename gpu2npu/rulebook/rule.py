@@ -52,7 +52,7 @@ class Then(Struct, frozen=True):
     `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
     torch_npu release has the new name; elsewhere the place is left and reported. `replace` is code for the whole
     matched call or argument, with placeholders (see rulebook/template.py and code_pattern.py). `codemod` is a
-    function of a rule pack, `module:name`, that gives the code for a call (see engine/rewriting/transforms.py).
+    function of a rule pack, `module:name`, that gives the code for a call (see kinds/call.py).
     `remove` takes what is matched out; `add` adds code beside it. `values` are those of an environment variable
     with what becomes of them: where it is not set to one of these, it is not renamed, and reported. `imports` is a
     module that the changed file must import. `own_devices` means that a package computes without PyTorch and knows

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu2npu.cli.analyse import DEFAULT_MODES, MODE_NAMES, analyse
-from gpu2npu.project.analyse.modes import MODES
+from gpu2npu.project.analyse import MODES
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.location import Output
 from gpu2npu.project.settings import Settings

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from gpu2npu.cli.main import cli
 from gpu2npu.cli.review import answers
-from gpu2npu.project.choosing import Hunk
+from gpu2npu.project.migration import Hunk
 
 SOURCE = "import torch\n\nx = torch.zeros(1).cuda()\n\n\ny = torch.ones(1).cuda()\n"
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.analyse.modes import MODES
-from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
+from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project

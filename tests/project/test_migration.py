@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from gpu2npu.project.analyse.modes import MODES
-from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
+from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project, preview_project

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gpu2npu.cli.main import cli
 from gpu2npu.engine import ProjectContext, migrate_source
-from gpu2npu.engine.rewriting import transforms
+from gpu2npu.kinds import call
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import load_rulebook
@@ -37,7 +37,7 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     for name in ("teamlib_rules", "teamlib_rules.transforms"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    transforms._loaded.cache_clear()
+    call._loaded.cache_clear()
     return package
 
 

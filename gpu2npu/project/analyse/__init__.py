@@ -1,1 +1,0 @@
-"""An analysis of a project, and its modes."""
