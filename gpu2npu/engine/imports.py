@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from msgspec import Struct
 
 from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.imports import importers, is_taken
+from gpu2npu.python.project.imports import closure, is_taken
+from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Import, member_of
@@ -95,32 +95,22 @@ def imported_modules(facts: FileFacts) -> frozenset[str]:
     return frozenset(module for module in facts.imports if not module.startswith("."))
 
 
-def modules_joined(names: Names) -> frozenset[str]:
-    """The modules that a file imports, and those that the files do to which its imports lead, or whose imports lead to
-    it: what one file makes, another may hand to this one."""
-    above = {names.path}
-    pending = [names.path]
-    while pending:
-        new = importers(names.project, pending.pop(), names.path) - above
-        above |= new
-        pending += new
-    return _modules(names, {*names.project.imported_paths(names.facts, names.path), *above} - {names.path})
+def is_joined(names: Names, wanted: frozenset[str]) -> bool:
+    """Return whether a file that imports join to this one imports one of some modules: one to which its imports lead,
+    or those of a file that leads to it. What one file makes, another may hand to this one."""
+    project = names.project
+    project.consult(names.path, EVERY_FILE)
+    found = project.cached(("joined", wanted), lambda: _joined(project, wanted))
+    above, joined = found if found is not None else (frozenset[str](), frozenset[str]())
+    if names.path in project.files:
+        return names.path in joined
+    return not above.isdisjoint(project.imported_paths(names.facts, names.path))
 
 
-def _modules(names: Names, paths: Iterable[str]) -> frozenset[str]:
-    """The modules of a file, of some others, and of those to which their imports lead."""
-    project, modules = names.project, set(imported_modules(names.facts))
-    pending, seen = [*paths], set[str]()
-    while pending:
-        path = pending.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        facts = project.facts(path, names.path)
-        if facts is not None:
-            modules |= imported_modules(facts)
-            pending += project.cached(("imported paths", path), partial(project.imported_paths, facts, path)) or ()
-    return frozenset(modules)
+def _joined(project: Project, wanted: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The files whose imports lead to one that imports one of some modules, and those to which their imports lead."""
+    above = closure(project.files_with(lambda facts: facts.imports_one_of(wanted)), project.importing)
+    return above, closure(above, project.imported_by)
 
 
 def imported_packages(file: PythonFile) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.imports import imported_modules, modules_joined
+from gpu2npu.engine.imports import imported_modules, is_joined
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import find_skips
@@ -61,8 +61,8 @@ def migrate_python(
         names = Names.of(read, context.project)
         file = names.file
         skips = find_skips(file.text)
-        imported, joined = imported_modules(names.facts), partial(modules_joined, names)
-        without = outside(rulebook, path, skips.file, imported, context.imported, joined)
+        imported = imported_modules(names.facts)
+        without = outside(rulebook, path, skips.file, imported, context.imported, partial(is_joined, names))
         table = rule_table(rulebook, context.version, without)
         if table.users_names:
             names = Names(file, context.project, wanted=table.users_names)

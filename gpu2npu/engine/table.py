@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gpu2npu.engine.required_texts import BytePattern, any_in, any_may_be_in, required_texts, unanchored
 from gpu2npu.engine.skips import EVERY_RULE
+from gpu2npu.python.facts.record import with_packages
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.in_code import BUILT
@@ -294,33 +295,32 @@ def outside(
     skipped: frozenset[str],
     imported: frozenset[str] | None = None,
     project: frozenset[str] | None = None,
-    nearby: Callable[[], frozenset[str]] | None = None,
+    is_joined: Callable[[frozenset[str]], bool] | None = None,
 ) -> frozenset[str]:
     """The ids of the rules that are not for a file: its comments skip them, or their `where` leaves it out.
 
-    `imported` are the modules the file imports, `nearby` gives those that files joined to it by imports do, `project`
-    are those that some file of its project does; None while they are not known.
+    `imported` are the modules the file imports, `project` those that some file of its project does, `is_joined` says of
+    modules whether a file that imports join to this one imports one; None while they are not known.
     """
     if EVERY_RULE in skipped:
         return frozenset(rule.id for rule in rulebook.rules)
-    known = project | imported if project is not None and imported is not None else None
+    own = with_packages(imported) if imported is not None else None
+    known = own | with_packages(project) if project is not None and own is not None else None
     others: set[str] = set()
     for where, ids in rulebook.limited:
-        is_near = _has(imported, where.nearby) or (
-            nearby is not None and _has(known, where.nearby) and _has(nearby(), where.nearby)
+        is_near = _has(own, where.nearby) or (
+            is_joined is not None and _has(known, where.nearby) and is_joined(where.nearby)
         )
         is_without = not where.without or (known is not None and not _has(known, where.without))
-        is_in = _has(imported, where.imports) and is_near and _has(known, where.project) and is_without
+        is_in = _has(own, where.imports) and is_near and _has(known, where.project) and is_without
         if not is_in or (where.files and not any(fnmatchcase(path, pattern) for pattern in where.files)):
             others |= ids
     return skipped | others
 
 
-def _has(imported: frozenset[str] | None, wanted: frozenset[str]) -> bool:
+def _has(imported: Set[str] | None, wanted: Set[str]) -> bool:
     """Return whether a module is imported, or may be; yes where none is asked for."""
-    if not wanted or imported is None:
-        return True
-    return any(module == name or module.startswith(f"{name}.") for module in imported for name in wanted)
+    return imported is None or not wanted or not wanted.isdisjoint(imported)
 
 
 def _indexed(rules: Iterable[Rule]) -> dict[str, dict[str, list[Rule]]]:

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.imports import imported_modules, modules_joined
+from gpu2npu.engine.imports import imported_modules, is_joined
 from gpu2npu.engine.line_sites import Site, sites_on_line
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.table import outside
@@ -110,7 +110,7 @@ class _Reasons:
         self.names: Names | None = None
         self.sites: list[Site] = []
         imported: frozenset[str] | None = frozenset()
-        nearby: Callable[[], frozenset[str]] | None = None
+        joined: Callable[[frozenset[str]], bool] | None = None
         if path.endswith((".py", ".ipynb")):
             try:
                 self.names = Names.of(SourceFile(path, text, "utf-8", b""), context.project)
@@ -118,8 +118,8 @@ class _Reasons:
                 imported = None
             else:
                 self.sites = sites_on_line(self.names.file, line, context)
-                imported, nearby = imported_modules(self.names.facts), partial(modules_joined, self.names)
-        self.outside = outside(rulebook, path, frozenset(), imported, context.imported, nearby)
+                imported, joined = imported_modules(self.names.facts), partial(is_joined, self.names)
+        self.outside = outside(rulebook, path, frozenset(), imported, context.imported, joined)
 
     def reason(self, rule: Rule) -> str | None:
         """One clause; None for a rule that no one would expect here."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Iterable, Set
 
 
 class OriginKind(str, Enum):
@@ -48,6 +48,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     Nothing of comments is in them.
     `is_guarded` means that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
+    `values` are the edges of its values (`ValueFacts`), encoded; empty where the tree is kept, which has them.
     `code` is a digest of the text without comments but those with types: while it is the same, no answer about another
     file changes.
     """
@@ -64,6 +65,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_guarded: bool
     acts: bool
     code: str
+    values: bytes = b""
 
     def may_star(self, name: str) -> bool:
         """Return whether a star import of this module may bring in `name`."""
@@ -82,9 +84,19 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """Return whether a word is a part of a name or a string of the code."""
         return any(word in each for words in (self.imports, self.names, self.texts) for each in words)
 
-    def imports_one_of(self, packages: Set[str]) -> bool:
-        """Return whether the file imports one of some top-level packages, or something of one."""
-        return any(module.partition(".")[0] in packages for module in self.imports)
+    def imports_one_of(self, modules: Set[str]) -> bool:
+        """Return whether the file imports one of some modules, or something of one."""
+        return not modules.isdisjoint(with_packages(self.imports))
+
+
+def with_packages(modules: Iterable[str]) -> set[str]:
+    """Some modules, and the packages that they are in."""
+    found: set[str] = set()
+    for module in modules:
+        while module and module not in found:
+            found.add(module)
+            module = module.rpartition(".")[0]
+    return found
 
 
 def encoded(facts: FileFacts | None) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -48,27 +48,28 @@ class ImportGraph(Struct, frozen=True):
         seen: set[str] = set()
         for path in edges:
             if path not in seen:
-                group = _closure([path], edges)
+                group = closure([path], lambda each: edges.get(each, ()))
                 seen |= group
                 groups.append(sorted(group))
         return groups
 
     def loaded_by(self, path: str, most: int | None = None) -> frozenset[str]:
         """The files that are loaded with a file, itself among them; where they are more than `most`, some of them."""
-        return _closure([path], self.imports, most)
+        return closure([path], lambda each: self.imports.get(each, ()), most)
 
     def that_load(self, paths: Iterable[str]) -> frozenset[str]:
         """The files that load one of some files, these among them."""
-        return _closure(paths, self.importers)
+        return closure(paths, lambda path: self.importers.get(path, ()))
 
 
-def _closure(start: Iterable[str], edges: Mapping[str, frozenset[str]], most: int | None = None) -> frozenset[str]:
+def closure(start: Iterable[str], step: Callable[[str], Iterable[str]], most: int | None = None) -> frozenset[str]:
+    """The files to which steps lead from some, these among them; where they are more than `most`, some of them."""
     found = set(start)
     pending = list(found)
     while pending and (most is None or len(found) <= most):
-        for other in edges.get(pending.pop(), frozenset()) - found:
-            found.add(other)
-            pending.append(other)
+        new = set(step(pending.pop())) - found
+        found |= new
+        pending += new
     return frozenset(found)
 
 

@@ -85,7 +85,8 @@ class Project:
         self._circles = 0
         self._cached: dict[tuple[object, ...], Any] = {}
         self._imports: dict[str, frozenset[str] | None] = {}
-        self._importing: dict[str, set[str]] | None = None
+        self._imported_by: dict[str, frozenset[str]] = {}
+        self._importing: dict[str, frozenset[str]] | None = None
         self._has_library: bool | None = None
         self.values: Values | None = None  # made by the first who needs it
         self.readers: Readers | None = None  # found by it
@@ -349,10 +350,7 @@ class Project:
         return self._imports[path]
 
     def _read_imports(self, path: str) -> frozenset[str] | None:
-        if self.spells_library(path):
-            return None
-        facts = self.facts(path, path)
-        return self.imported_paths(facts, path) if facts is not None else frozenset()
+        return None if self.spells_library(path) else self.imported_by(path)
 
     def imported_paths(self, facts: FileFacts, path: str) -> frozenset[str]:
         """The files of the project that the import statements of the file at `path` may run."""
@@ -362,15 +360,22 @@ class Project:
         paths = (self.module_path(module, path) for module in modules if module)
         return frozenset(path for path in paths if path is not None)
 
+    def imported_by(self, path: str) -> frozenset[str]:
+        """The files of the project that the import statements of one of them may run."""
+        if path not in self._imported_by:
+            facts = self.facts(path, path)
+            self._imported_by[path] = self.imported_paths(facts, path) if facts is not None else frozenset()
+        return self._imported_by[path]
+
     def importing(self, path: str) -> frozenset[str]:
         """The files of the project whose import statements may run the one at a path."""
         if self._importing is None:
-            self._importing = {}
+            found: dict[str, set[str]] = {}
             for other in sorted(self.files):
-                facts = self.facts(other, other)
-                for imported in self.imported_paths(facts, other) if facts is not None else ():
-                    self._importing.setdefault(imported, set()).add(other)
-        return frozenset(self._importing.get(path, ()))
+                for imported in self.imported_by(other):
+                    found.setdefault(imported, set()).add(other)
+            self._importing = {imported: frozenset(others) for imported, others in found.items()}
+        return self._importing.get(path, frozenset())
 
     def _load(self, path: str) -> Names | None:
         from gpu2npu.python.meaning.names import Names
