@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
@@ -13,7 +14,7 @@ from gpu2npu.project.pool import WORTH_A_POOL, Pool
 from gpu2npu.python.facts.outline import Outline, outline_of
 from gpu2npu.python.facts.reading import encoded_facts, is_known, remember
 from gpu2npu.python.text.source import SourceReadError, read_source
-from gpu2npu.python.tree.file import parsed_file
+from gpu2npu.python.tree.file import RETAINED, parsed_file
 from gpu2npu.python.tree.syntax_tree import TreeError
 
 _Files = tuple[tuple[str, bytes], ...]
@@ -32,10 +33,12 @@ def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts
         for path, (encoded_facts, facts) in stored.get(unread).items():
             remember(unread.pop(path), facts)
             found[path] = encoded_facts
-    is_small = sum(map(len, unread.values())) < WORTH_A_POOL
+    size = sum(map(len, unread.values()))
+    is_small = size < WORTH_A_POOL
     if is_small and stored is None:
         return found
-    new = _read_in_pool(_read, unread, pool, 1 if is_small else None)
+    read = partial(_read, with_values=size > RETAINED)
+    new = _read_in_pool(read, unread, pool, 1 if is_small else None)
     for path, source in unread.items():
         # What ends a process is not Python for all that ask; the file itself is tried, and reported, later.
         remember(source, new.get(path))
@@ -97,8 +100,8 @@ def _outline(source: bytes, path: str) -> bytes:
         return b""
 
 
-def _read(task: _Files) -> list[bytes]:
-    return [encoded_facts(source, path) for path, source in task]
+def _read(task: _Files, with_values: bool) -> list[bytes]:
+    return [encoded_facts(source, path, with_values) for path, source in task]
 
 
 def _tasks(sources: Mapping[str, bytes]) -> Iterator[_Files]:

@@ -18,7 +18,7 @@ EFFECTS = {name: CallEffect(kind) for kind, names in _TABLE["effects"].items() f
     name: CallEffect(kind, tuple(keywords)) for name, (kind, keywords) in _TABLE["with_keywords"].items()
 }
 READERS = frozenset(_TABLE["readers"])
-_MOST_PLACES = 120_000  # about 100 MB with what was asked about them
+_MOST_PLACES = 500_000  # about 400 MB with what was asked about them
 
 
 def forget_values(project: Project) -> None:

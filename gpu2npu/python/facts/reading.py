@@ -8,7 +8,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from gpu2npu.python.facts.record import Exports, FileFacts, Origin, OriginKind, decoded, encoded
+from gpu2npu.python.facts.value_walk import value_facts
+from gpu2npu.python.facts.values import encoded_values
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported
@@ -84,10 +88,17 @@ def remember(source: bytes, facts: FileFacts | bytes | None) -> None:
         _known_size -= len(_known.popitem(last=False)[0])
 
 
-def encoded_facts(source: bytes, path: str) -> bytes:
-    """The facts of a file as bytes."""
+def encoded_facts(source: bytes, path: str, with_values: bool = False) -> bytes:
+    """The facts of a file as bytes, with the edges of its values if they are wanted."""
     known = _known.get(source)
-    return known if isinstance(known, bytes) else encoded(read_facts(source, path))
+    if isinstance(known, bytes):
+        return known
+    facts = read_facts(source, path)
+    if with_values and facts is not None and not facts.values:
+        values = value_facts(parsed_file(read_source(source, path)))
+        facts = replace(facts, values=encoded_values(values) if values is not None else b"")
+        remember(source, facts)
+    return encoded(facts)
 
 
 def _remembered(source: bytes) -> FileFacts | None:

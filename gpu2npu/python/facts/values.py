@@ -126,3 +126,17 @@ class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     calls: tuple[Called, ...]
     operations: tuple[Arithmetic, ...]
     numbers: tuple[tuple[int, int | float | bool], ...]
+
+
+def encoded_values(facts: ValueFacts) -> bytes:
+    """The values of a file as bytes."""
+    return _ENCODER.encode(facts)
+
+
+def decoded_values(data: bytes) -> ValueFacts:
+    """The same read again. Raises msgspec.DecodeError."""
+    return _DECODER.decode(data)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(ValueFacts)

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from gpu2npu.python.facts.values import ARGUMENT, LOAD, MODULE, STORE, Called, Parameters, ValueFacts
 
 Path = tuple[str, ...]  # the fields on the way of a value
@@ -92,12 +94,12 @@ class CallEffect(NamedTuple):
 
 
 class ValueFile:
-    """The facts of one file, and its edges by the nodes at both ends."""
+    """The facts of one file, and its edges by the nodes at both ends, instead of the list of them."""
 
     def __init__(self, path: str, first: int, facts: ValueFacts) -> None:
         self.path = path
         self.first = first
-        self.facts = facts
+        self.facts = replace(facts, edges=(), lines=())
         self.lines = list(facts.lines)
         self.out: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
         self.into: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
@@ -114,8 +116,9 @@ class ValueFile:
         self.operations = {first + one.node: one for one in facts.operations}
         self.ends = {(one.end_line, one.end_column): first + one.node for one in facts.calls}
         self.spans = {one.place: first + one.node for one in facts.operations}
+        places = list(range(first, first + len(self.lines)))  # one object a number, which several edges have
         for source, kind, target, label in facts.edges:
-            self.add(first + source, kind, first + target, facts.labels[label])
+            self.add(places[source], kind, places[target], facts.labels[label])
         self._describe()
 
     def add(self, source: int, kind: int, target: int, label: str = "") -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpu2npu.python.facts.value_walk import value_facts
-from gpu2npu.python.facts.values import MODULE, ValueFacts
+from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values
 from gpu2npu.python.flow.call_effects import read_values
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 from gpu2npu.python.meaning.names import Names
@@ -171,7 +171,8 @@ class ValueProject(Questions):
         """The values of a parsed file."""
         path = names.path
         if path not in self._by_path:
-            facts = value_facts(names.file)
+            known = names.facts.values
+            facts = decoded_values(known) if known else value_facts(names.file)
             self._by_path[path] = None if facts is None else self._read(path, facts)
         return self._by_path[path]
 
@@ -188,6 +189,10 @@ class ValueProject(Questions):
             if found is not None:
                 self.project.consult(self._asker, path)
             return found
+        facts = self.project.facts(path, self._asker)
+        if facts is not None and facts.values:
+            self._by_path[path] = self._read(path, decoded_values(facts.values))
+            return self._by_path[path]
         names = self.project.names(path, self._asker)
         if names is None:
             self._by_path[path] = None
@@ -234,17 +239,14 @@ class ValueProject(Questions):
     def _find_importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
         project = self.project
         project.consult(self._asker, EVERY_FILE)
-        facts = {other: project.facts(other, other) for other in project.importing(path) - {path}}
+        importing = project.importing(path) - {path}
         starring = {
             other
-            for other, each in facts.items()
-            if each and path in (project.module_path(one, other) for one in each.stars)
+            for other in importing & project.starring
+            if (facts := project.facts(other, other)) is not None
+            and path in (project.module_path(star, other) for star in facts.stars)
         }
-        files = [
-            other
-            for other, each in facts.items()
-            if each and (name in each.names or name in each.texts or other in starring)
-        ]
+        files = importing & (project.naming(name) | starring)
         if len(files) > MOST_FILES:
             self._cut.add(("importers", path, name))
             return {}

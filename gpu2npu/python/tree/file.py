@@ -159,7 +159,7 @@ def read_file(source: SourceFile) -> PythonFile:
 
 
 # The files parsed last in this process, by their text, up to so many characters: 35 bytes of memory each.
-_RETAINED = 4_000_000
+RETAINED = 4_000_000
 _recent: OrderedDict[SourceFile, PythonFile | TreeError] = OrderedDict()
 _recent_size = 0
 
@@ -176,7 +176,7 @@ def parsed_file(source: SourceFile) -> PythonFile:
             found = error
         _recent[source] = found
         _recent_size += len(source.text)
-        while _recent_size > _RETAINED and len(_recent) > 1:
+        while _recent_size > RETAINED and len(_recent) > 1:
             _recent_size -= len(_recent.popitem(last=False)[0].text)
     _recent.move_to_end(source)
     if isinstance(found, TreeError):
