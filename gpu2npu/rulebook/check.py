@@ -14,6 +14,7 @@ from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Match, kind_of
 from gpu2npu.rulebook.rule import RuleError, minor_release, printable
 from gpu2npu.rulebook.schema import schema
+from gpu2npu.support.behaviour import row
 from gpu2npu.support.releases import VERSIONS, released_with
 
 _EDITS = ("rename", "replace", "codemod", "remove", "add")
@@ -169,8 +170,11 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "since" in entry and "until" in entry and minor_release(entry["since"]) > minor_release(entry["until"]):
         yield "until", f"PyTorch {entry['until']} comes before {entry['since']}, so the rule is for no version"
     for limit in ("needs", "lacks"):
-        if limit in entry and not released_with(entry[limit]):
-            yield limit, f"no release of torch_npu has {entry[limit]!r}"
+        fact = entry.get(limit, "")
+        if fact.startswith("limit ") and row(fact.removeprefix("limit ")) is None:
+            yield limit, f"the table of behaviour has no row {fact.removeprefix('limit ')!r}"
+        elif fact and not fact.startswith("limit ") and not released_with(fact):
+            yield limit, f"no release of torch_npu has {fact!r}"
 
 
 def keyword_in(name: str) -> str | None:

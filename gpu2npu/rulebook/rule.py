@@ -11,6 +11,8 @@ from msgspec import Struct
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.match import Match
+from gpu2npu.support.behaviour import row
+from gpu2npu.support.chips import DEFAULT_CHIP
 from gpu2npu.support.releases import has_fact
 
 
@@ -91,8 +93,8 @@ class Example(Struct, frozen=True):
 
 class Rule(Struct, frozen=True):
     """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included; a patch
-    release counts as its minor release. `needs` and `lacks` are facts of support.releases: the rule is only for
-    releases of torch_npu that have the one, and have not the other.
+    release counts as its minor release. `needs` and `lacks` are facts of support.releases, or "limit" and the id of a
+    row of support.behaviour: the rule is only for releases of torch_npu that have the one, and have not the other.
 
     `file` is the rule file it is in: the name of a built-in one, the path of a user's. `source` is where the fact
     is from, and the month it was looked up.
@@ -133,9 +135,15 @@ def is_for(version: str, since: str | None, until: str | None, needs: str | None
     return (
         (since is None or minor_release(since) <= release)
         and (until is None or release <= minor_release(until))
-        and (needs is None or has_fact(version, needs))
-        and (lacks is None or not has_fact(version, lacks))
+        and (needs is None or _has(version, needs))
+        and (lacks is None or not _has(version, lacks))
     )
+
+
+def _has(version: str, fact: str) -> bool:
+    """Return whether a version has a fact, or with "limit ID" that row of the table of behaviour."""
+    limit = row(fact.removeprefix("limit ")) if fact.startswith("limit ") else None
+    return has_fact(version, fact) if limit is None else limit.is_for(version, DEFAULT_CHIP)
 
 
 def minor_release(version: str) -> tuple[int, ...]:

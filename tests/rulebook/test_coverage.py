@@ -39,3 +39,9 @@ def test_an_action_that_no_example_shows_is_named(then: Then, missing: str) -> N
 
 def test_the_limited_rules_are_many() -> None:
     assert len(LIMITED) > 100
+
+
+@pytest.mark.parametrize(("version", "is_for"), [("2.7.1.post1", True), ("2.7.1.post2", False), ("2.9.0", False)])
+def test_a_rule_that_needs_a_row_is_for_its_releases(version: str, is_for: bool) -> None:
+    rule = Rule("a", "Why.", NameMatch("lib.gpu"), Then(), (), needs="limit device-properties-uuid")
+    assert rule.applies_to(version) is is_for
