@@ -157,8 +157,10 @@ class Names(ModuleNames):
         others = [each for each in values if each not in calls and not is_none(each)]
         if name not in self.project.library.packages or not calls or others or len(values) < len(bindings):
             return None
-        own = [each for call in calls if (each := self.definition(call.func, scope)) is not None]
-        return name if all(each.names._may_return(name, each) for each in own) else None
+        own = [self.definition(call.func, scope) for call in calls]
+        if any(each is None and self.qualified(call.func, scope) is None for call, each in zip(calls, own, strict=True)):
+            return None
+        return name if all(each.names._may_return(name, each) for each in own if each is not None) else None
 
     def _may_return(self, package: str, made: Definition) -> bool:
         """Return whether a function of this file imports a package, which it may return then."""
