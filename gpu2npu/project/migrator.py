@@ -46,6 +46,16 @@ def _read_nothing(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
     return NO_FILES
 
 
+_Paths = tuple[str, ...]
+# Gives paths from an earlier run, or by a function.
+Stored = Callable[[Callable[[], _Paths]], _Paths]
+
+
+def _work_out(paths: Callable[[], _Paths]) -> _Paths:
+    """Take nothing from an earlier run."""
+    return paths()
+
+
 class FileMigrator(Protocol):
     """The calls that a migration makes of a Migrator. A seam: tests put a small class in its place."""
 
@@ -120,6 +130,7 @@ class Migrator(Struct, frozen=True):
         read: Callable[[Rulebook, str], Mapping[str, bytes]] = _read_nothing,
         writes: bool = True,
         built: Mapping[str, bytes] = NO_FILES,
+        stored: Stored = _work_out,
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
@@ -127,6 +138,7 @@ class Migrator(Struct, frozen=True):
         families of chips (of limits.CHIPS). `others` are the files that are not Python and may give the project's
         programs a device. `read` is called with the rules and the release before anything is asked about the files, and
         gives their facts as far as other processes need them. `built` are the files that say what is installed.
+        `stored` gives the files that read a device from others: as an earlier run found them, or by a function.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for.
@@ -136,7 +148,7 @@ class Migrator(Struct, frozen=True):
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             facts = read(rulebook, version)
-            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts, writes, built)
+            migrator = cls.of(rulebook, version, root, sources, codemods, spread, others, facts, writes, built, stored)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         home = root.resolve()
@@ -161,6 +173,7 @@ class Migrator(Struct, frozen=True):
         facts: Mapping[str, bytes] = NO_FILES,
         writes: bool = True,
         built: Mapping[str, bytes] = NO_FILES,
+        stored: Stored = _work_out,
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
         context = scan_project(sources, rulebook, version, ProjectReader(root), root, facts, writes)
@@ -168,9 +181,9 @@ class Migrator(Struct, frozen=True):
         context = dataclasses.replace(context, data={path: each for path, each in data.items() if each is not None})
         rulebook = rules_for_built(built_modules(context.project, built), rulebook)
         giving = {} if autoloads(version) else others
-        readers = with_deep_stack(  # what programs do with a value is followed by recursion
-            lambda: device_readers(giving, sources, lambda source, path: gives_device(source, path, rulebook, context))
-        )
+        gives = partial(gives_device, rulebook=rulebook, context=context)
+        # What programs do with a value is followed by recursion.
+        readers = stored(lambda: with_deep_stack(lambda: device_readers(giving, sources, gives))) if giving else ()
         wanted = replace(_wanted(codemods, rulebook), readers=readers)
         plan = plan_codemods(sources, context, wanted, spread)
         return cls(rulebook, _with_plugin(context, plan), plan)

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, closing
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.facts import StoredFacts
-from gpu2npu.project.cache.store import Store, content_digests
+from gpu2npu.project.cache.store import Store, content_digests, file_digests, name_of
 from gpu2npu.project.facts import read_all_facts
 from gpu2npu.project.installation import BUILD_FILES
 from gpu2npu.project.location import Location
@@ -24,6 +24,7 @@ from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files, read_head
 from gpu2npu.project.worker_processes import available_cpus
+from gpu2npu.python.facts.reading import code_of
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.chips import DEFAULT_CHIP
 
@@ -128,6 +129,8 @@ class Session:
             return read_all_facts(self.python, self.pool, StoredFacts(self.store, self.digests) if self.store else None)
 
         installed = installation(self.python, self.build_files)
+        others = self.others(lambda source, path: b"cuda" in source or b"nccl" in source)
+        built = self.read(path for path in self.tree.others if _INSTALLS.fullmatch(posixpath.basename(path)))
         return Migrator.load(
             self.settings.choice,
             self.settings.release,
@@ -137,11 +140,28 @@ class Session:
             PartPlanning(self.pool, self.progress, StoredPlans(self.store, self.digests) if self.store else None),
             frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),
-            self.others(lambda source, path: b"cuda" in source or b"nccl" in source),
+            others,
             read,
             writes,
-            self.read(path for path in self.tree.others if _INSTALLS.fullmatch(posixpath.basename(path))),
+            built,
+            partial(self._stored_readers, {**others, **built}),
         )
+
+    def _stored_readers(self, others: Mapping[str, bytes], read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """The files that read a device from others, as an earlier run found them while no code and no other file was
+        different; else those that `read` gives."""
+        if self.store is None:
+            return read()
+        choice = self.settings.choice
+        code = {path: code_of(source) for path, source in self.python.items()}
+        contents = code | content_digests({**self.build_files, **others})
+        rules = [file_digests(choice.files), choice.only, choice.skip]
+        name = name_of("readers", self.settings.release, rules, self.location.root.name, sorted(contents.items()))
+        found = self.store.find(name, tuple[str, ...])
+        if found is None:
+            found = read()
+            self.store.put({name: found})
+        return found
 
     def outcomes(
         self, migrate: Migrate, sources: Mapping[str, bytes], others: int

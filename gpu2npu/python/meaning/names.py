@@ -157,10 +157,15 @@ class Names(ModuleNames):
         others = [each for each in values if each not in calls and not is_none(each)]
         if name not in self.project.library.packages or not calls or others or len(values) < len(bindings):
             return None
-        own = [self.definition(call.func, scope) for call in calls]
-        if any(each is None and self.qualified(call.func, scope) is None for call, each in zip(calls, own, strict=True)):
-            return None
-        return name if all(each.names._may_return(name, each) for each in own if each is not None) else None
+        return name if all(self._may_give(name, call.func, scope) for call in calls) else None
+
+    def _may_give(self, package: str, callee: ast.expr, scope: Scope) -> bool:
+        """Return whether a call of something may give a package: of a function of the project that imports it, or of
+        what another package has."""
+        made = self.definition(callee, scope)
+        if made is None:
+            return self.qualified(callee, scope) is not None
+        return made.names._may_return(package, made)
 
     def _may_return(self, package: str, made: Definition) -> bool:
         """Return whether a function of this file imports a package, which it may return then."""

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.project import session
+from gpu2npu.project import migrator, session
 from gpu2npu.project.cache.store import Store
 from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
@@ -162,6 +162,27 @@ def test_a_file_of_data_that_changed_reaches_its_readers(project: Path, monkeypa
     after = check(project)
     assert "reader.py" in examined and not {"lib/make.py", "lib/kit.py"} & {*examined}
     assert after == check(project, cache=False) != before
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_known"),
+    [
+        ("lib/one.py", FILES["lib/one.py"] + "# cuda\n", True),
+        ("reader.py", FILES["reader.py"].replace("settings", "others"), False),
+        ("settings.json", VARIANTS["settings.json"][0], False),
+    ],
+)
+def test_who_reads_a_device_from_a_file_is_found_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch, path: str, text: str, is_known: bool
+) -> None:
+    check(project, version="2.1.0")
+    found: list[object] = []
+    find = migrator.device_readers
+    monkeypatch.setattr(migrator, "device_readers", lambda *given: found.append(given) or find(*given))
+    (project / path).write_text(text)
+    after = check(project, version="2.1.0")
+    assert bool(found) != is_known
+    assert after == check(project, cache=False, version="2.1.0")
 
 
 def test_another_release_or_rule_file_is_another_entry(project: Path) -> None:
