@@ -21,7 +21,9 @@ from gpu2npu.python.tree.syntax import (
     IMPORTS,
     Import,
     dotted_name,
+    elements,
     import_module,
+    is_none,
     last_name,
     string_value,
 )
@@ -41,10 +43,10 @@ class OwnCode(Struct, frozen=True):
     names: Names
     table: RuleTable
 
-    def is_of_cuda(self, node: ast.AST) -> bool:
+    def is_of_cuda(self, node: ast.AST, depth: int = 3) -> bool:
         """Return whether a part of a condition is what CUDA alone has, or says that it is there: a name whose value is
-        of such a package, or is set beside its import, the class of `isinstance(a, CUDAOpBuilder)`, and a call of what
-        builds CUDA sources."""
+        of such a package, or of whether several are there, or is set beside its import, the class of
+        `isinstance(a, CUDAOpBuilder)`, and a call of what builds CUDA sources."""
         if isinstance(node, ast.Call):
             is_member = self.is_of_class(node) or self.table.is_cuda_only("member", last_name(node.func))
             return is_member or self._builds(node.func)
@@ -58,7 +60,9 @@ class OwnCode(Struct, frozen=True):
         if any(self.table.is_cuda_only("member", last_name(each)) for each in made):
             return True
         tries = (above for each in values for above in self.names.file.above(each) if isinstance(above, ast.Try))
-        return any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body)
+        if any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body):
+            return True
+        return depth > 0 and any(self.is_of_cuda(part, depth - 1) for each in values for part in _found(each))
 
     def is_of_class(self, call: ast.Call) -> bool:
         """`isinstance(a, CUDAOpBuilder)`"""
@@ -168,6 +172,14 @@ class OwnCode(Struct, frozen=True):
         """`QuantType.INT8`, a member of an enumeration, but not `args.int8`"""
         owner = last_name(value.value) if isinstance(value, ast.Attribute) else None
         return (owner or "")[:1].isupper() and self.table.is_cuda_only("member", last_name(value))
+
+
+def _found(value: ast.expr) -> Sequence[ast.expr]:
+    """The parts that are there where a value is true: `all((scan, conv))`, `scan is not None`."""
+    if isinstance(value, ast.Call) and dotted_name(value.func) == "all" and value.args:
+        return elements(value.args[0])
+    is_test = isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.IsNot) and is_none(value.comparators[0])
+    return [value.left] if is_test and isinstance(value, ast.Compare) else []
 
 
 def is_of_package(qualified: str, table: RuleTable) -> bool:

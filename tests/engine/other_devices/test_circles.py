@@ -22,6 +22,8 @@ ROUND = [
     "a, b = b, a",
     "a = getattr(a, b, a)",
     "a = (a := b)",
+    "a = a is not None",
+    "a = all((a, b))",
 ]
 CODE = """
 if a:

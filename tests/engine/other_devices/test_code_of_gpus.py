@@ -152,3 +152,22 @@ def test_a_choice_of_two_values_by_the_build_for_cuda_is_read(project):
         {"a.py": "import torch\nk = 1 if torch.version.cuda is not None else 0\nx = torch.ones(1).cuda()\n"}
     )["a.py"]
     assert file.failure is None and b".npu()" in file.content
+
+
+def test_what_says_that_kernels_are_there_keeps_its_condition(project):
+    code = """import torch
+try:
+    from mamba_ssm import scan
+except ImportError:
+    scan = None
+fast = {value}
+def f(x):
+    if fast and "cuda" in x.device.type:
+        return scan(x)
+    return x.cumsum(0)
+"""
+    for value in ("all((scan, 1))", "scan is not None"):
+        migrated = project({"a.py": code.format(value=value)})["a.py"]
+        assert migrated.content is None
+        assert any("stays as it is" in finding.message for finding in migrated.findings)
+    assert b'"npu" in x' in project({"a.py": code.format(value="x is not None")})["a.py"].content
