@@ -110,7 +110,7 @@ def of_locale(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def add_translation(message: str, translations: Mapping[str, str]) -> None:
-    """Add what a user's own rule says in other languages."""
+    """Add the texts of a user's own rule in other languages."""
     for name, translation in translations.items():
         if _added[name].get(message) != translation:
             _added[name][message] = translation
@@ -232,7 +232,7 @@ def _value(text: str) -> _Reading:
     of their prose is known. Verbs are for sentences in English."""
     if text.strip() in _VERBS:
         return len(text), ""
-    if text.endswith(" not"):  # the rest of its sentence says what
+    if text.endswith(" not"):  # the rest of its sentence has the verb
         return 0, text
     reading = _remembered(text) if " " in text.strip() else (0, text)
     return reading if reading[0] * 3 >= sum(map(len, _PROSE.findall(_CODE.sub("", text)))) else (0, text)

@@ -44,7 +44,7 @@ def carry_out(
 ) -> int:
     """Run the migration that the options of `gpu2npu` ask for, and show what was done; returns the exit code.
 
-    `command` is what run_distributed_npu.sh is to start, if that is known. `choose_codemods` says, for the source,
+    `command` is what run_distributed_npu.sh is to start, if that is known. `choose_codemods` chooses, for the source,
     which structural rewrites a mode asks for besides.
     """
     source, folder = _places(options, command)

@@ -1,7 +1,7 @@
 """Packages that Python code asks pip or conda to install, and those that a setup.py requires.
 
-What it runs is read as far as the file says: `subprocess.run([sys.executable, "-m", "pip", "install", name])` with what
-a name was assigned, what a loop visits, and what the file's own calls hand to a parameter.
+What it runs is read as far as the file shows: `subprocess.run([sys.executable, "-m", "pip", "install", name])` with
+what a name was assigned, what a loop visits, and what the file's own calls hand to a parameter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REQUIRED = ("install_requires", "extras_require", "setup_requires", "tests_requ
 _PROGRAM = re.compile(r"(?:.*/)?(pip[\d.]*|uv|conda|mamba|micromamba)")
 # Each begins with a text, which is searched for many times as fast as a choice of several.
 _SPELLED = (rb"install(?<!\winstall)\b", rb"_requires?\b", rb"Popen(?<!\wPopen)\b")
-_DEPTH = 4  # of names that stand for each other
+_DEPTH = 4  # of names that are assigned to each other
 
 _Word = tuple[int, str]  # the offset of a word in the file, and its text
 _Path = tuple[tuple[Scope, str], ...]  # the names by which a value is reached, each with the scope that binds it
@@ -210,7 +210,7 @@ def _commands(words: Sequence[_Word]) -> Iterator[list[_Word]]:
     for start, text in words:
         if " " in text.strip():
             for command in lex(text).commands:
-                # Beside it: what a name in it stands for, which it installs too, and the name of a magic.
+                # Beside it: the value of a name in it, which it installs too, and the name of a magic.
                 line = [(start + word.start, word.text.strip("\"'")) for word in command.words]
                 yield [*further, *line, *further]
 

@@ -200,7 +200,7 @@ def _may_give(given: Sequence[Argument], match: CallMatch) -> bool:
 
 
 def _part_of_call(piece: Piece, node: ast.Call) -> ast.expr | list[Argument] | None:
-    """The code of a call that a placeholder stands for; None when the call has no such thing."""
+    """The code of a call that takes the place of a placeholder; None when the call has no such thing."""
     if piece.field == ARGS:
         return arguments(node)
     if piece.field == RECEIVER:

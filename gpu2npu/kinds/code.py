@@ -387,7 +387,7 @@ def _gives(given: Sequence[ast.expr | ast.keyword], keywords: frozenset[str]) ->
 
 
 def _filling(piece: Piece, matched: Matched) -> Filling | None:
-    """The code that a field of the replacement stands for."""
+    """The code that takes the place of a field of the replacement."""
     if piece.field != ARGS:
         return matched.values.get(str(piece.field))
     given = arguments(matched.node) if isinstance(matched.node, ast.Call) else []

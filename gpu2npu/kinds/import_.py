@@ -290,7 +290,7 @@ class Packages:
             kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
         several = rule.id == BUILT or (isinstance(rule.match, ImportMatch) and rule.match.is_ending)
         key = (rule.id, kind, module if several else "")
-        if key not in self.reported:  # once a file says it
+        if key not in self.reported:  # once a file
             self.reported.add(key)
             place = self.file.bounds(node)
             self.matches.report(Found(place, rule.id, kind, module, message, severity, advice))

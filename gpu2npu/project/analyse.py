@@ -76,7 +76,7 @@ class Result(Struct, frozen=True):
 class AnalysisChoice(Struct, frozen=True):
     """The request for an analysis, beyond what a migration is asked.
 
-    `modes` are names of modes, `fix` says to write a copy with the safe replacements, `apis` are tables that an
+    `modes` are names of modes, `fix` is whether to write a copy with the safe replacements, `apis` are tables that an
     analysis of third-party code wrote.
     """
 
@@ -183,7 +183,7 @@ _KINDS = {
 
 
 def torch_apis(facts: Facts) -> Result:
-    """Every torch API that the release asked for lacks, runs on the CPU, or says nothing of."""
+    """Every torch API that the release asked for lacks, runs on the CPU, or does not know."""
     native, python = facts.session.native(), facts.session.wanted
     found = (*facts.files, *listed_calls(facts))
     tables = {

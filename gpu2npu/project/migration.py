@@ -194,7 +194,7 @@ def _migrate(session: Session, prepare: Prepare) -> tuple[Outcome, dict[str, byt
 
 
 def _with_failure(file: MigratedFile) -> MigratedFile:
-    """The record of a file that could not be migrated with a finding that says so, for the tables."""
+    """The record of a file that could not be migrated with a finding about that, for the tables."""
     if file.failure is None:
         return file
     finding = Finding(Span(1, 0, 1, 0), UNREAD, FindingKind.UNKNOWN, file.path, file.failure)

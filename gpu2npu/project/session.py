@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpu2npu.rulebook.rule import Rulebook
 
 
-# The files that say what a project fetches or installs.
+# The files that list what a project fetches or installs.
 _INSTALLS = re.compile(r"\.gitmodules|requirements.*\.txt|.*environment.*\.ya?ml|conda.*\.ya?ml", re.IGNORECASE)
 
 
@@ -87,7 +87,7 @@ class Session:
 
     @cached_property
     def build_files(self) -> dict[str, bytes]:
-        """The files that say how the project is built and installed."""
+        """The files that define how the project is built and installed."""
         listed = (path for path in (*self.tree.python, *self.tree.others) if posixpath.basename(path) in BUILD_FILES)
         return self.read(listed, with_excluded=True)
 

@@ -18,7 +18,7 @@ from gpu2npu.shapes.reading import TermReader
 from gpu2npu.support.release_tables import SupportTable
 
 DATA = Path(__file__).parent / "shapes.json"
-# What finds the shapes that no pattern can say.
+# What finds the shapes that no pattern can describe.
 _FINDERS: Mapping[str, Find] = {
     "attention": attention.find_attention,
     "masked-attention": attention.find_masked_attention,

@@ -71,7 +71,7 @@ HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"
 
 class FusedCase(Struct, frozen=True):
     """Code that defines `f`, before and after; "" where it stays. `shapes` are the sizes of its tensors, by letters
-    that stand for sizes, or numbers; `mixes` means that they may have several dtypes."""
+    for sizes, or numbers; `mixes` means that they may have several dtypes."""
 
     before: str
     after: str = ""

@@ -46,7 +46,7 @@ def chip_rows() -> tuple[dict[str, Any], ...]:
 
 @cache
 def representatives() -> dict[str, str]:
-    """The chip that stands for each name of several."""
+    """The chip that is taken for each name of several."""
     return dict(_read()["stands_for"])
 
 

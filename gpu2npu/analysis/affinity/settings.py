@@ -134,7 +134,7 @@ def _pinned_for_cuda(training: Training) -> Places:
 
 
 def _last_batches(training: Training) -> Places:
-    """Loaders of training data that make batches of a size themselves, and do not say what becomes of the last: they
+    """Loaders of training data that make batches of a size themselves, and set nothing for the last: they
     shuffle or draw samples, or a loop that computes gradients visits them."""
     loops = training.loops if training.calls[_LOADER] else ()
     looped = {ast.unparse(part) for loop in loops if isinstance(loop, ast.For) for part in ast.walk(loop.iter)}

@@ -66,7 +66,7 @@ def native_places(files: Mapping[str, bytes], *, with_callers: bool = True) -> t
 
 
 def native_code(places: Iterable[NativePlace], files: Mapping[str, bytes]) -> NativeCode:
-    """The sums of `native_places(files)`. Files are those with CUDA in them, where a kernel, launch or library stands;
+    """The sums of `native_places(files)`. Files are those with CUDA in them, where a kernel, launch or library is;
     lines are theirs that hold code, and only C++ and CUDA files have such lines."""
     listed = tuple(places)
     files = _without_libraries(files)

@@ -82,7 +82,7 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
 
 
 def verdict_severity(judged: ApiVerdict) -> Severity:
-    """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
+    """The severity of an API with something to report: where the facts know what to write instead, a change."""
     if judged.kind not in _KINDS:
         return Severity.NOTE
     if (judged.kind is VerdictKind.UNSUPPORTED and judged.advice) or judged.api == _COMPILE:
@@ -172,9 +172,9 @@ def _may_be_reported(method: str, version: str) -> bool:
 def _is_method_reported(owner: str, method: str, version: str) -> bool:
     kind = verdict(f"{owner}.{method}", version).kind
     if kind is VerdictKind.UNKNOWN:
-        # What a mapping has too may be meant for one, whatever an annotation says.
+        # What a mapping has too may be meant for one, whatever the annotation.
         return owner == _TENSOR_CLASS and method in torch_results().methods and not hasattr(dict, method)
-    # Annotations say Tensor of what is a list by then: a list has this method, and no tensor of that release has.
+    # What is annotated as Tensor may be a list by then: a list has this method, and no tensor of that release has.
     return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED) and not hasattr(list, method)
 
 
@@ -266,7 +266,7 @@ def _is_number_of(text: str | None, release: str) -> bool:
 
 
 def is_on_cpu(call: ast.Call) -> bool:
-    """Return whether the text of a call says that what it gives is on the CPU."""
+    """Return whether, by the text of a call, what it gives is on the CPU."""
     device = keyword(call, "device")
     if device is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         device = call.args[0]

@@ -43,7 +43,7 @@ from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, neces
 from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
-# A device that the text does not say is taken for the NPU.
+# A device that the text does not name is taken for the NPU.
 _TAKEN_AS_WRITTEN = frozenset({"device_type"})
 # Nothing follows from it: PyTorch allows the result.
 _UNREPORTED = (IGNORED,)
@@ -329,7 +329,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     others_known = [tensors.facts(each) for _, each in others] if every else []
     if every and any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
-        others_known += on  # a device that the text does not say is taken for the NPU
+        others_known += on  # a device that the text does not name is taken for the NPU
     if _EVERY in needed and api.startswith("torch.nn.") and (made := given.get("dtype")) is not None:
         others_known.append(TensorFacts(made))  # the parameters of a layer
     return CallFacts(given, tuple(others_known))

@@ -36,7 +36,7 @@ SAFE, ALL = "safe", "all"
 
 
 def chosen(names: Iterable[str]) -> tuple[str, ...]:
-    """The kinds that names of kinds, "safe" and "all" stand for, in the order of KINDS.
+    """The kinds that are meant by names of kinds, "safe" and "all", in the order of KINDS.
 
     Raises CodemodError for a name that is neither.
     """

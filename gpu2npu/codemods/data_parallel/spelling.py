@@ -1,4 +1,4 @@
-"""The spelling of DistributedDataParallel in a file that says DataParallel."""
+"""The spelling of DistributedDataParallel in a file that names DataParallel."""
 
 from __future__ import annotations
 

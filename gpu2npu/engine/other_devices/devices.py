@@ -41,7 +41,7 @@ _CHAIN = 2  # files through which a name of a package is followed: a base class,
 
 
 class _Given(Struct, frozen=True):
-    """A name or `self.x` that is given to a package, with the values that it stands for."""
+    """A name or `self.x` that is given to a package, with the values that it may have."""
 
     place: Bounds
     values: tuple[_Value, ...]

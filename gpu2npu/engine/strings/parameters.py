@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace, by_siblings, strings_of
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.python.meaning.classes import method_parameters
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Defined
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     Function,
@@ -106,12 +106,14 @@ def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: String
     index = place.siblings.position(call, argument)
     if argument_keyword(argument) is not None or any(map(is_unpacked, arguments(call)[: index + 1])):
         return UNSURE
-    called = _called(call.func, place)
-    if called is None:
+    values = values_of(place.names.project)
+    with values.near(place.names.path):
+        callees = values.callees(at) if (at := values.call_at(place.names, call)) else ()
+        run = [(values.kind(each.place)[1], bound) for each, bound in callees if each.kind == "function"]
+    if not run:
         return _by_method_name(call, argument, place, role)
-    function, is_bound = called
-    names = [parameter.arg for parameter in parameters(function)][is_bound:]
-    return YES if index < len(names) and is_word(names[index], role) else UNSURE
+    names = [[name for name, _ in function.positional[bound:]] for function, bound in run]
+    return YES if all(index < len(each) and is_word(each[index], role) for each in names) else UNSURE
 
 
 def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: StringPlace, role: Role) -> str:
@@ -123,21 +125,3 @@ def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Str
     definitions = method_parameters(place.names.project, call.func.attr, place.names.path)
     agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
     return YES if agree else UNSURE
-
-
-def _called(func: ast.expr, place: StringPlace) -> tuple[Function, bool] | None:
-    """The project's own function that a call runs; True where its first parameter is given without being written."""
-    found = place.names.definition(func, place.scope)
-    function = _signature(found.bound) if found is not None else None
-    if found is not None and function is not None:
-        return function, isinstance(found.bound.node, ast.ClassDef)
-    return place.names.method(func, place.scope) if isinstance(func, ast.Attribute) else None
-
-
-def _signature(defined: Defined) -> Function | None:
-    if isinstance(defined.node, FUNCTIONS):
-        return defined.node
-    for binding in defined.scope.bindings.get("__init__", ()):
-        if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
-            return binding.node
-    return None
