@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from functools import cached_property
 
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge
@@ -21,8 +21,8 @@ from gpu2npu.python.facts.values import ARGUMENT
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
-from gpu2npu.python.tree.scopes import Assigned, Binding, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, elements, last_name, parameters, string_value
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Finding, Found
 
@@ -38,10 +38,8 @@ _REQUIRED = ("install_requires", "extras_require", "setup_requires", "tests_requ
 _PROGRAM = re.compile(r"(?:.*/)?(pip[\d.]*|uv|conda|mamba|micromamba)")
 # Each begins with a text, which is searched for many times as fast as a choice of several.
 _SPELLED = (rb"install(?<!\winstall)\b", rb"_requires?\b", rb"Popen(?<!\wPopen)\b")
-_DEPTH = 4  # of names that are assigned to each other
 
 _Word = tuple[int, str]  # the offset of a word in the file, and its text
-_Path = tuple[tuple[Scope, str], ...]  # the names by which a value is reached, each with the scope that binds it
 
 
 def may_install(source: bytes) -> bool:
@@ -57,13 +55,13 @@ def install_findings(source: SourceFile, project: Project, knowledge: Knowledge)
         names = Names.of(source, project)
     except TreeError:
         return ()
-    file = names.file
+    file, installs = names.file, _Installs(names, knowledge)
     skips = find_skips(file.text)
     found = [
         mark.at(file.lines.span(*mark.place))
         for node, scope in file.uses
         if isinstance(node, ast.Call)
-        for mark in _Installs(names, knowledge, scope).of_call(node)
+        for mark in installs.of_call(node, scope)
         if isinstance(mark, Found)
     ]
     return merged(each for each in found if not _is_skipped(each, skips))
@@ -74,31 +72,45 @@ def _is_skipped(finding: Finding, skips: Skips) -> bool:
 
 
 class _Installs:
-    """Reads the calls of one scope."""
+    """Reads the calls of one file."""
 
-    def __init__(self, names: Names, knowledge: Knowledge, scope: Scope) -> None:
+    def __init__(self, names: Names, knowledge: Knowledge) -> None:
         self.names = names
         self.knowledge = knowledge
-        self.scope = scope
+        self.values = values_of(names.project)
 
-    def of_call(self, call: ast.Call) -> Iterator[object]:
+    @cached_property
+    def strings(self) -> dict[int, ast.expr]:
+        """The strings of the file by their places in its values."""
+        kinds = self.names.file.unordered()
+        texts = (text for kind in (ast.Constant, ast.JoinedStr) for text in kinds.get(kind, ()))
+        places = ((self.values.place_of(self.names, text.lineno, text.col_offset), text) for text in texts)
+        return {place: text for place, text in places if place is not None}
+
+    def of_call(self, call: ast.Call, scope: Scope) -> Iterator[object]:
         """Yield the marks for what one call installs or requires."""
-        qualified = self.names.qualified(call.func, self.scope) or ""
+        qualified = self.names.qualified(call.func, scope) or ""
         if qualified in _SETUP:
             yield from self._required(call)
             return
-        given = call.args or [keyword.value for keyword in call.keywords if keyword.arg in ("args", "cmd", "command")]
         magic = _is_notebook_call(call)
-        if not given or not (magic or qualified in _RUNNERS or qualified in _PIP):
+        if not (magic or qualified in _RUNNERS or qualified in _PIP):
             return
-        words = [word for argument in (given if magic else given[:1]) for word in self._words(argument)]
+        given = [place for key, place in self._arguments(call) if key in ("0", "args", "cmd", "command") or magic]
+        words = [word for place in given for word in self._words(place)]
         if qualified in _PIP:
             words.insert(0, (0, "pip"))
         for command in _commands(words):
             yield from _installed(command, self.knowledge)
 
+    def _arguments(self, call: ast.Call) -> list[tuple[str, int]]:
+        """The arguments of a call by their position or name."""
+        file, place = self.values.file_of(self.names), self.values.call_at(self.names, call)
+        given = file.into.get(place, ()) if file is not None else ()
+        return [(key, source) for source, kind, key in given if kind == ARGUMENT]
+
     def _required(self, call: ast.Call) -> Iterator[object]:
-        written = {each.arg: each.value for each in call.keywords}
+        written = dict(self._arguments(call))
         for option in _REQUIRED:
             words = dict(self._given(call, option))
             words.update(self._words(written[option]) if option in written else ())
@@ -110,70 +122,22 @@ class _Installs:
 
     def _given(self, call: ast.Call, option: str) -> Iterator[_Word]:
         """Yield the strings of the file that come to an option of a call, in whatever holds them on the way."""
-        values, path = values_of(self.names.project), self.names.path
-        file, place = values.file_of(self.names), values.call_at(self.names, call)
+        path = self.names.path
         inside = ("[*]", "[*]") if option == "extras_require" else ("[*]",)
         taken = [
             (source, inside if label == option else (f"['{option}']", *inside))
-            for source, kind, label in (file.into.get(place, ()) if file is not None else ())
-            if kind == ARGUMENT and label in (option, "**")
+            for label, source in self._arguments(call)
+            if label in (option, "**")
         ]
-        texts = self.names.file.unordered().get(ast.Constant, ()) if taken else ()
-        written = {
-            values.place_of(self.names, each.lineno, each.col_offset): each
-            for each in texts
-            if string_value(each) is not None
-        }
-        for origin in (each for source, fields in taken for each in values.sources(source, path, fields)):
-            if origin.kind == "text" and origin.place in written:
-                yield self._text(written[origin.place])
+        for origin in (each for source, fields in taken for each in self.values.sources(source, path, fields)):
+            if origin.kind == "text" and origin.place in self.strings:
+                yield self._text(self.strings[origin.place])
 
-    def _words(self, node: ast.expr, path: _Path = ()) -> Iterator[_Word]:
-        """Yield the strings of an expression, each with its place; a command as a whole is one of them."""
-        if isinstance(node, (ast.Constant, ast.JoinedStr)):
-            if isinstance(node, ast.JoinedStr) or isinstance(node.value, str):
-                yield self._text(node)
-            for part in getattr(node, "values", ()):
-                if isinstance(part, ast.FormattedValue):
-                    yield from self._words(part.value, path)
-        elif isinstance(node, ast.Name):
-            found = self.names.file.scope_of(node).lookup(node.id)
-            if found is not None and len(path) < _DEPTH and (found[0], node.id) not in path:
-                for binding in found[1]:
-                    yield from self._bound(binding, (*path, (found[0], node.id)))
-        elif isinstance(node, ast.Starred):
-            yield from self._words(node.value, path)
-        elif isinstance(node, ast.BinOp):
-            yield from chain(self._words(node.left, path), self._words(node.right, path))
-        elif isinstance(node, ast.Dict):
-            yield from (word for value in node.values for word in self._words(value, path))
-        elif isinstance(node, ast.Call):  # "...".split(), shlex.split("..."), "...".format(name)
-            inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            yield from (word for value in (*inner, *node.args) for word in self._words(value, path))
-        else:
-            yield from (word for element in elements(node) for word in self._words(element, path))
-
-    def _bound(self, binding: Binding, path: _Path) -> Iterator[_Word]:
-        if isinstance(binding, Assigned) and binding.value is not None:
-            yield from self._words(binding.value, path)
-        elif isinstance(binding, Parameter):
-            for value in self._handed(binding):
-                yield from self._words(value, path)
-
-    def _handed(self, parameter: Parameter) -> Iterator[ast.expr]:
-        """Yield what the calls of the file hand to a parameter of one of its functions."""
-        function = next((each for each in self.names.file.above(parameter.node) if isinstance(each, FUNCTIONS)), None)
-        if function is None or parameter.node not in [*parameters(function), function.args.vararg]:
-            return
-        for call, scope in self.names.file.uses:
-            if not isinstance(call, ast.Call) or last_name(call.func) != function.name:
-                continue
-            definition = self.names.definition(call.func, scope)
-            if definition is None or definition.bound.node is not function:
-                continue
-            last = len(call.args) if parameter.position < 0 else parameter.position + 1
-            yield from call.args[max(parameter.position, 0) : last]
-            yield from (each.value for each in call.keywords if each.arg == parameter.node.arg)
+    def _words(self, place: int) -> list[_Word]:
+        """The strings of the file that a value is made of, each with its place; a command as a whole is one of them."""
+        with self.values.near(self.names.path):
+            made_of = self.values.made_of(place, has_elements=True)
+        return [self._text(self.strings[each]) for each in made_of if each in self.strings]
 
     def _text(self, node: ast.expr) -> _Word:
         """The text of a string as it is written, so that offsets hold, without what is between its pieces."""

@@ -16,7 +16,7 @@ from gpu2npu.python.project.project import EVERY_FILE, Readers
 
 State = tuple[int, Path]
 Steps = dict[State, "State | None"]
-_NEAR = 80  # values that the name of a file is made of
+_NEAR, _MOST_PARTS = 80, 1_000  # values that the name of a file is made of, and those with all elements
 # By what an object is made or called: methods under these names.
 _CALLED_BY = {"class": ((".__init__",), (".__new__",)), "instance": ((".forward",), (".__call__",))}
 
@@ -170,7 +170,8 @@ class CallValues(ValueProject):
         names = [origin.text.removesuffix("()") for origin, _ in self.callees(call)]
         if not any(name in self.readers or f".{name.rpartition('.')[2]}" in self.readers for name in names):
             return {}
-        texts, data = frozenset(self._made_of(call)), sorted(self.project.data)
+        data = sorted(self.project.data)
+        texts = frozenset(text for each in self.made_of(call) if (text := self.text(each)) is not None)
         named = [path for path in data if _is_named(path, texts)]
         if len(named) > 1:  # "conf", "run.yaml": the folders tell them apart
             named = [path for path in named if texts.issuperset(path.split("/"))] or named
@@ -180,19 +181,32 @@ class CallValues(ValueProject):
         roots = [self.data_at(path).first + self.project.data[path].root for path in paths]
         return dict.fromkeys(roots, len(named) == 1 if named else None)
 
-    def _made_of(self, place: int) -> Iterator[str]:
-        """The texts that a value is made of, whatever is done with them."""
-        todo = [place]
-        for each in todo:  # grows while it is read
-            file, text = self.at(each), self.text(each)
-            if text is not None:
-                yield text
+    def made_of(self, place: int, *, has_elements: bool = False) -> list[int]:
+        """The places that a value is made of, itself first and the others in the order of the code, whatever is done
+        with them. If it `has_elements`, what it holds is part, but not what calls of no known effect are given."""
+        found: dict[int, None] = {}
+        pending = [place]
+        while pending and len(found) < (_MOST_PARTS if has_elements else _NEAR):
+            each = pending.pop()
+            if each in found:
                 continue
-            below = [source for source, kind, _ in file.into.get(each, ()) if kind != COMPARE]
+            found[each] = None
+            file = self.at(each)
+            held = file.stores.get(each, {}).items() if has_elements else ()  # those behind a star have no number
+            below = [source for label, sources in held if label[1:-1].isdigit() for source in sources]
+            is_opaque = has_elements and each in file.calls and file.calls[each].name not in self.effects
+            without = (COMPARE, ARGUMENT) if is_opaque else (COMPARE,)
+            below += [source for source, kind, _ in file.into.get(each, ()) if kind not in without]
+            below += [source for label, sources in held if not label[1:-1].isdigit() for source in sources]
             if each in file.operations:
                 below += [file.first + one for one in file.operations[each].operands if one]
-            below += [origin.place for origin in self.origins(each) if origin.kind == "text"]
-            todo += [one for one in dict.fromkeys(below) if one not in todo] if len(todo) < _NEAR else []
+            if has_elements:
+                below += [one.place for one in self.origins(each, ("[*]",)) if one.kind == "text"]
+            if self.text(each) is None:
+                kinds = ("text", "container") if has_elements else ("text",)
+                below += [one.place for one in self.origins(each) if one.kind in kinds]
+            pending += reversed(below)
+        return list(found)
 
     def readers_of(self, root: int) -> dict[int, bool | None]:
         """The calls that read a file of data as `read_by` has it: those that name it, or else all that may read it."""
