@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
 from gpu2npu.python.text.source import vocabulary
 
 DTYPES = {
     f"torch.{spelling}": name
-    for name, spellings in {
-        "float64": ("float64", "double", "DoubleTensor", "cuda.DoubleTensor"),
-        "float32": ("float32", "float", "FloatTensor", "cuda.FloatTensor"),
-        "float16": ("float16", "half", "HalfTensor", "cuda.HalfTensor"),
-        "bfloat16": ("bfloat16",),
-        "float8_e4m3fn": ("float8_e4m3fn",),
-        "float8_e5m2": ("float8_e5m2",),
-        "complex32": ("complex32", "chalf"),
-        "complex64": ("complex64", "cfloat"),
-        "complex128": ("complex128", "cdouble"),
-        "uint8": ("uint8", "ByteTensor"),
-        "int8": ("int8", "CharTensor"),
-        "int16": ("int16", "short", "ShortTensor"),
-        "int32": ("int32", "int", "IntTensor"),
-        "int64": ("int64", "long", "LongTensor"),
-        "uint16": ("uint16",),
-        "uint32": ("uint32",),
-        "uint64": ("uint64",),
-        "bool": ("bool", "BoolTensor"),
-    }.items()
+    for name, spellings in json.loads(Path(__file__).with_name("dtypes.json").read_bytes()).items()
     for spelling in spellings
 }
 NUMPY_DTYPES = {f"numpy.{name}": name for name in {*DTYPES.values()} - {"bool"}} | {

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import (
     PLAIN_DECORATORS,
@@ -203,13 +203,7 @@ def calls_in(*code: ast.AST) -> Iterator[ast.Call]:
 
 
 # Methods that modules and tensors of libraries have too: by their name alone they say nothing about the class.
-_OF_LIBRARIES = frozenset(
-    {
-        "add", "append", "backward", "close", "copy", "cpu", "cuda", "eval", "forward", "get", "item", "items", "keys",
-        "load", "log", "mean", "reset", "run", "save", "state_dict", "step", "sum", "to", "train", "update", "values",
-        "write", "zero_grad",
-    }
-)  # fmt: skip
+_OF_LIBRARIES = frozenset(MEMBERS["of_libraries"])
 
 
 def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) -> Dataflow:

@@ -13,11 +13,13 @@ from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 
-__all__ = ["FILE_CALLS", "ParsedFile", "TrainingProgram"]
+__all__ = ["FILE_CALLS", "MEMBERS", "ParsedFile", "TrainingProgram"]
 
 # The calls of libraries that read or write files: `paths` are their arguments that are paths, and whether they write
 # there; `writing_methods` are those of a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
 FILE_CALLS = json.loads(Path(__file__).with_name("file_calls.json").read_bytes())
+# Members of modules, of DistributedDataParallel and of objects of libraries, by what is known of them.
+MEMBERS = json.loads(Path(__file__).with_name("members.json").read_bytes())
 
 
 class TrainingProgram(Program):

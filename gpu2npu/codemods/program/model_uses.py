@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.places import Step, inserted
 from gpu2npu.codemods.program.entries import Entry
-from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_class import model_class
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.place import function_above
@@ -30,20 +30,9 @@ from gpu2npu.python.tree.syntax import (
 _MESSAGE = "The wrapped model has this in its module."
 # Members of DistributedDataParallel with the same meaning. State dicts are read from the module, so their keys are
 # those of the script for one card, and checkpoints load in both.
-DISTRIBUTED_HAS = frozenset(
-    {
-        "add_module", "apply", "bfloat16", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float",
-        "forward", "get_buffer", "get_parameter", "get_submodule", "half", "join", "modules", "module", "named_buffers",
-        "named_children", "named_modules", "named_parameters", "no_sync", "parameters", "register_backward_hook",
-        "register_comm_hook", "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
-        "requires_grad_", "share_memory", "to", "train", "training", "type", "zero_grad",
-    }
-)  # fmt: skip
+DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
 # Methods that return the module that they are called on.
-_RETURNING_SELF = frozenset(
-    {"bfloat16", "cuda", "double", "eval", "float", "half", "npu", "requires_grad_", "share_memory", "to", "train",
-     "type"}
-)  # fmt: skip
+_RETURNING_SELF = frozenset(MEMBERS["returning_self"])
 _PROPERTIES = frozenset({"cached_property", "property"})
 # Code that takes the wrapper off, if there is one: what it gives has no `.module`.
 _UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")
