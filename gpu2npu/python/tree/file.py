@@ -34,6 +34,7 @@ class PythonFile(Struct, frozen=True, eq=False):
     imports: Sequence[tuple[Import, Scope]]
     stars: Sequence[str]
     stored: Set[str]
+    _kinds: dict[type[ast.AST], list[ast.AST]]  # by the first who needs them
 
     @property
     def path(self) -> str:
@@ -71,10 +72,10 @@ class PythonFile(Struct, frozen=True, eq=False):
 
     def unordered(self) -> ByKind:
         """The nodes in the module by their types, in no order: no walk is needed."""
-        kinds: dict[type[ast.AST], list[ast.AST]] = {}
-        for node in self.parents:
-            kinds.setdefault(node.__class__, []).append(node)
-        return kinds
+        if not self._kinds:
+            for node in self.parents:
+                self._kinds.setdefault(node.__class__, []).append(node)
+        return self._kinds
 
     def line_before(self, offset: int) -> str:
         """The line that an offset is in, up to the offset."""
@@ -153,9 +154,8 @@ def read_file(source: SourceFile) -> PythonFile:
     lines = Lines.of(source.text)
     tree = parse(source.text)
     walk = Walk(tree, lines)
-    return PythonFile(
-        source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars, walk.stored
-    )
+    found = (walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars, walk.stored)
+    return PythonFile(source, lines, tree, *found, {})
 
 
 # The files parsed last in this process, by their text, up to so many characters: 35 bytes of memory each.
