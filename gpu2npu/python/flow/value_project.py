@@ -125,6 +125,7 @@ class ValueProject(Questions):
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile] = []
         self._by_path: dict[str, ValueFile | None] = {}
+        self._codes: dict[str, str] = {}  # of the texts that they were read from
         self._groups: dict[Hashable, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
         self._asker = ""
         self._is_near = False
@@ -168,12 +169,13 @@ class ValueProject(Questions):
             self._asker, self._is_near = before
 
     def file_of(self, names: Names) -> ValueFile | None:
-        """The values of a parsed file."""
-        path = names.path
-        if path not in self._by_path:
+        """The values of a parsed file: of the text that it has now, if another one was at its path before."""
+        path, code = names.path, names.facts.code
+        if path not in self._by_path or self._codes.get(path, code) != code:
             known = names.facts.values
             facts = decoded_values(known) if known else value_facts(names.file)
             self._by_path[path] = None if facts is None else self._read(path, facts)
+            self._codes[path] = code
         return self._by_path[path]
 
     def _read(self, path: str, facts: ValueFacts) -> ValueFile:
@@ -192,6 +194,7 @@ class ValueProject(Questions):
         facts = self.project.facts(path, self._asker)
         if facts is not None and facts.values:
             self._by_path[path] = self._read(path, decoded_values(facts.values))
+            self._codes[path] = facts.code
             return self._by_path[path]
         names = self.project.names(path, self._asker)
         if names is None:

@@ -9,6 +9,8 @@ from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.project.check.tree_answers import Dependencies
 from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.source import SourceFile
 
 FLOWS = """
 import torch
@@ -78,6 +80,15 @@ def test_a_value_goes_through_files() -> None:
     assert given(values, "a.py", "given") == [("?.to", "0")]
     assert given(values, "b.py", "kind") == [("print", "0")]
     assert values.project.consulted["a.py"] >= {"b.py", "c.py"}
+
+
+def test_another_text_at_a_path_has_values_of_its_own() -> None:
+    values = values_in({"a.py": 'import torch\ntorch.zeros(2, device="old")\n'})
+    assert given(values, "a.py", "old") == [("torch.zeros", "device")]
+    later = Names.of(SourceFile("a.py", 'import torch\nimport os\nos.getenv("new")\n', "utf-8", b""), values.project)
+    place = values.place_of(later, 3, 10)
+    assert place is not None
+    assert [use.text for use in values.uses(place, "a.py")] == ["os.getenv"]
 
 
 def test_an_answer_that_is_remembered_depends_on_the_same_files() -> None:
