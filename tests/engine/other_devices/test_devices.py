@@ -352,7 +352,7 @@ def test_inherited_and_static_functions_are_followed_to_the_package(project):
     """
     migrated = project({"base.py": textwrap.dedent(base), "use.py": textwrap.dedent(use)})["use.py"]
     assert migrated.content is None
-    assert [each.api for each in migrated.findings if "device stays" in each.message] == ['"cuda"'] * 5
+    assert [each.api for each in migrated.findings if "device stays" in each.message] == ['"cuda"'] * 6
 
 
 def test_devices_that_go_on_in_double_stars_are_followed_to_the_package(project):
