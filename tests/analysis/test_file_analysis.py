@@ -277,6 +277,11 @@ FLOWS = {
         "torch.set_default_device('cuda')\na = torch.ones(2, 2)\na.to(torch.float8_e5m2)",
         [(5, "torch.Tensor.to")],
     ),
+    "an attribute that a class of torch sets": (
+        "class Pool(torch.nn.MaxPool2d):\n    def forward(self, x):\n"
+        "        return torch.nn.functional.max_pool2d(x.cuda(), self.kernel_size, 1, 0, self.dilation)",
+        [],
+    ),
     "a Fourier layer": (
         "class Layer(torch.nn.Module):\n    def __init__(self, n):\n"
         "        self.w = torch.nn.Parameter(1 / n * torch.rand(n, n, dtype=torch.cfloat))\n"

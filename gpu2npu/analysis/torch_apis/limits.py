@@ -357,6 +357,13 @@ def _are_of_numpy(operands: list[tuple[ast.expr, int]], scope: Scope, code: Code
     )
 
 
+def _is_constant(name: str) -> bool:
+    """Return whether a qualified name is that of a constant of torch: those of classes are in capitals, and what is not
+    is an attribute of their objects, which may have any value."""
+    owner, _, leaf = name.rpartition(".")
+    return name.startswith("torch.") and (leaf.isupper() or not owner.rpartition(".")[2][:1].isupper())
+
+
 def _value(
     name: str, needs_value: bool, value: ast.expr, place: int, scope: Scope, code: Code, tensors: Tensors
 ) -> Any:
@@ -370,8 +377,8 @@ def _value(
         pass
     if needs_value and place and (numbers := tensors.numbers(place)):
         return numbers
-    if needs_value and place and (name := tensors.label(place).name).startswith("torch."):
-        return name
+    if needs_value and place and _is_constant(constant := tensors.label(place).name):
+        return constant
     facts = tensors.facts(place)
     if facts != TensorFacts():
         return facts
