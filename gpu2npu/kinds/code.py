@@ -17,7 +17,7 @@ from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, 
 from gpu2npu.engine.rewriting.filling import Misfit, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.statements import added, anchor_of, taken_out
-from gpu2npu.engine.rewriting.through_names import through_names, unpacked
+from gpu2npu.engine.rewriting.through_names import is_taken_apart, outermost, through_names
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.templates import ATOMS, Filling, Piece, fill, parenthesized, pieces_of
 from gpu2npu.python.tree.scopes import Assigned, Scope
@@ -49,13 +49,14 @@ class CodeMatch(Match, frozen=True):
     `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
     integer, name, pure (code that may run twice), or the qualified name of a class. `signature` are the parameters of
     the function that is called, in their order, so that an argument counts by position and by keyword; with `chooses`,
-    only what decides for or against code with that word.
+    only what decides for or against code with that word, with `parts` only what is compared or taken apart.
     """
 
     code: str
     types: tuple[tuple[str, str], ...] = ()
     signature: tuple[str, ...] = ()
     chooses: str | None = None
+    parts: bool = False
 
     key = "code"
     shape: ClassVar[Json] = {
@@ -80,6 +81,7 @@ class CodeMatch(Match, frozen=True):
             "uniqueItems": True,
         },
         "chooses": {"description": "Only where it decides for or against code with this word.", "type": "string"},
+        "parts": {"description": "Only a call whose result is compared or taken apart.", "type": "boolean"},
     }
     actions = ("replace", "remove", "add", "imports")
     additions = ("statement",)
@@ -124,6 +126,7 @@ class CodeMatch(Match, frozen=True):
     def text(self) -> str:
         types = ", ".join(f"`${name}` is {with_article(kind)}" for name, kind in self.types)
         chosen = f" that decides for or against `{self.chooses}`" if self.chooses else ""
+        chosen += ", whose result is compared or taken apart" if self.parts else ""
         return f"the code `{self.code}`{chosen}" + (f" where {types}" if types else "")
 
     @property
@@ -132,8 +135,8 @@ class CodeMatch(Match, frozen=True):
 
     @classmethod
     def decode(cls, entry: Mapping[str, Any]) -> CodeMatch:
-        types = tuple(entry.get("types", {}).items())
-        return cls(entry["code"], types, tuple(entry.get("signature", ())), entry.get("chooses"))
+        listed = {"types": tuple(entry.get("types", {}).items()), "signature": tuple(entry.get("signature", ()))}
+        return cls(**{**entry, **listed})
 
     def encode(self) -> dict[str, Any]:
         entry = {**asdict(self), "types": dict(self.types), "signature": list(self.signature)}
@@ -206,7 +209,7 @@ class CodeRules:
                 if not (matched.unknown and rule.then.keep):  # what may stay may be for another rule too
                     (possible if matched.unknown else met).setdefault(matched.node, (rule, matched))
         met.update((each[1].node, each) for each in through_names(self.names, self.spelled, met.keys()))
-        found = self._where_npu_runs(met)
+        found = self._where_npu_runs(outermost(met, self.file))
         for rule, matched in self._where_npu_runs({at: each for at, each in possible.items() if at not in met}):
             if (message := possible_message(self.work, rule, matched)) is not None:
                 self._report(rule, matched, message)
@@ -214,7 +217,6 @@ class CodeRules:
         for _, matched in found:  # what `$X.cuda()` is called on is the file's own code
             self.work.unhandled.update(dict.fromkeys(matched.values.values(), matched.names))
         self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
-        self.matches.edit(*unpacked(self.file, [each for each in found if not each[1].names]))
 
     def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:
         """The matches but for those in code that runs on no NPU; `met` has them by what they match."""
@@ -242,6 +244,8 @@ class CodeRules:
             is_chosen = rule.match.chooses is None or chooses(self.file, root, rule.match.chooses)
             matched = self.matcher.match(pattern, root, scope, types, rule.match.signature) if is_chosen else None
             if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
+                continue
+            if rule.match.parts and not is_taken_apart(self.names, root):
                 continue
             if matched.unknown:
                 is_other = self._is_called(matched) or (rule.then.report is not None and not matched.is_loaded)
@@ -275,8 +279,7 @@ class CodeRules:
         return isinstance(matched.node, ast.Attribute) and self.file.call_of(matched.node) is not None
 
     def _apply(self, found: Sequence[tuple[Rule, Matched]]) -> None:
-        removed, replaced = [], []
-        gone = {matched.node for rule, matched in found if rule.then.remove}
+        removed, replaced, gone = [], [], {matched.node for rule, matched in found if rule.then.remove}
         for rule, matched in found:
             self.matches.note(rule, self.file.bounds(matched.node), self._shown(matched))
             edits = taken_out(self.file, matched.node, gone, rule.id, rule.why) if rule.then.remove else None
@@ -331,8 +334,7 @@ class CodeRules:
         names = imports.spelled(rule, matched.scope, matched.pattern_names, new)
         if names is None:
             return "a name of it means something else at this place"
-        code = self._code(rule, matched, new, names.spelled)
-        if isinstance(code, Misfit):
+        if isinstance(code := self._code(rule, matched, new, names.spelled), Misfit):
             return code.reason
         return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
 

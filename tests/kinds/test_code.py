@@ -391,34 +391,43 @@ CHOOSING = {
     "match": {"code": "lib.gpu.level(...)[0] >= $_", "chooses": "bfloat16"},
     "then": {"replace": "lib.npu.has_bf16()", "imports": "lib"},
 }
+PARTS = {
+    "id": "p",
+    "match": {"code": "lib.gpu.level(...)", "parts": True},
+    "then": {"replace": "lib.npu.level(...) or (0, 0)", "imports": "lib"},
+}
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("level = lib.gpu.level()\nbf16 = level[0] >= 8\n", "level = lib.gpu.level()\nbf16 = lib.npu.has_bf16()\n"),
+        (
+            "level = lib.gpu.level()\nbf16 = level[0] >= 8\n",
+            "level = lib.npu.level() or (0, 0)\nbf16 = lib.npu.has_bf16()\n",
+        ),
         (
             "def get():\n    return lib.gpu.level() if on else (0, 0)\na, b = get()\nbf16 = a >= 8\nc = b > 2\n",
-            "def get():\n    return lib.gpu.level() if on else (0, 0)\na, b = get() or (0, 0)\n"
+            "def get():\n    return (lib.npu.level() or (0, 0)) if on else (0, 0)\na, b = get()\n"
             "bf16 = lib.npu.has_bf16()\nc = b > 2\n",
         ),
         (
-            "def get():\n    return lib.gpu.level(0)\na, b = get()\nbf16 = a >= 8\nc = b > 2\n",
-            "def get():\n    return lib.gpu.level(0)\na, b = get() or (0, 0)\nbf16 = lib.npu.has_bf16()\nc = b > 2\n",
-        ),
-        (
-            "class A:\n    def f(self):\n        self.a, _ = lib.gpu.level()\n"
+            "class A:\n    def f(self):\n        self.a, _ = lib.gpu.level(0)\n"
             "        d = bfloat16 if self.a >= 8 else half\n",
-            "class A:\n    def f(self):\n        self.a, _ = lib.gpu.level() or (0, 0)\n"
+            "class A:\n    def f(self):\n        self.a, _ = lib.npu.level(0) or (0, 0)\n"
             "        d = bfloat16 if lib.npu.has_bf16() else half\n",
         ),
-        ("a, b = lib.gpu.level()\nfast = a >= 8\n", "a, b = lib.gpu.level()\nfast = a >= 8\n"),
+        ("bf16 = lib.gpu.level()[0] >= 8\n", "bf16 = lib.npu.has_bf16()\n"),
+        ("fast = lib.gpu.level()[0] >= 9\n", "fast = (lib.npu.level() or (0, 0))[0] >= 9\n"),
+        ("if lib.gpu.level() < LEAST: ...\n", "if (lib.npu.level() or (0, 0)) < LEAST: ...\n"),
+        ('name = ".".join(map(str, lib.gpu.level()))\n', 'name = ".".join(map(str, lib.npu.level() or (0, 0)))\n'),
         (
-            "a, b = lib.gpu.level()\nprint(b)\nbf16 = a >= 8\n",
-            "a, b = lib.gpu.level()\nprint(b)\nbf16 = lib.npu.has_bf16()\n",
+            "class A:\n    b = lib.gpu.level()\nc = A().b[1]\n",
+            "class A:\n    b = lib.npu.level() or (0, 0)\nc = A().b[1]\n",
         ),
+        ("print(lib.gpu.level())\n", "print(lib.gpu.level())\n"),
+        ("a = lib.gpu.level()\nb = 0 if a is None else a[0]\n", "a = lib.gpu.level()\nb = 0 if a is None else a[0]\n"),
     ],
 )
 def test_comparisons_that_choose_through_names(migrate_with, before, after):
     before = "import lib\n" + before
-    assert text_of(migrate_with([CHOOSING], before), before) == "import lib\n" + after
+    assert text_of(migrate_with([CHOOSING, PARTS], before), before) == "import lib\n" + after

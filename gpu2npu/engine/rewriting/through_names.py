@@ -1,4 +1,5 @@
-"""Comparisons of what a name has from a call, as rules match them where the call is compared itself."""
+"""Uses of the result of a call: comparisons through a name, as rules match them where the call is compared
+itself, and whether parts of it are taken."""
 
 from __future__ import annotations
 
@@ -8,15 +9,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.other_devices.capability import compared_answer
 from gpu2npu.engine.other_devices.choices import chooses
+from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned
-from gpu2npu.python.tree.syntax import elements
-from gpu2npu.records import Edit
 from gpu2npu.rulebook.code_pattern import parse_code
 from gpu2npu.rulebook.rule import Rule
+
+_TAKING = frozenset(
+    {"map", "tuple", "list", "max", "min", "sum", "zip", "enumerate", "iter", "len"}
+)  # parts of a value
 
 
 def through_names(
@@ -47,35 +49,31 @@ def _answer(code: ast.expr) -> str:
     return f"{_answer(code.value)}.{code.attr}" if isinstance(code, ast.Attribute) else ast.unparse(code)
 
 
-def unpacked(file: PythonFile, replaced: Sequence[tuple[Rule, Matched]]) -> Iterator[Edit]:
-    """Yield `a, b = f() or (0, 0)` for `a, b = f()`, which gives None, where all other uses of the names test whether
-    they are large: the answer is that of a GPU which can do nothing."""
-    gone = {node for _, matched in replaced for node in walk(matched.node)}
-    for binding in {each for _, matched in replaced for each in _bindings(matched)}:
-        statement = binding.statement
-        if not (binding.is_part and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
-            continue
-        parts = {ast.unparse(part) for target in statement.targets for part in elements(target)}
-        scope = file.scope_of(statement)
-        uses = [
-            use
-            for use, other in file.uses
-            if isinstance(use, (ast.Name, ast.Attribute)) and isinstance(use.ctx, ast.Load)
-            if other is scope and ast.unparse(use) in parts
-        ]
-        if all(use in gone or _is_lower_bound(file.parents[use], use) for use in uses):
-            rule, bounds = replaced[0][0], file.bounds(statement.value)
-            zeros = ast.unparse(ast.Tuple([ast.Constant(0) for _ in parts], ast.Load()))
-            yield Edit(bounds, code("{answer} or {zeros}", answer=bounds, zeros=zeros), rule.id, rule.why)
+def outermost(met: Mapping[ast.AST, tuple[Rule, Matched]], file: PythonFile) -> Mapping[ast.AST, tuple[Rule, Matched]]:
+    """The matches without those that are a part of another's code, and none of its values."""
+    above = {root: [met[each][1] for each in file.above(root) if each in met] for root in met}
+    return {
+        root: found
+        for root, found in met.items()
+        if all(set(found[1].names).isdisjoint(each.names) for each in above[root])
+    }
 
 
-def _bindings(matched: Matched) -> Iterator[Assigned]:
-    """Yield the assignments of the names in a comparison."""
-    for node in walk(matched.node):
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            yield from (each for each in matched.scope.bound(node) if isinstance(each, Assigned))
+def is_taken_apart(names: Names, node: ast.AST) -> bool:
+    """Return whether what a call gives is compared, or something takes a part of it, and nothing asks whether it is
+    None."""
+    values = values_of(names.project)
+    place = values.call_at(names, node) if isinstance(node, ast.Call) else 0
+    uses = values.uses(place, names.path) if place else ()
+    places = [at for at, path in values.reach(place) if not path] if place else []
+    if any(_is_tested(at, values) for at in places):
+        return False
+    is_compared = any(use.kind == "compared" or (use.kind == "argument" and use.text in _TAKING) for use in uses)
+    return is_compared or any(label[0] == "[" for at in places for label in values.at(at).loads.get(at, ()))
 
 
-def _is_lower_bound(test: ast.AST, value: ast.AST) -> bool:
-    """`value >= 9`, which is not so for 0"""
-    return isinstance(test, ast.Compare) and test.left is value and isinstance(test.ops[0], (ast.Gt, ast.GtE))
+def _is_tested(place: int, values: Values) -> bool:
+    """`value is None`"""
+    file = values.at(place)
+    tests = (one for one in file.operations.values() if one.operator in ("Is", "IsNot"))
+    return any(file.first + one.operands[0] == place for one in tests)
