@@ -10,7 +10,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._ops import OpOverload
@@ -36,6 +36,10 @@ _CARRY_BITS = ("_copy_from", "_copy_from_and_resize")
 
 # PyTorch makes these of other operators, and torch_npu has its own of integers, which have no gradient to lose.
 _INSTEAD_OF_A_COMPOSITION = ("aten::one_hot",)
+
+# A nested tensor's own sizes, which are on the CPU. PyTorch asks for them where an error ends the process.
+_NESTED_KEY = "NestedTensorPrivateUse1"
+_OF_NESTED = ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets")
 
 _DROPPED = ("aten::cholesky",)  # PyTorch 2.14 has it no longer
 
@@ -71,6 +75,10 @@ def install() -> None:
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
     _every.fallback(untraced(_fallback), _KEY)
     _every.fallback(untraced(_sparse_fallback), "SparsePrivateUse1")
+    _every.fallback(untraced(_nested_fallback), _NESTED_KEY)
+    for name in _OF_NESTED:
+        shared = functools.partial(signature.overload(f"aten::{name}")._op_dk, torch._C.DispatchKey.NestedTensorCPU)
+        implement(_aten, name, shared, _NESTED_KEY)
 
 
 def _storage_operators() -> dict[str, Callable[..., Any]]:
@@ -213,3 +221,11 @@ def _sparse_fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
         sparse.refuse(op)
     load_kernels()
     return op(*args, **kwargs)
+
+
+def _nested_fallback(op: OpOverload, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse what torch_npu's pages of native APIs (torch.nested) do, from 2.7.1 to 2.13: all but making one."""
+    raise NotImplementedError(
+        f"{op.name()}: the NPU makes nested tensors of layout torch.strided, and has no operators for them; pad the "
+        "tensors to one shape"
+    )

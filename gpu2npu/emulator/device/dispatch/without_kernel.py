@@ -199,7 +199,7 @@ def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: 
             return value
         if value.is_nested:
             raise NotImplementedError(
-                f"{signature.name}: the NPU has no nested tensors; an nn.TransformerEncoder makes none with "
+                f"{signature.name}: the NPU has no operators for nested tensors; an nn.TransformerEncoder makes none with "
                 "enable_nested_tensor=False"
             )
         if value.layout is not torch.strided:
