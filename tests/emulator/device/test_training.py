@@ -186,7 +186,7 @@ def test_a_nested_tensor_can_be_made_and_nothing_else():
     nested = torch.nested.as_nested_tensor([x, torch.zeros(2, 4, device="npu")])
     assert nested.is_nested and nested.requires_grad and (nested.dim(), nested.size(0)) == (3, 2)
     for refused in (repr, torch.Tensor.unbind, torch.Tensor.cpu, lambda given: given.to_padded_tensor(0.0)):
-        with pytest.raises(NotImplementedError, match="the NPU makes nested tensors of layout torch.strided, and has"):
+        with pytest.raises(NotImplementedError, match="makes nested tensors of layout"):
             refused(nested)
     host = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
     with pytest.raises(NotImplementedError, match="nested tensors"):

@@ -199,8 +199,8 @@ def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: 
             return value
         if value.is_nested:
             raise NotImplementedError(
-                f"{signature.name}: the NPU has no operators for nested tensors; an nn.TransformerEncoder makes none with "
-                "enable_nested_tensor=False"
+                f"{signature.name}: the NPU has no operators for nested tensors; an nn.TransformerEncoder makes none "
+                "with enable_nested_tensor=False"
             )
         if value.layout is not torch.strided:
             raise NotImplementedError(f"{signature.name}: the NPU returns no tensor of layout {value.layout}")
