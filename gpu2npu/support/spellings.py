@@ -23,6 +23,7 @@ _OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.mus
     "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa", "torch.supa", "torch.gcu",
     "torch.ops.hpu", "torch.ops.xpu", "torch.ops.torch_ipex", "torch.ops.torch_mlu", "torch.ops.sdaa",
     "torch.utils.hipify")  # fmt: skip
+_OTHER_NAMES = frozenset({"npu", *(api.split(".")[1] for api in _OTHER_DEVICES if api.count(".") == 1)})
 # What works on files, processes and programs: that no table has a name of these says nothing.
 _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
     "torch.fx", "torch.jit", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
@@ -39,6 +40,13 @@ def is_in(api: str, spaces: tuple[str, ...]) -> bool:
 def is_for_other_device(api: str) -> bool:
     """Return whether a name is for a device that is neither a GPU of NVIDIA nor an NPU: "torch.mps.synchronize"."""
     return is_in(api, _OTHER_DEVICES)
+
+
+def is_of_other_device(name: str) -> bool:
+    """Return whether a name of torch's is what another device than a GPU of NVIDIA has, an NPU too: "torch.xpu.Event",
+    "torch.Tensor.is_npu"."""
+    parts = {part.removeprefix("is_") for part in name.split(".")[1:]}
+    return name.startswith("torch.") and not parts.isdisjoint(_OTHER_NAMES)
 
 
 def is_of_host(api: str) -> bool:

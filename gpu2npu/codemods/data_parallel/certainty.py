@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, escapes, learns_nowhere, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, escapes, is_only_called_without_gradients, target_of
 from gpu2npu.codemods.program.entries import Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import always_has_group, group_place
@@ -112,7 +112,7 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
     if group is not None:
         return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
     trained = any(trains(entry) or (entry.is_library and escapes(wrap)) for entry in programs)
-    if (programs and not trained) or learns_nowhere(wrap):
+    if (programs and not trained) or is_only_called_without_gradients(wrap):
         return Obstacle(_NO_TRAINING, one_npu=True)
     return None
 

@@ -28,6 +28,12 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.records import Text
 
+_WITHOUT_GRADIENTS = frozenset(
+    {"torch.no_grad", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad", "torch.inference_mode"}
+)
+# Without one of these words no gradients are turned off.
+_MAY_TURN_OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled)\b")
+
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
 # Calls that put a model into a container, or into another model.
@@ -103,13 +109,22 @@ def is_without_gradients(file: ParsedFile, node: ast.AST) -> bool:
             else getattr(part, "decorator_list", [])
         )
     )
-    return any(re.search(r"\b(no_grad|inference_mode)\b", file.code(expression)) for expression in held)
+    return any(_turns_gradients_off(file, expression) for expression in held)
 
 
-def learns_nowhere(wrap: Wrap) -> bool:
+def _turns_gradients_off(file: ParsedFile, expression: ast.expr) -> bool:
+    """Return whether it is `torch.no_grad()`, without its call too, or `torch.set_grad_enabled(False)`."""
+    function = expression.func if isinstance(expression, ast.Call) else expression
+    name = file.qualified(function)
+    if name == "torch.set_grad_enabled" and isinstance(expression, ast.Call):
+        return [file.code(each) for each in expression.args] == ["False"]
+    return name in _WITHOUT_GRADIENTS
+
+
+def is_only_called_without_gradients(wrap: Wrap) -> bool:
     """Return whether the model is a local variable that is only called where no gradients are computed."""
     file, target = wrap.file, target_of(wrap)
-    if not isinstance(target, ast.Name) or not re.search(r"\b(no_grad|inference_mode)\b", file.text):
+    if not isinstance(target, ast.Name) or not _MAY_TURN_OFF.search(file.text):
         return False
     name = Place(file, target)
     loads = [use for use in file.nodes(ast.Name) if use.id == target.id and isinstance(use.ctx, ast.Load)]

@@ -17,6 +17,7 @@ from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
+from gpu2npu.support.spellings import is_of_other_device
 
 # Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
 _WORDS = {"cuda": "npu", "gpu": "npu", "rocm": "npu", "hip": "npu", "nccl": "hccl"}
@@ -40,7 +41,6 @@ _CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILIN
 # Assignments that make code for CUDA run on another device.
 _REPLACES = re.compile(r"^[ \t]*torch\.(cuda|Tensor|nn\.Module)\.\w+ *= *", re.MULTILINE)
 _REPLACED = re.compile(r"torch\.(cuda\.|(Tensor|nn\.Module)\.(is_)?cuda$)")
-_OTHERS = re.compile(r"\btorch\.(\w+\.)?(is_)?(gcu|hpu|mlu|mps|musa|npu|xpu)\b")
 _HOLDS = {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
@@ -141,7 +141,7 @@ def of_other_devices(names: Names) -> Iterator[Bounds]:
 def _replaces_cuda(assign: ast.Assign) -> bool:
     """`torch.cuda.Event = torch.xpu.Event`, `torch.Tensor.cuda = torch.Tensor.xpu`"""
     targets = [name for each in assign.targets if (name := dotted_name(each)) is not None and _REPLACED.match(name)]
-    return bool(targets) and any(_OTHERS.search(dotted_name(each) or "") for each in walk(assign.value))
+    return bool(targets) and any(is_of_other_device(dotted_name(each) or "") for each in walk(assign.value))
 
 
 def _is_one_of_npus(test: ast.Compare, names: Names) -> bool:

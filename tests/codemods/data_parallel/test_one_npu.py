@@ -279,7 +279,15 @@ show(batches)
 
 
 @pytest.mark.parametrize(
-    ("head", "is_one"), [("with torch.no_grad():", True), ("with torch.inference_mode():", True), ("if frame:", False)]
+    ("head", "is_one"),
+    [
+        ("with torch.no_grad():", True),
+        ("with torch.inference_mode():", True),
+        ("with torch.set_grad_enabled(False):", True),
+        ("with torch.set_grad_enabled(frame):", False),
+        ("with options.no_grad():", False),  # torch.no_grad is meant by its name, not by its word
+        ("if frame:", False),
+    ],
 )
 def test_a_model_that_is_only_called_without_gradients_in_a_program_that_trains(head: str, is_one: bool) -> None:
     text, _ = migrated(HEAD + NET + SHOWN.format(head=head) + TRAIN)
