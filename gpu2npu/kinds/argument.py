@@ -191,6 +191,7 @@ class Arguments(Callees):
         self.typed = TypedArguments(work)
         self.dictionaries = UnpackedArguments(self.file)
         self._reported: set[tuple[str, Bounds]] = set()  # rules with the places in unpacked dictionaries
+        self._replaced: set[tuple[str | None, Bounds]] = set()  # what is written with the values of conditions
 
     def call(self, node: ast.Call, scope: Scope) -> None:
         """Apply the rules for what a call is given."""
@@ -224,8 +225,11 @@ class Arguments(Callees):
             if not is_of:
                 self._report_forwarded(rule, node, index, reached)
                 continue
-            place = self._bounds(node, index)
-            if not self.typed.accept(rule, rule.match.type, argument_value(given[index]), place, scope):
+            place, value = self._bounds(node, index), argument_value(given[index])
+            branches = self.typed.branches(rule.match.type, value, scope) if rule.then.replace is not None else ()
+            for branch in branches:
+                self._replace_branch(rule, node, branch, scope)
+            if branches or not self.typed.accept(rule, rule.match.type, value, place, scope):
                 continue
             if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
@@ -349,6 +353,14 @@ class Arguments(Callees):
         edit = Edit((start, place[1]), parsed(code), rule.id, rule.why, shown=place, needs=needs)
         self.matches.edit(edit)
         return all(isinstance(piece, str) for piece in pieces_of(code))
+
+    def _replace_branch(self, rule: Rule, node: ast.Call, branch: ast.expr, scope: Scope) -> None:
+        """Replace a value of a conditional expression where it is written, once for all calls that it is given to."""
+        place = self.file.bounds(branch)
+        if (rule.then.replace, place) not in self._replaced:
+            self._replaced.add((rule.then.replace, place))
+            shown = self._note(rule, branch, place)
+            self._replace_argument(rule, rule.then.replace or "", node, branch, place, shown, scope)
 
     def _bounds(self, node: ast.Call, index: int) -> Bounds:
         """The bounds of an argument with its keyword, stars and parentheses."""

@@ -18,7 +18,7 @@ from gpu2npu.python.flow.reachability import (
     called_definitions,
     reached_definitions,
 )
-from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.project.imports import ImportGraph, chosen_by_name
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, is_main_guard
 
@@ -162,7 +162,14 @@ def _entry(program: TrainingProgram, file: ParsedFile) -> Entry:
 
 def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:
     names, files, index = _loaded(program, file)
-    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH))
+    chosen = [
+        part
+        for path in sorted(chosen_by_name(program, files))
+        if path in files and path != file.path
+        for part in files[path].tree.body
+        if isinstance(part, DEFINITIONS)
+    ]
+    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH, chosen))
 
 
 def _loaded(
@@ -210,7 +217,7 @@ def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) 
     """The values that flow through the entry files and those that they import with a match of `words` in them; files
     that cannot be parsed are left out.
 
-    A program that imports modules by names it makes up at run time may load any of its files.
+    A program that imports modules by names it makes up at run time may load any file that is not a script.
     """
     runs = [_files_run(program, entry) for entry in entries if entry in program.sources]
     word = re.compile(words)
@@ -220,5 +227,8 @@ def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) 
 
 
 def _files_run(program: TrainingProgram, entry: str) -> frozenset[str]:
-    paths = ImportGraph.of(program).loaded_by(entry)
-    return frozenset(program.sources) if any(b"import_module(" in program.sources[path] for path in paths) else paths
+    graph = ImportGraph.of(program)
+    paths = graph.loaded_by(entry)
+    if not any(b"import_module(" in program.sources[path] for path in paths):
+        return paths
+    return paths | {path for path in program.sources if not _is_started(program, graph, path)}

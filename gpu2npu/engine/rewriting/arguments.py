@@ -16,7 +16,7 @@ from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, chain, defaults, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, chain, defaults, is_none, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind, Found, Text
 from gpu2npu.rulebook.rule import Rule
 
@@ -81,6 +81,9 @@ class Callees:
 
 # The name of a number of a card, where nothing else says what a value is.
 _CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
+# What takes the name of a device as well as its number: keywords, and the first argument of calls.
+_DEVICE_KEYWORDS = frozenset({"device", "map_location"})
+_DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
 # The value as the last part of an f-string, which is a plain string where it is a number.
 _FORMATTED = re.compile(r'\bf("[^"{]*)\{\{\{value\}\}\}(?=")')
 
@@ -97,12 +100,47 @@ class TypedArguments:
         """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
         default is the number of a card, is reported."""
         is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
+        if not is_one and self._numbers_among(wanted, value, scope):
+            shown = self.file.code(value)
+            message = f"{rule.why} `{shown}` may be one here: write its other uses and this one by hand."
+            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+            return False
         named = isinstance(value, (ast.Name, ast.Attribute)) and _CARD.search(last_name(value) or "")
         if is_one is None and (named or _is_number_by_default(value, scope)):
             shown = self.file.code(value)
             message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
         return is_one is True
+
+
+    def branches(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
+        """The numbers of a conditional expression whose other value is the name of a device or None, such as
+        `rank if torch.cuda.is_available() else "cpu"`; of a name that has it, where all its uses are devices."""
+        found = self._numbers_among(wanted, value, scope)
+        if not found or isinstance(value, ast.IfExp):
+            return found
+        known = scope.lookup(value.id) if isinstance(value, ast.Name) else None
+        uses = [use for use, _ in self.file.uses if isinstance(use, ast.Name) and isinstance(use.ctx, ast.Load)]
+        own = [use for use in uses if use.id == last_name(value) and self.file.scope_of(use).lookup(use.id) == known]
+        return found if all(map(self._is_device, own)) else []
+
+    def _numbers_among(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
+        if isinstance(value, ast.Name):
+            _, bindings = scope.lookup(value.id) or (scope, [])
+            whole = bindings[0].whole if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
+            return self._numbers_among(wanted, whole, scope) if isinstance(whole, ast.IfExp) else []
+        if wanted != "integer" or not isinstance(value, ast.IfExp):
+            return []
+        numbers = [each for each in (value.body, value.orelse) if self.matcher.is_of(wanted, each, scope)]
+        others = [each for each in (value.body, value.orelse) if string_value(each) is not None or is_none(each)]
+        return numbers if len(numbers) == len(others) == 1 else []
+
+    def _is_device(self, use: ast.expr) -> bool:
+        """Return whether a value is given to a parameter that takes the name of a device as well as its number."""
+        above = self.file.parents[use]
+        if isinstance(above, ast.keyword):
+            return above.arg in _DEVICE_KEYWORDS
+        return isinstance(above, ast.Call) and above.args[:1] == [use] and last_name(above.func) in _DEVICE_CALLS
 
 
 def _is_number_by_default(value: ast.expr, scope: Scope) -> bool:

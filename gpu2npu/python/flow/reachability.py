@@ -139,11 +139,14 @@ def reached_definitions(
     others: DefinitionIndex,
     plain: frozenset[str] = PLAIN_DECORATORS,
     called: frozenset[str] = frozenset(),
+    chosen: Iterable[Definition] = (),
 ) -> frozenset[Definition]:
     """The functions and classes that may run when the file `entry` is started and loads the others. `plain` are
-    decorators that leave a function to those who call it, `called` methods that a library calls."""
+    decorators that leave a function to those who call it, `called` methods that a library calls, `chosen` definitions
+    of the others that are taken by names made up at run time."""
     search = _Search((DefinitionIndex.of([entry]), others), plain, called)
     search.run([entry.started])
+    search.run([*search.reach(chosen, others)])
     search.run([file.imported for file in others.loaded])
     return frozenset(search.reached)
 

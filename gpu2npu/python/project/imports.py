@@ -79,13 +79,28 @@ def _imported(program: Program, path: str) -> Iterator[str]:
     if facts is None:
         return
     if not facts.called.isdisjoint(_BY_NAME):
-        # The names of modules are made up at run time: those beside the file, as a rule.
-        folder = path.rpartition("/")[0]
-        yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
+        yield from beside(program, path)
     for module in facts.imports:
         other = project.module_path(module, path)
         if other is not None and other != path:
             yield other
+
+
+def beside(program: Program, path: str) -> Iterator[str]:
+    """The files in the folder of one and below: as a rule those of which it makes up the names at run time."""
+    folder = path.rpartition("/")[0]
+    return (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
+
+
+def chosen_by_name(program: Program, loaded: Iterable[str]) -> frozenset[str]:
+    """The files of which one of those that are loaded makes up the names, and those of what it takes from them:
+    `getattr(import_module(f"models.{name}"), kind)`."""
+    found: set[str] = set()
+    for path in loaded:
+        facts = program.project.facts(path, path)
+        if facts is not None and "getattr" in facts.called and not facts.called.isdisjoint(_BY_NAME):
+            found.update(beside(program, path))
+    return frozenset(found)
 
 
 def files_naming(program: Program, wanted: frozenset[str]) -> tuple[str, ...]:

@@ -1,0 +1,75 @@
+"""Programs that load modules, and take classes from them, by names that they make up at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+LOADER = """import importlib
+import os
+
+modules = [importlib.import_module(f"models.{n[:-3]}") for n in os.listdir("models") if n.endswith("_model.py")]
+
+
+def create(options):
+    for module in modules:
+        kind = getattr(module, options["kind"], None)
+        if kind is not None:
+            return kind(options)
+"""
+MODEL = """import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+
+class Model:
+    def __init__(self, options):
+        self.net = self.on_device(torch.nn.Linear(2, 2).cuda(), options)
+
+    def on_device(self, net, options):
+        if options["dist"]:
+            net = DistributedDataParallel(net)
+        elif options["gpus"] > 1:
+            net = DataParallel(net)
+        return net
+
+    def step(self, x):
+        self.net(x).sum().backward()
+"""
+TRAIN = """import torch
+from models import create
+
+
+def main(options):
+    START
+    model = create(options)
+    for x in options["data"]:
+        model.step(x)
+        torch.save(model.net, "model.pt")
+
+
+if __name__ == "__main__":
+    main({"kind": "Model"})
+"""
+# A script of its own, in no folder of what is loaded by name.
+CONVERT = 'import torch\n\nif __name__ == "__main__":\n    torch.save(torch.load("a.pt"), "b.pt")\n'
+After = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+def project(start: str) -> dict[str, str]:
+    return {
+        "convert.py": CONVERT,
+        "models/__init__.py": LOADER,
+        "models/one_model.py": MODEL,
+        "train.py": TRAIN.replace("START", start),
+    }
+
+
+def test_a_class_that_is_taken_by_name_is_run_by_the_program_that_makes_its_processes(after: After) -> None:
+    assert not after(project('torch.distributed.init_process_group("nccl")'))  # its branch for DataParallel is dead
+
+
+def test_a_class_that_is_taken_by_name_is_run_by_the_program_that_trains_it(after: After) -> None:
+    written = after(project("torch.manual_seed(0)"))
+    assert set(written) == {"models/one_model.py", "train.py"}  # a script that it does not load writes as before
+    assert 'dist.init_process_group("hccl")' in written["train.py"]
+    assert "if dist.get_rank() == 0:" in written["train.py"]
+    assert "device_ids=[torch.npu.current_device()])" in written["models/one_model.py"]
