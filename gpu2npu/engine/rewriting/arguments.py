@@ -112,7 +112,6 @@ class TypedArguments:
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
         return is_one is True
 
-
     def branches(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
         """The numbers of a conditional expression whose other value is the name of a device or None, such as
         `rank if torch.cuda.is_available() else "cpu"`; of a name that has it, where all its uses are devices."""

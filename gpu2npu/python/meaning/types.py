@@ -40,6 +40,7 @@ _TENSORS: Types = frozenset({TENSORS})
 _NOTHING: Types = frozenset()
 
 _MAX_DEPTH = 25  # steps of assignments, calls and files after which the answer is "unknown"
+_MOST_BASES = 10  # of classes, one the base of the other
 _MAPPING = frozenset({"filter", "map"})
 _MOST_BINDINGS = 50  # of a name that is bound more often, all bindings count at each of its uses
 _LITERALS = (
@@ -241,18 +242,29 @@ class ValueTypes:
         owner = self.of(function.value, scope)
         if owner == _TENSOR:
             return frozenset(self.library.tensor_method(function.attr)) or _UNKNOWN
+        own = [kind for kind in owner if isinstance(kind, Own)]
+        if own and len(own) == len(owner):
+            found = _union(self._within(kind.names).method_result(kind.cls, function.attr) for kind in own)
+            if UNKNOWN not in found:
+                return found
         if function.attr in self.library.fluent and UNKNOWN not in owner and OTHER not in owner:
             return owner
         return _OTHER if owner == _OTHER else _UNKNOWN
+
+    def method_result(self, cls: Scope, name: str, depth: int = _MOST_BASES) -> Types:
+        """The types of what a method of a class of this file, or one that it inherits, gives."""
+        for binding in cls.bindings.get(name, ()):
+            if isinstance(binding, Defined):
+                return self._returned(binding)
+        bases = [base for base in (self.bases(cls) if depth else ()) if isinstance(base, Own)]
+        found = (self._within(base.names).method_result(base.cls, name, depth - 1) for base in bases)
+        return next((types for types in found if types != _UNKNOWN), _UNKNOWN)
 
     def _own_method(self, name: str, scope: Scope) -> Types:
         cls = scope.enclosing_class()
         if cls is not None and name in self.library.fluent and name not in cls.bindings:
             return frozenset({Own(self.names, cls)})
-        for binding in cls.bindings.get(name, ()) if cls is not None else ():
-            if isinstance(binding, Defined):
-                return self._returned(binding)
-        return _UNKNOWN
+        return self.method_result(cls, name) if cls is not None else _UNKNOWN
 
     def _forward(self, types: Types) -> Types:
         """The types of what calling an object of these types gives."""

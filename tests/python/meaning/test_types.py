@@ -49,6 +49,8 @@ def owners(names: Names) -> set[str]:
         "x = torch.zeros(1)\nx += 1\nx.ask()",
         "from typing import Optional\nMaybe = Optional[torch.Tensor]\ndef f(x: Maybe):\n    x.ask()",
         "x: torch.Tensor = make()\nx.ask()",
+        "class A:\n    @staticmethod\n    def make(n):\n        return torch.zeros(n)\nA.make(3).ask()",
+        "class A:\n    def get(self) -> torch.Tensor: ...\nclass B(A): ...\nb = B()\nb.get().ask()",
     ],
 )
 def test_a_tensor(parse, text: str) -> None:
