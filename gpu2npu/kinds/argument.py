@@ -12,14 +12,22 @@ from gpu2npu.engine.code_matching import type_problem, with_article
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import option_marks
-from gpu2npu.engine.rewriting.arguments import Argument, Callees, TypedArguments, UnpackedArguments, with_number
+from gpu2npu.engine.rewriting.arguments import (
+    Argument,
+    Callees,
+    TypedArguments,
+    UnpackedArguments,
+    argument_index,
+    runs,
+    with_number,
+)
 from gpu2npu.engine.rewriting.filling import in_f_strings
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.templates import fill, parsed, pieces_of
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.match import (
@@ -218,7 +226,7 @@ class Arguments(Callees):
         handled: list[Argument] = []
         for rule in rules:
             assert isinstance(rule.match, ArgumentMatch)
-            index = _argument_index(given, rule.match)
+            index = argument_index(given, rule.match.argument)
             if index is None or index in removed or not self._accepts(rule, rule.match, given[index]):
                 continue
             is_of = self.is_call_of(node, rule.match.of, scope) or rule.match.of == reached.first
@@ -238,7 +246,7 @@ class Arguments(Callees):
                 self._note(rule, given[index], self._bounds(node, index))
             if rule.then.remove or self.argument(rule, node, given[index], self._bounds(node, index), scope):
                 handled.append(given[index])
-        for first, last in _runs(sorted(removed)):
+        for first, last in runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
         return handled
 
@@ -248,7 +256,7 @@ class Arguments(Callees):
         if not given:
             return
         reached = self._constructed(node, scope, [name for name, _, _ in given])
-        callees = (*self.callees(node, scope), *_leaves(reached), "*")
+        callees = (*self.callees(node, scope), *reached.leaves, "*")
         for name, key, value in given:
             of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
             for rule in (*of_callee, *self.table.keywords.get(name, ())):
@@ -275,7 +283,7 @@ class Arguments(Callees):
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _argument_rules(self, node: ast.Call, reached: Constructed, scope: Scope) -> list[Rule]:
-        callees = (*self.callees(node, scope), *_leaves(reached), "*")
+        callees = (*self.callees(node, scope), *reached.leaves, "*")
         rules = [rule for name in dict.fromkeys(callees) for rule in self.table.arguments.get(name, ())]
         for keyword in node.keywords:
             if keyword.arg in self.table.keywords:
@@ -382,26 +390,6 @@ class Arguments(Callees):
         if last - first + 1 == len(given) and text[within[0] - 1] == "(" and _LINE_ENDS.fullmatch(between):
             place = within
         self.matches.edit(Edit(place, "", rule.id, rule.why, shown, operation=Operation.DELETE))
-
-
-def _argument_index(given: Sequence[Argument], match: ArgumentMatch) -> int | None:
-    if isinstance(match.argument, int):
-        plain = match.argument < len(given) and not any(map(is_unpacked, given[: match.argument + 1]))
-        return match.argument if plain and not isinstance(given[match.argument], ast.keyword) else None
-    return next((at for at, each in enumerate(given) if argument_keyword(each) == match.argument), None)
-
-
-def _leaves(reached: Constructed) -> list[str]:
-    return [name.rpartition(".")[2] for name in (reached.first, *reached.further) if name is not None]
-
-
-def _runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The runs of neighbours in a sorted list, as their first and last: one removal each."""
-    start = 0
-    for place, index in enumerate(indexes):
-        if place + 1 == len(indexes) or indexes[place + 1] != index + 1:
-            yield indexes[start], index
-            start = place + 1
 
 
 @lru_cache

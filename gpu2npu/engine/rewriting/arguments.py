@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -16,7 +16,16 @@ from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, chain, defaults, is_none, last_name, string_value
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    argument_keyword,
+    chain,
+    defaults,
+    is_none,
+    is_unpacked,
+    last_name,
+    string_value,
+)
 from gpu2npu.records import Bounds, FindingKind, Found, Text
 from gpu2npu.rulebook.rule import Rule
 
@@ -149,6 +158,23 @@ def _is_number_by_default(value: ast.expr, scope: Scope) -> bool:
         return False
     given = {parameter for parameter, default in defaults(owner.node) if is_integer(default)}
     return any(isinstance(each, Parameter) and each.node in given for each in bindings)
+
+
+def argument_index(given: Sequence[Argument], wanted: str | int) -> int | None:
+    """The index of an argument by its keyword or its position; None where it is not given, or behind unpacked ones."""
+    if isinstance(wanted, int):
+        plain = wanted < len(given) and not any(map(is_unpacked, given[: wanted + 1]))
+        return wanted if plain and not isinstance(given[wanted], ast.keyword) else None
+    return next((at for at, each in enumerate(given) if argument_keyword(each) == wanted), None)
+
+
+def runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The runs of neighbours in a sorted list, as their first and last: one removal each."""
+    start = 0
+    for place, index in enumerate(indexes):
+        if place + 1 == len(indexes) or indexes[place + 1] != index + 1:
+            yield indexes[start], index
+            start = place + 1
 
 
 def with_number(template: str, value: ast.expr) -> str:

@@ -104,6 +104,10 @@ class Constructed(NamedTuple):
     first: str | None = None
     further: tuple[str, ...] = ()
 
+    @property
+    def leaves(self) -> list[str]:
+        return [name.rpartition(".")[2] for name in (self.first, *self.further) if name is not None]
+
 
 def constructed(names: Names, call: ast.Call, scope: Scope) -> Constructed:
     """Return the classes that the arguments of `super().__init__(...)`, of `Base.__init__(self, ...)` or of a call of a

@@ -79,14 +79,14 @@ def _imported(program: Program, path: str) -> Iterator[str]:
     if facts is None:
         return
     if not facts.called.isdisjoint(_BY_NAME):
-        yield from beside(program, path)
+        yield from files_below(program, path)
     for module in facts.imports:
         other = project.module_path(module, path)
         if other is not None and other != path:
             yield other
 
 
-def beside(program: Program, path: str) -> Iterator[str]:
+def files_below(program: Program, path: str) -> Iterator[str]:
     """The files in the folder of one and below: as a rule those of which it makes up the names at run time."""
     folder = path.rpartition("/")[0]
     return (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
@@ -99,7 +99,7 @@ def chosen_by_name(program: Program, loaded: Iterable[str]) -> frozenset[str]:
     for path in loaded:
         facts = program.project.facts(path, path)
         if facts is not None and "getattr" in facts.called and not facts.called.isdisjoint(_BY_NAME):
-            found.update(beside(program, path))
+            found.update(files_below(program, path))
     return frozenset(found)
 
 
