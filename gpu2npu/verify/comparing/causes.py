@@ -31,6 +31,7 @@ from gpu2npu.verify.comparing.tolerance import FACTOR
 from gpu2npu.verify.recording.format import STATE_OF
 from gpu2npu.verify.recording.records import RecordedEvent
 
+_OTHER_LOSS = "what modules return is the same, and the loss made of it is not"
 _AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
 
 
@@ -178,7 +179,7 @@ def _loss(comparison: Comparison, first: Difference) -> Diagnosis:
     if is_one_against_several(comparison):
         sentence = "what modules return is the same, and the mean of the ranks' losses is not the loss of the batch"
         return Diagnosis(FaultKind.LOCAL_MEAN, sentence)
-    return Diagnosis(FaultKind.LOSS, "what modules return is the same, and the loss made of it is not")
+    return Diagnosis(FaultKind.LOSS, _OTHER_LOSS)
 
 
 def _gradient(comparison: Comparison, first: Difference) -> Diagnosis:
@@ -194,8 +195,16 @@ def _gradient_of(comparison: Comparison, event: RecordedEvent) -> Diagnosis:
     if consumer is not None:
         return Diagnosis(FaultKind.GRADIENT, f"in the backward pass of {consumer}", consumer)
     outermost = places[-1].name
+    if _caller(comparison, outermost) is None and _is_of_another_loss(comparison, event):
+        return Diagnosis(FaultKind.LOSS, _OTHER_LOSS)
     where = f"in the backward pass of what follows {outermost}"
     return Diagnosis(FaultKind.GRADIENT, where, _caller(comparison, outermost))
+
+
+def _is_of_another_loss(comparison: Comparison, event: RecordedEvent) -> bool:
+    """Return whether a loss of the gradient's step is farther apart than rounding moved it, if less than may be."""
+    losses = (each for each in comparison.measured if each.original.kind == "loss" and each.original.step == event.step)
+    return any(each.error > each.tolerance / FACTOR for each in losses)
 
 
 def _output_at(comparison: Comparison, event: RecordedEvent) -> RecordedEvent | None:

@@ -241,7 +241,7 @@ FAULTS = (
     in_training("gradients halved", 1, None, FACTOR, CLIP, CLIP + "; [each.grad.mul_(0.5) for each in model.parameters()]", "normalized"),
     in_training("gradients doubled", 1, None, FACTOR, CLIP, CLIP + "; [each.grad.mul_(2) for each in model.parameters()]", "normalized"),
     # The loss is nearly the same before anything is learnt.
-    in_training("labels not smoothed", 1, None, GRADIENT, ", label_smoothing=0.1", "", "averaged"),
+    in_training("labels not smoothed", 1, None, LOSS, ", label_smoothing=0.1", "", "averaged"),
     in_model("skipped connection", "ResNet.blocks.0", OPERATOR, "x + self.bn", "self.bn", "averaged"),
     in_model("mean over one axis", "ResNet", OPERATOR, "mean((2, 3))", "mean(2).amax(2)", "averaged"),
     in_kernel("gradient of batch norm", "ResNet.blocks.1.bn", GRADIENT, "native_batch_norm_backward", "one, *others = right(*args, **kwargs); return -one, *others", "averaged"),
