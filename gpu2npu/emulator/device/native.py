@@ -2,7 +2,7 @@
 
 The library is built in the background at first use and is found by later processes of the same Python, NumPy and
 PyTorch. Until then, without a compiler or Python's headers, or with GPU2NPU_NATIVE=0, Python does the same:
-`tensor.py`, `memory/` and `dispatch/uniform.py`.
+`tensor.py`, `memory/` and `dispatch/uniform.py`. A build removes those that nobody has loaded for a week.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ VIEWS = ("as_strided", "view", "_reshape_alias", "unfold")
 FACTORIES = ("empty.memory_format", "empty_strided", "clone")
 PYTHON_KEY = "PrivateUse3"  # where the library finds what Python does for an operator that both have
 _AGAIN = 86_400  # seconds after which a build that did not end well is tried again
+_UNUSED = 7 * 86_400  # seconds after which a library that nobody has loaded is removed
 
 
 def load() -> Any:
@@ -45,6 +46,8 @@ def load() -> Any:
                 importlib.machinery.ModuleSpec("native", loader, origin=str(library))
             )
             loader.exec_module(module)
+            with contextlib.suppress(OSError):
+                os.utime(library)
             return module
         build(library, "nice")
     return None
@@ -82,6 +85,7 @@ def build(library: Path, *before: str) -> subprocess.Popen[bytes] | None:
         begun.touch(exist_ok=False)
     except FileExistsError:
         return None
+    _remove_unused(library.parent)
     root, part = Path(torch.__file__).parent, library.with_suffix(".part")
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     folders = headers, np.get_include(), root / "include", root / "include/torch/csrc/api/include"
@@ -95,6 +99,14 @@ def build(library: Path, *before: str) -> subprocess.Popen[bytes] | None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what other versions have built; a process that has loaded one keeps it."""
+    for each in (*folder.glob("*.so"), *folder.glob("*.part"), *folder.glob("*.begun")):
+        with contextlib.suppress(OSError):
+            if time.time() - each.stat().st_mtime > _UNUSED:
+                each.unlink()
 
 
 library: Any = load()

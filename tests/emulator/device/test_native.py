@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,18 @@ def test_a_library_that_does_not_load_is_left(tmp_path: Path, monkeypatch: pytes
     native.place().parent.mkdir()
     native.place().write_text("no library")
     assert native.load() is None
+
+
+def test_a_build_removes_what_nobody_has_loaded_for_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", "true")
+    folder = native.place().parent
+    folder.mkdir()
+    for name, days in {"native-1.so": 8, "views-2.so": 9, "native-3.part": 8, "native-4.so": 6, "answers": 99}.items():
+        (folder / name).touch()
+        os.utime(folder / name, (time.time() - days * 86_400,) * 2)
+    building = native.build(native.place())
+    assert building is not None and building.wait()
+    assert {each.name for each in folder.iterdir()} == {
+        "native-4.so", "answers", native.place().with_suffix(".begun").name
+    }  # fmt: skip
