@@ -21,7 +21,6 @@ class Family(Struct, frozen=True):
     products: tuple[str, ...] = ()
     first_cann: str = ""
     dies: int = 1
-    coalesces: bool = False
     compiles: bool = False
 
 

@@ -316,7 +316,8 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
             if every or name in needed or name == "dtype"
         }
     )
-    if not any(each.arg is None for each in call.keywords) and len(positional) == len(call.args) + is_method:
+    is_call = bool(known) and (known[0] in named or defaults[known[0]] is not ...)  # with what it requires
+    if is_call and all(each.arg for each in call.keywords) and len(positional) == len(call.args) + is_method:
         given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
     if api.endswith((".to", ".type")):
         otherwise = given.known.pop("dtype", None)

@@ -25,10 +25,12 @@ from torch._C._distributed_c10d import (
 )
 
 from gpu2npu.emulator.device import streams
+from gpu2npu.emulator.device.dispatch.limits import refuse
 from gpu2npu.emulator.distributed import calls, operands, pinned, pytorch, transport
 from gpu2npu.emulator.distributed.group import Group
 from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.distributed.work import HcclWork
+from gpu2npu.support.conditions import CallFacts
 
 Tensors = Sequence[torch.Tensor]
 
@@ -266,7 +268,8 @@ class ProcessGroupHCCL(Group):
         return self._started(self._messages.receive(tensors, self._bytes(tensors), source))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
-        raise RuntimeError("ProcessGroupHCCL does not support recv from any source: name the rank")
+        refuse("torch.distributed.recv", CallFacts({"src": None}))
+        raise AssertionError("the table of behaviour refuses it in every release")
 
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Tensors, ranks: Sequence[int]) -> HcclWork | None:
         """Several messages at once: "isend" or "irecv", the tensor and the group's rank of each."""

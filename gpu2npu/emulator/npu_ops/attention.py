@@ -13,7 +13,6 @@ from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.attention_arithmetic import (
     BLOCK,
     FAR,
-    VARLEN,
     Attention,
     Dropout,
     Masking,
@@ -32,13 +31,9 @@ OPTIONS = (
 )
 
 
-def _declined(sink: Array | None, padding_mask: Array | None, softmax_layout: str) -> None:
+def _declined(sink: Array | None) -> None:
     if sink is not None:
         raise NotImplementedError("attention sinks")
-    if padding_mask is not None:
-        raise NotImplementedError("padding_mask, which CANN does not support yet either")
-    if softmax_layout not in ("", VARLEN):
-        raise RuntimeError(f'softmax_layout must be "" or "TND", but got {softmax_layout!r}')
 
 
 Forward = tuple[Array, Array, Array, Array, int, int, int]
@@ -82,7 +77,7 @@ def npu_fusion_attention(
         The result; maxima and sums of the softmax, (B, N, S, 8) or (T, N, 8) in float32; an empty tensor; seed,
         offset and length of the dropout mask.
     """
-    _declined(sink, padding_mask, softmax_layout)
+    _declined(sink)
     if dropout_mask is not None:
         raise NotImplementedError("a dropout_mask given from outside")
     if keep_prob < 1 and not seed and generator is not None:
@@ -131,7 +126,7 @@ def npu_fusion_attention_grad(
     sink: Array | None = None,
 ) -> Backward:
     """Gradients for query, key, value and pse (empty without one), and an empty one for the sink."""
-    _declined(sink, padding_mask, softmax_layout)
+    _declined(sink)
     sequences = Sequences(input_layout, head_num, actual_seq_qlen, actual_seq_kvlen)
     masking = Masking(
         atten_mask, sparse_mode, pre_tockens, next_tockens, prefix, len(actual_seq_qlen) if actual_seq_qlen else 1

@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
 from gpu2npu.emulator.device.dispatch.limits import refusing
-from gpu2npu.emulator.device.dispatch.signature import read
+from gpu2npu.emulator.device.dispatch.signature import Signature, read
 from gpu2npu.emulator.registration import implement
 
 NAMESPACE = "npu"
@@ -69,10 +69,10 @@ def install() -> None:
         _library.define(schema, tags=(torch.Tag.nondeterministic_seeded,) if seeded else ())
     atb.install()
     for name, function in {**memory.OWN, **optimizer.OWN}.items():
-        implement(_library, name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
+        checked = refusing(_signature(name), function)
+        implement(_library, name, checked, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
     for name, function in composite.COMPOSITE.items():
-        signature = read(getattr(getattr(torch.ops.npu, name.partition(".")[0]), name.partition(".")[2] or "default"))
-        implement(_library, name, refusing(signature, function), "CompositeImplicitAutograd")
+        implement(_library, name, refusing(_signature(name), function), "CompositeImplicitAutograd")
     for name, function in gradient.nodes(schemas()).items():
         implement(_library, name, function, "AutogradPrivateUse1")
     for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
@@ -84,6 +84,11 @@ def install() -> None:
     for op, infer in npu_operators.on_meta(getattr(torch.ops, NAMESPACE)):
         implement(_library, op, infer, "Meta")
     _defined = True
+
+
+def _signature(name: str) -> Signature:
+    packet, _, overload = name.partition(".")
+    return read(getattr(getattr(torch.ops.npu, packet), overload or "default"))
 
 
 def _functional_twins() -> dict[str, OpOverload]:

@@ -97,7 +97,7 @@ def npu_deformable_conv2d(
     `stride` and `dilation` are of four dimensions, `padding` top, bottom, left, right.
     """
     if not modulated:
-        raise NotImplementedError("npu_deformable_conv2d without masks (modulated=False), as CANN does not either")
+        raise NotImplementedError("npu_deformable_conv2d without masks (modulated=False)")
     samples = _samples(offset, weight, stride, padding, dilation, deformable_groups)
     values = _read(_grouped(wide(input), deformable_groups), samples)
     columns = _columns(values, samples.mask, groups)

@@ -13,15 +13,12 @@ from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 
-def _row_weights(target: Array, weight: Array | None, ignore_index: int, classes: int) -> tuple[Array, Array]:
-    """Each row's weight, 0 where it is ignored, and the target, which has to hold classes only.
+def _row_weights(target: Array, weight: Array | None, ignore_index: int) -> tuple[Array, Array]:
+    """Each row's weight, 0 where it is ignored, and the target.
 
     A negative ignore_index ignores nothing:
     https://www.hiascend.com/document/detail/zh/Pytorch/700/apiref/apilist/ptaoplist_000146.html
     """
-    outside = target[(target < 0) | (target >= classes)]
-    if outside.size:
-        raise IndexError(f"Target {int(outside[0])} is out of bounds.")
     counts = np.ones(target.shape, np.float32) if ignore_index < 0 else (target != ignore_index).astype(np.float32)
     return (counts if weight is None else counts * wide(weight)[target]), target
 
@@ -29,11 +26,6 @@ def _row_weights(target: Array, weight: Array | None, ignore_index: int, classes
 def _smoothed(log_prob: Array, weight: Array | None) -> Array:
     """The smoothing term of each row: minus the weighted sum of all its log probabilities."""
     return -(log_prob if weight is None else log_prob * wide(weight)).sum(axis=1)
-
-
-def _declined(scale: float, return_zloss: bool) -> None:
-    if scale or return_zloss:
-        raise NotImplementedError("the z-loss of npu_cross_entropy_loss, which torch_npu does not support yet either")
 
 
 @kernel("npu::npu_cross_entropy_loss")
@@ -52,9 +44,8 @@ def npu_cross_entropy_loss(
     Returns:
         The loss, of shape (1,), or (N,) where it is not reduced; log probabilities (N, C); two empty tensors.
     """
-    _declined(lse_square_scale_for_zloss, return_zloss)
     log_prob = log_softmax(wide(input), 1)
-    weights, safe = _row_weights(target, weight, ignore_index, input.shape[1])
+    weights, safe = _row_weights(target, weight, ignore_index)
     loss = -np.take_along_axis(log_prob, safe[:, None], 1)[:, 0] * weights
     if label_smoothing:
         smooth = np.where(weights > 0, _smoothed(log_prob, weight), 0) / np.float32(input.shape[1])
@@ -83,7 +74,7 @@ def npu_cross_entropy_loss_backward(
     """The gradient for the logits, (N, C)."""
     p = np.exp(wide(log_prob))
     classes = log_prob.shape[1]
-    weights, safe = _row_weights(target, weight, ignore_index, classes)
+    weights, safe = _row_weights(target, weight, ignore_index)
     grad = wide(grad_loss)
     if reduction == "mean":
         grad = grad / weights.sum()

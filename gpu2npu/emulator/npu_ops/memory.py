@@ -172,12 +172,12 @@ def copy_memory(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = Fals
     """`copy_` between NPU tensors.
 
     Raises:
-        RuntimeError: Dtype, device or size differ.
+        RuntimeError: Another NPU has `src`, or the sizes differ.
     """
-    if src.device != self.device or src.dtype is not self.dtype or src.numel() != self.numel():
+    if src.device != self.device or src.numel() != self.numel():
         raise RuntimeError(
-            f"copy_memory_ needs an equal device, dtype and size, but got {src.device} {src.dtype} {list(src.shape)} "
-            f"for {self.device} {self.dtype} {list(self.shape)}"
+            f"copy_memory_ copies within one NPU as many elements as there are, but got {src.device} "
+            f"{list(src.shape)} for {self.device} {list(self.shape)}"
         )
     return self.copy_(src.view(self.shape))
 
@@ -199,11 +199,9 @@ def npu_change_data_ptr(dst: torch.Tensor, src: torch.Tensor, index: int) -> int
     """Let `dst` share the memory of `src` from element `index` on.
 
     Raises:
-        RuntimeError: The dtypes differ, or `src` is too short.
+        RuntimeError: `src` is too short.
     """
     stored, whole = get_storage_size(dst), get_storage_size(src)
-    if src.dtype is not dst.dtype:
-        raise RuntimeError(f"Expect src and dst tensors having the same dtype, got: {src.dtype} and {dst.dtype}")
     if index < 0 or index + stored > whole:
         raise RuntimeError(f"Offsets overflow, got: offset(index) {index}, dst {stored}, src {whole} elements")
     offset = src.storage_offset() + index

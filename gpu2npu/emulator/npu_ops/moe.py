@@ -157,8 +157,6 @@ def npu_moe_token_permute(
     tokens: Array, indices: Array, num_out_tokens: int | None = None, padded_mode: bool = False
 ) -> tuple[Array, Array]:
     """Tokens (N, H) copied to each of their experts (N, top k), sorted by expert; and each copy's place, int32."""
-    if padded_mode:
-        raise NotImplementedError("padded_mode, which torch_npu does not support yet either")
     flat = indices.reshape(-1)
     order = np.argsort(flat, kind="stable")
     places = np.empty(flat.size, np.int32)
@@ -193,8 +191,6 @@ def npu_moe_token_unpermute(
     restore_shape: Sequence[int] | None = None,
 ) -> Array:
     """(N, H): each token's copies from its experts, times `probs` (N, top k), added up."""
-    if padded_mode:
-        raise NotImplementedError("padded_mode, which torch_npu does not support yet either")
     top = 1 if probs is None else probs.shape[1]
     copies = _copies(permuted_tokens, sorted_indices).reshape(-1, top, permuted_tokens.shape[1])
     if probs is not None:

@@ -159,8 +159,6 @@ def npu_nms_rotated(
     mode: int = 0,
 ) -> tuple[Array, Array]:
     """Indices, int32, of the boxes x y w h angle (degrees) that remain, best first, and how many, as one element."""
-    if mode != 0:
-        raise NotImplementedError("boxes given by their corners (mode=1), which torch_npu documents as unsupported")
     marks = wide(scores)
     order = _by_score(marks)
     order = order[marks[order] > scores_threshold]

@@ -21,7 +21,7 @@ def _rotated(x: Array, mode: Any) -> Array:
     elif mode == "interleave":
         y[..., ::2], y[..., 1::2] = -x[..., 1::2], x[..., ::2]
     else:
-        raise RuntimeError(f"The rotary_mode only support half or interleave, but got {mode}")
+        raise NotImplementedError(f"rotary_mode={mode!r}")
     return y
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from gpu2npu.emulator.device.sparse import operators
+from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.sparse.dispatch import SHARED
 from gpu2npu.emulator.soc import soc_named
 
@@ -82,7 +82,7 @@ def test_coalesce_and_to_dense(dtype, indices, shape, dense):
 @pytest.mark.parametrize("chip", ["Ascend910B2", "Ascend910_9391", "Ascend950PR", "Ascend910A", "Ascend310P3"])
 def test_chips_that_coalesce(chip, monkeypatch):
     """CANN's document of aclnnCoalesceSparse: A2 and A3."""
-    monkeypatch.setattr(operators, "current_soc", lambda: soc_named(chip))
+    monkeypatch.setattr(limits, "current_soc", lambda: soc_named(chip))
     twice = torch.sparse_coo_tensor(torch.tensor([[1, 1]]).npu(), torch.ones(2).npu(), (3,))
     if chip.startswith("Ascend910") and chip != "Ascend910A":
         assert twice.coalesce().values().tolist() == [2]

@@ -24,7 +24,7 @@ def test_no_index_has_no_rows():
 @pytest.mark.parametrize(
     ("index", "classes", "words"),
     [
-        (torch.tensor([1.0]), 3, "takes int32 and int64, not float32"),
+        (torch.tensor([1.0]), 3, "one_hot takes int32 and int64"),
         (torch.tensor([1]), -2, "negative num_classes"),
         (torch.tensor([], dtype=torch.int64), -1, "from empty tensor"),
         (torch.tensor([], dtype=torch.int64), 0, "from empty tensor"),

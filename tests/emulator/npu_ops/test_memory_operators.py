@@ -72,8 +72,10 @@ def test_moving_data():
     target = torch.empty(2, 3).npu()
     torch_npu.copy_memory_(target, x)
     assert torch.equal(target, x)
-    with pytest.raises(RuntimeError, match="equal device, dtype and size"):
+    with pytest.raises(RuntimeError, match="should have same dtype"):
         torch_npu.copy_memory_(target, x.half())
+    with pytest.raises(RuntimeError, match="as many elements as there are"):
+        torch_npu.copy_memory_(target, x[:1])
     assert torch_npu.one_(target).sum() == 6
     assert torch_npu.get_storage_size(x[:1]) == 6
     flags = torch_npu.npu_alloc_float_status(x)

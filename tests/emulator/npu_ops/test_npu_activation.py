@@ -90,7 +90,7 @@ def test_rotary_mul_by_a_matrix_and_of_two(agrees):
     )  # fmt: skip
     with pytest.raises(RuntimeError, match="not differentiable"):
         torch_npu.npu_rotary_mul(x.npu().requires_grad_(), r1.npu(), r2.npu(), rotate=matrix.npu()).sum().backward()
-    with pytest.raises(RuntimeError, match="only support half or interleave"):
+    with pytest.raises(RuntimeError, match="should be half or interleave"):
         torch_npu.npu_rotary_mul(x.npu(), r1.npu(), r2.npu(), "quarter")
     query, key = torch_npu.npu_apply_rotary_pos_emb(x.npu(), (2 * x).npu(), r1.npu(), r2.npu())
     torch.testing.assert_close(key, 2 * query)

@@ -12,8 +12,9 @@ from typing import TypeGuard
 
 import torch
 
+from gpu2npu.emulator.device.dispatch.limits import facts, refuse
 from gpu2npu.emulator.registration import Function, registering
-from gpu2npu.emulator.soc import current_soc
+from gpu2npu.support.conditions import CallFacts
 
 # By overload; each takes what the overload takes.
 OWN: dict[str, Function] = {}
@@ -26,16 +27,12 @@ _HALVES = (torch.float16, torch.bfloat16)
 def coalesce(tensor: torch.Tensor) -> torch.Tensor:
     """The sparse tensor with one value at each index, in the order of the indices; 16-bit floats add up in float32.
 
-    Raises:
-        RuntimeError: The chip has no such operator, and there are indices to compare.
+    Raises LimitError where the chip has no such operator, and there are indices to compare.
     """
     indices, values = tensor._indices(), tensor._values()
     if indices.shape[1] < 2:
         return tensor.clone()._coalesced_(True)
-    chip = current_soc()
-    if not chip.family.coalesces:
-        name = chip.name
-        raise RuntimeError(f"call aclnnCoalesceSparse failed: CANN has no such operator for {name}, only for A2 and A3")
+    refuse("aten::_coalesce", CallFacts({"self": facts(tensor)}))
     sizes = tensor.shape[: tensor.sparse_dim()]
     unique, group = torch.unique(_flattened(indices, sizes), sorted=True, return_inverse=True)
     wide = values.float() if values.dtype in _HALVES else values

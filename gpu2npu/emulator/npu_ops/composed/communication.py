@@ -35,11 +35,6 @@ def _product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     return x1 @ x2 if bias is None else (x1 @ x2 + bias).to(x1.dtype)
 
 
-def _sum_only(name: str, reduce_op: str) -> None:
-    if reduce_op != "sum":
-        raise RuntimeError(f"{name}: reduce_op must be 'sum', but got {reduce_op!r}")
-
-
 @composite("npu_mm_all_reduce_base")
 def npu_mm_all_reduce_base(
     x1: Tensor,
@@ -53,7 +48,6 @@ def npu_mm_all_reduce_base(
 ) -> Tensor:
     """The sum over the ranks of x1 @ x2 + bias, plus x3."""
     _refuse("npu_mm_all_reduce_base", options)
-    _sum_only("npu_mm_all_reduce_base", reduce_op)
     result = _product(x1, x2, bias).contiguous()
     torch.distributed.all_reduce(result, group=_group(hcom))
     return result if x3 is None else result + x3
@@ -71,14 +65,8 @@ def npu_all_gather_base_mm(
     gather_output: bool = True,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """The rows of all ranks' `self`, times x2, plus bias; and these rows, unless `gather_output` is off.
-
-    Raises:
-        RuntimeError: The gathered tensor is not the first, which is all that CANN does.
-    """
+    """The rows of all ranks' `self`, times x2, plus bias; and these rows, unless `gather_output` is off."""
     _refuse("npu_all_gather_base_mm", options)
-    if gather_index:
-        raise RuntimeError("npu_all_gather_base_mm: gather_index must be 0")
     rows = self.new_empty((world_size * len(self), *self.shape[1:]))
     torch.distributed.all_gather_into_tensor(rows, self.contiguous(), group=_group(hcom))
     return _product(rows, x2, bias), rows if gather_output else self.new_empty(0)
@@ -97,7 +85,6 @@ def npu_mm_reduce_scatter_base(
 ) -> Tensor:
     """This rank's rows of the sum over the ranks of self @ x2 + bias."""
     _refuse("npu_mm_reduce_scatter_base", options)
-    _sum_only("npu_mm_reduce_scatter_base", reduce_op)
     whole = _product(self, x2, bias).contiguous()
     result = whole.new_empty((len(whole) // world_size, whole.shape[1]))
     torch.distributed.reduce_scatter_tensor(result, whole, group=_group(hcom))

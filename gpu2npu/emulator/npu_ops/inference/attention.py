@@ -84,8 +84,6 @@ def _attend(
     Those are (B, heads, S, 1), or (T, heads, 1), in float32.
     """
     ours, theirs = Layout(layout.upper(), heads), Layout(layout.upper(), key_heads or heads)
-    if heads % theirs.heads:
-        raise RuntimeError(f"num_heads {heads} must be a multiple of num_key_value_heads {theirs.heads}")
 
     def of_keys(x: Array) -> list[Array]:
         if block_table is not None:

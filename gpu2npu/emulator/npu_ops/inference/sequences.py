@@ -24,7 +24,7 @@ class Layout:
         """Each batch as (heads, S, D); for TND all tokens as one.
 
         Raises:
-            RuntimeError: The layout is unknown, or the tensor is not one of its.
+            NotImplementedError: The layout is another.
         """
         if self.name == "BSH" and x.ndim == 3:
             return list(x.reshape(*x.shape[:2], self.heads, -1).transpose(0, 2, 1, 3))
@@ -34,7 +34,7 @@ class Layout:
             return list(x)
         if self.name == VARLEN and x.ndim == 3:
             return [x.transpose(1, 0, 2)]
-        raise RuntimeError(f"input_layout {self.name!r} does not fit a tensor of shape {list(x.shape)}")
+        raise NotImplementedError(f"input_layout {self.name!r} of a tensor of shape {list(x.shape)}")
 
     def joined(self, parts: list[Array], rows: int, dtype: np.dtype) -> Array:
         """The inverse, for results (heads, S, D): padded with zeros to `rows` rows a batch, or in all for TND."""
@@ -54,21 +54,14 @@ class Layout:
 
 
 def cut(parts: list[Array], lengths: Lengths, layout: Layout) -> list[Array]:
-    """The sequences at their lengths: one length for all or one for each batch; the ends of all where TND.
-
-    Raises:
-        RuntimeError: TND without ends, or too few lengths.
-    """
+    """The sequences at their lengths: one length for all or one for each batch; the ends of all where TND."""
     if layout.name == VARLEN:
-        if not lengths:
-            raise RuntimeError("input_layout TND needs the ends of the sequences of query, key and value")
+        assert lengths is not None
         starts = [0, *lengths[:-1]]
         return [parts[0][:, start:end] for start, end in zip(starts, lengths, strict=True)]
     if not lengths:
         return parts
     each = list(lengths) * len(parts) if len(lengths) == 1 else list(lengths)
-    if len(each) < len(parts):
-        raise RuntimeError(f"{len(each)} lengths for {len(parts)} sequences")
     return [part[:, :length] for part, length in zip(parts, each, strict=False)]
 
 
@@ -78,10 +71,9 @@ def paged(cache: Array, table: Array, lengths: Lengths, heads: int, block_size: 
     The cache is (blocks, block_size, heads * D), (blocks, heads, block_size, D) or (blocks, block_size, heads, D).
 
     Raises:
-        RuntimeError: There are no lengths, or the cache has another shape.
+        NotImplementedError: The cache has another shape.
     """
-    if lengths is None:
-        raise RuntimeError("a block_table needs the lengths of the sequences of key and value")
+    assert lengths is not None
     if cache.ndim == 3:
         blocks = cache.reshape(*cache.shape[:2], heads, -1)
     elif cache.ndim == 4 and cache.shape[1:3] == (heads, block_size):
@@ -89,9 +81,7 @@ def paged(cache: Array, table: Array, lengths: Lengths, heads: int, block_size: 
     elif cache.ndim == 4 and cache.shape[1:3] == (block_size, heads):
         blocks = cache
     else:
-        raise RuntimeError(
-            f"a cache of shape {list(cache.shape)} is not one of {heads} heads in blocks of {block_size}"
-        )
+        raise NotImplementedError(f"a cache of shape {list(cache.shape)}, of {heads} heads in blocks of {block_size}")
     size = blocks.shape[1]
     each = list(lengths) * len(table) if len(lengths) == 1 else list(lengths)
     parts = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -132,8 +131,6 @@ def _by_group(values: Array, inner: int, size: int) -> Array:
     found = wide(values) if values.dtype.kind != "i" else scale_and_offset(values)[0]
     if not size or found.ndim < 2:
         return found
-    if len(found) != ceil(inner / size):
-        raise RuntimeError(f"{len(found)} rows of scales do not fit {inner} rows in groups of {size}")
     return np.repeat(found, size, axis=0)[:inner]
 
 

@@ -337,7 +337,9 @@ def npu_lstm_cell_backward(
 @gradient("npu_lstm", differentiable=_ALL)
 def _lstm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     if a.flag_seq or a.direction:
-        raise NotImplementedError("torch_npu.npu_lstm: its backward pass knows neither seq_mask nor direction")
+        raise NotImplementedError(
+            "the emulated NPU does not compute the gradient of npu_lstm with a seq_mask or direction"
+        )
     found = npu.npu_lstm_backward(g[0], g[1], g[2], a.input, a.weight, a.bias, a.h, a.c, *y)
     return pick("input weight bias h c", found)
 

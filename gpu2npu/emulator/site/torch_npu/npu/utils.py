@@ -8,8 +8,10 @@ import torch
 
 from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.chip import is_bf16_supported
+from gpu2npu.emulator.device.dispatch.limits import refuse
 from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
+from gpu2npu.support.conditions import CallFacts
 
 __all__ = [
     "check_uce_in_memory",
@@ -36,13 +38,9 @@ def is_support_inf_nan() -> bool:
 def get_npu_overflow_flag() -> bool:
     """Return whether something overflowed.
 
-    Only chips before Ascend910B1 have such a flag, and the emulated one never sets it.
-
-    Raises:
-        RuntimeError: The chip has no flag.
+    Only chips before Ascend910B1 have such a flag, and the emulated one never sets it. Raises LimitError on others.
     """
-    if is_support_inf_nan():
-        raise RuntimeError("Unsupported api when soc_version >= Ascend910B1, please use npu_check_overflow")
+    refuse("torch_npu.npu.utils.get_npu_overflow_flag", CallFacts())
     return bool(torch.ops.npu.npu_get_float_status(torch.zeros(8, device="npu")).cpu()[0] != 0)
 
 
