@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.library import Library
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import OTHER, TENSOR, TENSORS, UNKNOWN
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
@@ -70,6 +73,17 @@ def _tensor_attribute(name: str) -> frozenset[str]:
     return frozenset({UNKNOWN if name == "grad" else OTHER})
 
 
+def _called(names: Names, call: ast.Call) -> str | None:
+    values = values_of(names.project)
+    place = values.call_at(names, call)
+    file = values.at(place) if place else None
+    found = values.sources(file.first + file.calls[place].callee, names.path) if file is not None else []
+    known = {each.text if each.kind == "outside" else "" for each in found if each.kind != "unknown"}
+    known = {each for each in known if "()" not in each}
+    name = known.pop() if len(known) == 1 else ""
+    return name if of_torch(name) else None
+
+
 TORCH = Library(
     **{name: frozenset(names) for name, names in json.loads(_NAMES.read_bytes()).items()},
     canonical=without_repeats,
@@ -80,6 +94,8 @@ TORCH = Library(
     tensor_method=_tensor_method,
     tensor_attribute=_tensor_attribute,
     assumed_result=_assumed_result,
+    parts=frozenset({"cuda", "distributed"}),
+    called=_called,
 )
 
 

@@ -128,7 +128,7 @@ class Attributes:
         self.called_member(node.func, scope)
         is_renamed = self.member_by_string(node, scope)
         if is_renamed:
-            self.work.handled.add(node.args[1])
+            self.work.handled.add(node.args[int(len(node.args) > 1)])
         return is_renamed
 
     def member(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
@@ -159,10 +159,12 @@ class Attributes:
             self.member(node, rule, scope)
 
     def member_by_string(self, node: ast.Call, scope: Scope) -> bool:
-        """Apply the rule for `getattr(x, "is_cuda", False)`; gives whether it was renamed."""
-        if not (isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1):
+        """Apply the rule for `getattr(x, "is_cuda")` or `attrgetter("is_cuda")`; gives whether it was renamed."""
+        is_builtin = isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1
+        is_text = len(node.args) == 1 and node.args[0].__class__ is ast.Constant
+        if not is_builtin and not (is_text and last_name(node.func) == "attrgetter"):
             return False
-        holder, name = node.args[:2]
+        holder, name = node.args[0], node.args[int(is_builtin)]
         rule = self.rules.get(string_value(name) or "")
         if rule is None or rule.then.rename is None or rule.then.keep:
             return False

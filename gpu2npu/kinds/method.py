@@ -8,13 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import MOCK_MEMBERS
 from gpu2npu.python.meaning.object_kinds import ANY_KIND, MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import Function, Import
+from gpu2npu.python.tree.syntax import Function, Import, last_name, string_value
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 from gpu2npu.rulebook.rule import Rule
@@ -108,6 +109,17 @@ class Methods:
         rule = self.rules.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
         if rule is not None and isinstance(node.func, ast.Attribute):
             self.method(node.func, rule, scope)
+        elif node.args and node.args[0].__class__ is ast.Constant and last_name(node.func) == "methodcaller":
+            self.called_by_name(node.args[0])
+
+    def called_by_name(self, name: ast.expr) -> None:
+        """Apply the rule for the method of `methodcaller("cuda")`, which is called on whatever it is given."""
+        rule, text = self.rules.get(string_value(name) or ""), StringText.of(self.file, name)
+        if rule is None or rule.then.rename is None or rule.then.keep or text is None:
+            return
+        if not self.work.has_own(text.raw, read=False):
+            self.matches.edit(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
+            self.work.handled.add(name)
 
     def uncalled(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
         """Apply the rule for a method that is not called here, `move = model.cuda`: on anything else the name may be a

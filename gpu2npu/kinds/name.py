@@ -107,20 +107,21 @@ class _References:
         while isinstance(root, ast.Attribute):
             is_interesting = is_interesting or root.attr in interesting
             root = root.value
-        if not isinstance(root, ast.Name) or not (is_interesting or root.id in interesting):
+        name = root.id if isinstance(root, ast.Name) else ""
+        if not (is_interesting or name in interesting):
             return
         qualified = self.names.qualified(node, scope)
         if qualified is None:
             return
         if qualified.startswith("torch."):
-            bindings = (scope.lookup(root.id) or (scope, ()))[1]
+            bindings = (scope.lookup(name) or (scope, ()))[1]
             is_imported = any(isinstance(each, Imported) for each in bindings)
-            self.matches.anchors |= {root.id} if is_imported or not bindings else {root.id, "self"}
+            self.matches.anchors |= {name} if is_imported or (name and not bindings) else {name, "self"}
         matched = self.table.rule_for(qualified)
         if matched is not None:
             moved = self.apply_name(*matched, qualified, chain(node), scope)
-            if moved is not None:
-                self.locals.use(root.id, scope, moved)
+            if moved is not None and name:
+                self.locals.use(name, scope, moved)
 
     def apply_name(
         self, rule: Rule, prefix: str, qualified: str, parts: Sequence[ast.expr], scope: Scope
@@ -131,11 +132,10 @@ class _References:
         if then.keep:
             return False
         root, whole = parts[0], self.file.bounds(parts[-1])
-        assert isinstance(root, ast.Name)
         if then.rename is None and prefix.startswith("torch.nn.") and self._is_tested(parts[-1]):
             self.tested.add(qualified)
             return False
-        if len(parts) > 1 or not name_uses.is_alias(root.id, scope):
+        if len(parts) > 1 or not (isinstance(root, ast.Name) and name_uses.is_alias(root.id, scope)):
             self.matches.note(rule, whole, qualified)
         if then.rename is None:
             return False
@@ -144,7 +144,7 @@ class _References:
         if self.targets.is_missing(rule, target):
             self.targets.report_missing(rule, whole, qualified, target)
             return False
-        if index == 0:
+        if index == 0 and isinstance(root, ast.Name):
             self._rename_root(rule, root, prefix, qualified, target, whole, scope)
         elif index > 0 and self.names.qualified(parts[index - 1], scope) == parent(prefix):
             return self._rename_member(rule, prefix, target, parts, index, scope)

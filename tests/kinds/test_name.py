@@ -272,3 +272,46 @@ def test_a_star_brings_in_what_a_users_rule_is_for(migrate_with) -> None:
     assert result.content == b"from house import *\nx.npu()\njit(f)\nStream()\n"
     assert [finding.rule for finding in result.findings] == ["name"]
     assert migrate_with(rules, "from house import *\nfrom other import move, jit, Stream\nmove(x)\n").content is None
+
+
+@pytest.mark.parametrize(
+    ("code", "moved"),
+    [
+        ("class K:\n    q = torch\nK.q.cuda.empty_cache()\n", True),
+        ("class K:\n    q = torch\nk = K()\nk.q.cuda.amp.autocast()\n", True),
+        ("from types import SimpleNamespace as S\nb = S(u=torch, v=2)\nb.u.cuda.manual_seed(b.v)\n", True),
+        ("b = {'u': torch, 'm': 3}\nb['u'].cuda.set_device(b['m'])\n", True),
+        ("W = [torch]\nW[0].cuda.empty_cache()\n", True),
+        ("def z(u):\n    u.cuda.synchronize()\nz(torch)\n", True),
+        ("def z(n, u=None):\n    return u.cuda.memory_allocated(n)\nz(0, u=torch)\n", True),
+        ("class Z:\n    def __init__(self, u):\n        self.u = u\n    def g(self):\n"
+         "        return self.u.cuda.is_available()\nZ(torch).g()\n", True),
+        ("def h():\n    return torch\nh().cuda.ipc_collect()\n", True),
+        ("def o(u):\n    def i():\n        return u.cuda.current_stream()\n    return i\no(torch)()\n", True),
+        ("import cupy\ndef z(u):\n    return u.cuda.runtime.getDeviceCount()\nz(cupy)\n", False),
+        ("import cupy\ndef z(u):\n    return u.cuda.synchronize()\nz(cupy)\nz(torch)\n", False),
+        ("class B:\n    def f(self): ...\ndef z(u):\n    u.b.cuda.f()\nz(B())\n", False),
+    ],
+)  # fmt: skip
+def test_a_package_that_is_a_value_has_its_members(project, code, moved):
+    """Also where another file gives it."""
+    other = "import a\n" if "K" not in code else "from a import K\nK.q.cuda.empty_cache()\n"
+    found = project({"a.py": f"import torch\n{code}", "b.py": other})
+    text = (found["a.py"].content or b"").decode()
+    assert (".npu." in text) is moved
+    assert not moved or ".cuda" not in text
+    assert "K" not in code or b"K.q.npu.empty_cache()" in (found["b.py"].content or b"")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("max(xs, key=attrgetter('is_cuda'))", "max(xs, key=attrgetter('is_npu'))"),
+        ("map(operator.methodcaller('cuda'), xs)", "map(operator.methodcaller('npu'), xs)"),
+        ("methodcaller('cuda', 0)(x)", "methodcaller('npu', 0)(x)"),
+        ("methodcaller('read')(x)", None),
+    ],
+)
+def test_a_member_that_operator_takes_by_its_name(migrate, before, after):
+    code = "import operator\nimport torch\nfrom operator import attrgetter, methodcaller\n"
+    assert (after or before) in migrate(f"{code}{before}\n")

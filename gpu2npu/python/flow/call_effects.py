@@ -27,6 +27,7 @@ from gpu2npu.python.flow.indirect_calls import (
     filtered,
     getter,
     mapped,
+    method,
     ordered,
     partial,
     sent,
@@ -82,6 +83,14 @@ def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
             file.add(value, STORE, result, f"['{key}']")
 
 
+def _attributes(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The same, and what is under keys as attributes too, also of dicts in it."""
+    _copy(file, call, effect)
+    _fields(file, call, effect)
+    for value in (value for key, value in file.arguments(call).items() if key.isdigit()):
+        file.add(value, KEYS, file.first + call.node, ".")
+
+
 def _table(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The same, and the second elements of pairs that are written out, by their first ones."""
     _copy(file, call, effect)
@@ -124,8 +133,7 @@ def _set(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds the attributes of the object or the first argument under their names; that of `vars` is not a
     copy of them."""
-    given = file.arguments(call)
-    owner = given.get("0", call.receiver and file.first + call.receiver)
+    owner = file.arguments(call).get("0", call.receiver and file.first + call.receiver)
     if owner:
         file.add(owner, KEYS, file.first + call.node)
         if call.name == "vars":
@@ -318,6 +326,7 @@ def _parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None
 _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "added": _added,
     "attribute": _attribute,
+    "attributes": _attributes,
     "begins": _compared,
     "class": _same,
     "copy": _copy,
@@ -343,6 +352,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
     "met": _found,
+    "method": method,
     "sent": sent,
     "option": _option,
     "ordered": ordered,
@@ -367,24 +377,24 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
 
 # Effects whose result is a new object, which holds what is stored in it.
 _MAKING = frozenset(
-    {"copy", "counted", "default", "fields", "filtered", "items", "keyed", "keys", "mapped", "numbered", "parts",
-     "table", "values", "zipped"}
+    {"attributes", "copy", "counted", "default", "fields", "filtered", "items", "keyed", "keys", "mapped", "numbered",
+     "parts", "table", "values", "zipped"}
 )  # fmt: skip
 
 
 def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, CallEffect]) -> ValueFile:
     """The values of a file whose places begin at `first`, with what its calls do by their effects."""
     file = ValueFile(path, first, facts)
+    taken = {one.node: one.name for one in facts.imports if one.name}  # `import Space as S`
     for call in facts.calls:
-        effect = effects.get(call.name)
+        effect = effects.get(taken.get(call.callee, call.name))
         if effect is not None and effect.kind in _EFFECTS:
             _EFFECTS[effect.kind](file, call, effect)
             if effect.kind in _MAKING:
                 file.kinds.setdefault(first + call.node, ("container", None))
     for function in facts.functions:
         for call in (file.calls[first + each] for each in function.decorators if first + each in file.calls):
-            effect = effects.get(call.name)
-            if effect is not None and effect.kind in DECORATIONS:
+            if (effect := effects.get(call.name)) is not None and effect.kind in DECORATIONS:
                 DECORATIONS[effect.kind](file, call, function)
     join_holders(file)
     return file

@@ -85,12 +85,32 @@ def getter(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a function that returns the element or the attribute of its argument which the first one names."""
     text = file.values.get(file.arguments(call).get("0", 0))
     if text is not None:
-        result, taken, value = file.first + call.node, file.new(call.line), file.new(call.line)
-        parameters = (("", taken - file.first),)
-        file.kinds[result] = "function", Parameters(call.node, parameters, (), 0, 0, False, False)
-        file.parameters[taken] = result
+        taken, value = _function(file, call), file.new(call.line)
         file.add(taken, LOAD, value, f"[{text!r}]" if call.name == "itemgetter" else f".{text}")
-        file.add(value, STORE, result, "()")
+        file.add(value, STORE, file.first + call.node, "()")
+
+
+def method(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is a function that calls the method of its argument which the first one names, with the others."""
+    given = file.arguments(call)
+    text = file.values.get(given.get("0", 0))
+    if text is not None:
+        taken = _function(file, call)
+        called, inner = file.new(call.line), file.new(call.line)
+        file.add(taken, LOAD, called, f".{text}")
+        file.add(called, LOAD, inner, "()")
+        file.add(inner, STORE, file.first + call.node, "()")
+        for key, value in given.items():
+            if key != "0":
+                file.add(value, ARGUMENT, inner, str(int(key) - 1) if key.isdigit() else key)
+
+
+def _function(file: ValueFile, call: Called) -> int:
+    """The only parameter of a function that a call makes."""
+    result, taken = file.first + call.node, file.new(call.line)
+    file.kinds[result] = "function", Parameters(call.node, (("", taken - file.first),), (), 0, 0, False, False)
+    file.parameters[taken] = result
+    return taken
 
 
 def _each_given(file: ValueFile, call: Called, values: int, function: int) -> int:

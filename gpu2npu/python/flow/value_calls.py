@@ -137,7 +137,7 @@ class CallValues(ValueProject):
 
     def _copies(self, name: str) -> bool:
         effect = self.effects.get(name.rpartition(".")[2])
-        return effect is not None and effect.kind in ("copy", "holding", "table")
+        return effect is not None and effect.kind in ("attributes", "copy", "holding", "table")
 
     def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
         """The parameters that the arguments of a call are for, each with the argument; see `bindings`."""

@@ -72,7 +72,17 @@ def agreeing(stored: Mapping[str, object], read: str) -> list[str]:
     return [label for label in stored if matches(label, read)]
 
 
-def other_name(field: str, *, is_key: bool) -> str:
+def other_names(path: Path, label: str, *, is_back: bool = False) -> Iterator[Path]:
+    """The fields in the object that a KEYS edge leads to, or with `is_back` comes from: the attributes of what is under
+    keys with the label `.`, where those of dicts in it may be attributes too, and else the keys of attributes."""
+    name = _other_name(path[0], is_key=(label == ".") is not is_back) if path else ""
+    if name:
+        yield (name, *path[1:])
+        if label == ".":
+            yield from ((name, *rest) for rest in other_names(path[1:], label, is_back=is_back))
+
+
+def _other_name(field: str, *, is_key: bool) -> str:
     """The attribute under whose name an object has what is under a key, or the key of an attribute; nothing for
     another field."""
     if is_key:

@@ -25,7 +25,7 @@ from gpu2npu.python.facts.values import (
     ClassValue,
 )
 from gpu2npu.python.flow.value_calls import CallValues, State, Steps, ValueOrigin
-from gpu2npu.python.flow.value_files import Path, ValueFile, agreeing, alike, matches, other_name, widened
+from gpu2npu.python.flow.value_files import Path, ValueFile, agreeing, alike, matches, other_names, widened
 from gpu2npu.python.flow.value_project import UNKNOWN
 from gpu2npu.python.meaning.names import Names
 
@@ -165,8 +165,8 @@ class Values(CallValues):
                 if path and not self._overrides(file, target, path[0]):
                     yield from self._held(target, path)
             elif kind == KEYS:
-                if path and (name := other_name(path[0], is_key=label == ".")):
-                    yield from self._held(target, (name, *path[1:]))
+                for other in other_names(path, label):
+                    yield from self._held(target, other)
             elif kind == STORE:
                 yield from self._held(target, (label, *path))
             elif kind == ARGUMENT:
@@ -301,8 +301,7 @@ class Values(CallValues):
                 if path and not own:
                     yield source, path
             elif kind == KEYS:
-                if path and (name := other_name(path[0], is_key=label != ".")):
-                    yield source, (name, *path[1:])
+                yield from ((source, other) for other in other_names(path, label, is_back=True))
             elif kind == LOAD:
                 yield source, (label, *path)
             elif kind == TYPE:
@@ -325,9 +324,8 @@ class Values(CallValues):
             for label in agreeing(file.stored, path[0]):
                 yield from ((value, path[1:]) for value, target in self._stored(file, label, place) if target != place)
             for source, kind, label in self._joined(file, place) if self.project.data else ():
-                name = other_name(path[0], is_key=label != ".") if kind == KEYS else path[0]
-                if name:
-                    yield source, (name, *path[1:])
+                names = other_names(path, label, is_back=True) if kind == KEYS else (path,)
+                yield from ((source, other) for other in names)
             if what == "instance":
                 if path[0] == "[each]":
                     made = (given for given in _GIVING if given[0] in file.stored)

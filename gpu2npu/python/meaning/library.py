@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from gpu2npu.python.meaning.names import Names
 
 
 def _same(name: str) -> str:
@@ -17,6 +22,10 @@ def _nothing(module: str, name: str) -> str | None:
 
 def _never(name: str) -> bool:
     return False
+
+
+def _unknown(names: Names, call: ast.Call) -> str | None:
+    return None
 
 
 def _no_types(name: str) -> frozenset[str]:
@@ -39,7 +48,8 @@ class Library(Struct, frozen=True):
     wrapping or another, what they are given; `class_calls` methods by which a class is called without making an
     object. `integers` are functions that give a whole number, "*.name" methods; `spawning` those that call a function
     in processes with the number of each first. `assumed_result` is what `result` does, and what a function that is
-    not known probably gives.
+    not known probably gives. `called` is the qualified name of what a call calls, by the flow of values, where it is
+    the library's; it is asked for members of `parts`, modules of a package that is itself a value.
     """
 
     packages: frozenset[str] = frozenset()
@@ -60,6 +70,8 @@ class Library(Struct, frozen=True):
     class_calls: frozenset[str] = frozenset()
     integers: frozenset[str] = frozenset()
     spawning: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
+    called: Callable[[Names, ast.Call], str | None] = _unknown
 
     def has(self, qualified: str) -> bool:
         """Return whether a qualified name is one of the library's, below one of its packages."""

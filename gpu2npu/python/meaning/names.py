@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpu2npu.python.facts.reading import facts_of, loaded_module
+from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.meaning.mocks import replaced_by_mock
 from gpu2npu.python.meaning.module_names import Bound, Definition, ModuleNames
 from gpu2npu.python.project.project import Project
@@ -50,6 +51,7 @@ class Names(ModuleNames):
         self.wanted = wanted
         self.leading = frozenset(_leading(file)) | project.library.packages
         self._attributes = frozenset(_attributes(file, self.leading)) | project.library.packages
+        self._carried = _carried(file, project.library)
         self._meanings: dict[tuple[Scope, str], str | None] = {}
         self._qualified: dict[tuple[ast.AST, Scope], str | None] = {}
 
@@ -73,7 +75,7 @@ class Names(ModuleNames):
         """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
         if not self.may_lead_on(node):  # as most expressions
             return None
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and node not in self._carried:
             return self.name(node.id, scope)
         key = (node, scope)
         if key in self._qualified:
@@ -86,15 +88,15 @@ class Names(ModuleNames):
     def may_lead_on(self, node: ast.AST) -> bool:
         """Return whether an expression has the form of one that has a qualified name, and begins with a name that may
         lead to one."""
-        first = ""
+        first, whole = "", node
         while node.__class__ is ast.Attribute:
             first, node = node.attr, node.value
-        if isinstance(node, ast.Name):
-            return node.id in self.leading or bool(self.facts.stars) or first in self._attributes
-        return isinstance(node, ast.Call)
+        if isinstance(node, ast.Name) and (node.id in self.leading or self.facts.stars or first in self._attributes):
+            return True
+        return isinstance(node, ast.Call) or whole in self._carried
 
     def _dotted(self, node: ast.AST, scope: Scope) -> str | None:
-        members: list[str] = []
+        whole, owner, members = node, None, list[str]()
         while isinstance(node, ast.Attribute):
             members.append(node.attr)
             node = node.value
@@ -104,9 +106,15 @@ class Names(ModuleNames):
                 owner = self._attribute(members.pop(), scope.enclosing_class())
         elif isinstance(node, ast.Call):
             owner = self._gotten(node, scope)
-        else:
-            return None
-        return self.members(owner, reversed(members)) if members else owner
+        found = self.members(owner, reversed(members)) if members else owner
+        is_known = whole not in self._carried or (found or "").partition(".")[0] in self.project.library.packages
+        return found if is_known else self._by_value(whole) or found
+
+    def _by_value(self, part: ast.AST) -> str | None:
+        """The library's name of what is called, without what is taken of a part of it."""
+        call, above = self._carried[part]
+        called = self.project.library.called(self, call)
+        return self.follow(called.rsplit(".", above)[0]) if called is not None else None
 
     def _attribute(self, name: str, cls: Scope | None, depth: int = _MAX_BASES) -> str | None:
         """The library's package that a class keeps as an attribute, `self.torch = torch`, or inherits, whatever
@@ -291,6 +299,24 @@ def _attributes(file: PythonFile, leading: frozenset[str]) -> Iterator[str]:
             for one, _ in assigned:
                 if one.value.__class__ is ast.Name and one.value.id in leading:
                     yield name
+
+
+def _carried(file: PythonFile, library: Library) -> dict[ast.AST, tuple[ast.Call, int]]:
+    """The parts of `kit.torch.cuda.synchronize` in a call of it, whatever `kit` is, each with the call and the number
+    of attributes that are taken of it."""
+    found: dict[ast.AST, tuple[ast.Call, int]] = {}
+    for call, _ in file.uses:
+        if not isinstance(call, ast.Call):
+            continue
+        node, parts, has_part = call.func, list[ast.expr](), False
+        while isinstance(node, ast.Attribute):
+            has_part = has_part or (bool(parts) and node.attr in library.parts)
+            parts.append(node)
+            node = node.value
+        parts.append(node)
+        if has_part and len(parts) > 2 and not (isinstance(node, ast.Name) and node.id in library.packages):
+            found.update((each, (call, above)) for above, each in enumerate(parts))
+    return found
 
 
 def _name_given(binding: Binding) -> str | None:
