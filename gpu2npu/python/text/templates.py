@@ -232,12 +232,17 @@ def fill(
     ends = (Piece(text="("), Piece(text=")")) if is_argument else (Piece(text=""), Piece(text=""))
     code: list[NewText | Bounds] = []
     lone = False  # nothing was put before a comma
+    lines: _Lines | None = None  # of the arguments that were put last
     for index, piece in enumerate(pieces):
         before = pieces[index - 1] if index else ends[0]
         after = pieces[index + 1] if index + 1 < len(pieces) else ends[1]
         if piece.text is not None:
             is_led = lone and _COMMA.match(piece.text)
-            code.append(NewText(_COMMA.sub("", piece.text, count=1) if is_led else piece.text))
+            text = _COMMA.sub("", piece.text, count=1) if is_led else piece.text
+            if lines is not None and text.startswith(", "):
+                code += (NewText(","), lines.before)
+                text = text[2:]
+            code.append(NewText(text))
             lone = False
             continue
         found = part(piece)
@@ -252,19 +257,46 @@ def fill(
             is_number = is_number and given.bounds == file.bounds(found) and _begins(after, ".")  # 1.npu() is not code
             code += _filled(Operand(given.bounds, not is_number and (given.is_whole or is_enclosed)), _ATOM)
         elif found:
-            code += pieces_of(_given(file, found))
+            is_outer = _depth(code) == 1 and isinstance(code[-1], str) and code[-1].endswith("(")
+            lines = _lines_of(file, found) if is_outer else None
+            code += (*((lines.before,) if lines is not None else ()), *pieces_of(_given(file, found, lines)))
         elif code and isinstance(code[-1], str) and code[-1].rstrip().endswith(","):
             code[-1] = NewText(code[-1].rstrip()[:-1])
         else:
             lone = True
+    if lines is not None and isinstance(code[-1], str) and code[-1].endswith(")") and not _depth(code):
+        code[-1:] = [NewText(code[-1][:-1]), lines.behind, NewText(")")]
     return joined(code)
+
+
+class _Lines(NamedTuple):
+    """What is before each argument of a call that has a line for each, and between the last one and the bracket."""
+
+    before: Bounds
+    behind: Bounds
+
+
+def _lines_of(file: PythonFile, given: Sequence[ast.expr | ast.keyword]) -> _Lines | None:
+    call = file.parents[given[0]]
+    bounds = argument_bounds(file, call) if isinstance(call, ast.Call) else None
+    if not bounds:
+        return None
+    found = _Lines((len(file.text[: bounds[0][0]].rstrip()), bounds[0][0]), (bounds[-1][1], file.bounds(call)[1] - 1))
+    is_broken = file.text[found.before[0] - 1] == "(" and "\n" in file.text[slice(*found.before)]
+    return found if is_broken and file.text[slice(*found.behind)].strip() in ("", ",") else None
+
+
+def _depth(code: Sequence[NewText | Bounds]) -> int:
+    """The brackets that new code leaves open."""
+    texts = "".join(each for each in code if isinstance(each, str))
+    return sum((each in "([{") - (each in ")]}") for each in texts)
 
 
 def _has_slice(found: ast.expr) -> bool:
     return any(isinstance(each, ast.Slice) for each in (found, *(found.elts if isinstance(found, ast.Tuple) else ())))
 
 
-def _given(file: PythonFile, given: Sequence[ast.expr | ast.keyword]) -> Text:
+def _given(file: PythonFile, given: Sequence[ast.expr | ast.keyword], lines: _Lines | None) -> Text:
     """Arguments of a call, each run of neighbours as it is written."""
     if len(given) == 1 and isinstance(given[0], ast.GeneratorExp):
         return (file.bounds(given[0]),)
@@ -279,7 +311,8 @@ def _given(file: PythonFile, given: Sequence[ast.expr | ast.keyword]) -> Text:
         else:
             runs.append([index])
     places = [(bounds[run[0]][0], bounds[run[-1]][1]) for run in runs]
-    return followed((places[0],), *(code(", {other}", other=each) for each in places[1:]))
+    space = (NewText(", "),) if lines is None else (NewText(","), lines.before)
+    return followed((places[0],), *((*space, each) for each in places[1:]))
 
 
 def _is_enclosed(before: Piece, after: Piece, found: ast.expr, is_first: bool) -> bool:
