@@ -234,10 +234,10 @@ class Arguments(Callees):
                 self._report_forwarded(rule, node, index, reached)
                 continue
             place, value = self._bounds(node, index), argument_value(given[index])
-            branches = self.typed.branches(rule.match.type, value, scope) if rule.then.replace is not None else ()
-            for branch in branches:
-                self._replace_branch(rule, node, branch, scope)
-            if branches or not self.typed.accept(rule, rule.match.type, value, place, scope):
+            numbers = self.typed.numbers(rule.match.type, value, scope) if rule.then.replace is not None else ()
+            for number in numbers:
+                self._replace_number(rule, node, number, scope)
+            if numbers or not self.typed.accept(rule, rule.match.type, value, place, scope):
                 continue
             if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
@@ -362,13 +362,13 @@ class Arguments(Callees):
         self.matches.edit(edit)
         return all(isinstance(piece, str) for piece in pieces_of(code))
 
-    def _replace_branch(self, rule: Rule, node: ast.Call, branch: ast.expr, scope: Scope) -> None:
-        """Replace a value of a conditional expression where it is written, once for all calls that it is given to."""
-        place = self.file.bounds(branch)
+    def _replace_number(self, rule: Rule, node: ast.Call, number: ast.expr, scope: Scope) -> None:
+        """Replace a value where it is written, once for all calls that it is given to."""
+        place = self.file.bounds(number)
         if (rule.then.replace, place) not in self._replaced:
             self._replaced.add((rule.then.replace, place))
-            shown = self._note(rule, branch, place)
-            self._replace_argument(rule, rule.then.replace or "", node, branch, place, shown, scope)
+            shown = self._note(rule, number, place)
+            self._replace_argument(rule, rule.then.replace or "", node, number, place, shown, scope)
 
     def _bounds(self, node: ast.Call, index: int) -> Bounds:
         """The bounds of an argument with its keyword, stars and parentheses."""

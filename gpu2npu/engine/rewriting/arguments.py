@@ -12,6 +12,8 @@ from typing import NamedTuple
 from gpu2npu.engine.code_matching import CodeMatcher, with_article
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
+from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.flow.values import ValueUse
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
@@ -21,6 +23,7 @@ from gpu2npu.python.tree.syntax import (
     argument_keyword,
     chain,
     defaults,
+    dotted_name,
     is_none,
     is_unpacked,
     last_name,
@@ -102,6 +105,7 @@ class TypedArguments:
 
     def __init__(self, work: FileRules) -> None:
         self.file = work.file
+        self.names = work.names
         self.matches = work.matches
         self.matcher = CodeMatcher(work.names)
 
@@ -109,7 +113,7 @@ class TypedArguments:
         """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
         default is the number of a card, is reported."""
         is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
-        if not is_one and self._numbers_among(wanted, value, scope):
+        if not is_one and wanted == "integer" and (self._branches(value, scope) or self._calls_for(value)):
             shown = self.file.code(value)
             message = f"{rule.why} `{shown}` may be one here: write its other uses and this one by hand."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
@@ -121,34 +125,71 @@ class TypedArguments:
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
         return is_one is True
 
-    def branches(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
-        """The numbers of a conditional expression whose other value is the name of a device or None, such as
-        `rank if torch.cuda.is_available() else "cpu"`; of a name that has it, where all its uses are devices."""
-        found = self._numbers_among(wanted, value, scope)
-        if not found or isinstance(value, ast.IfExp):
-            return found
-        known = scope.lookup(value.id) if isinstance(value, ast.Name) else None
-        uses = [use for use, _ in self.file.uses if isinstance(use, ast.Name) and isinstance(use.ctx, ast.Load)]
-        own = [use for use in uses if use.id == last_name(value) and self.file.scope_of(use).lookup(use.id) == known]
-        return found if all(map(self._is_device, own)) else []
+    def numbers(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
+        """The numbers that a value may be that may be the name of a device too, where all their uses are devices: in a
+        condition, `rank if torch.cuda.is_available() else "cpu"`, or calls that give one, through names and attributes.
+        """
+        if wanted != "integer" or self.matcher.is_of(wanted, value, scope):
+            return []
+        found = self._branches(value, scope) or [
+            call for call in self._calls_for(value) if all(map(_is_device, self._uses[call]))
+        ]
+        is_sure = not found or isinstance(value, ast.IfExp) or all(map(self._takes_device, self._loads(value, scope)))
+        return found if is_sure else []
 
-    def _numbers_among(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
+    def _loads(self, value: ast.expr, scope: Scope) -> list[ast.expr]:
+        """The places of this file where a name or attribute is read, as it is written."""
+        if isinstance(value, ast.Name):
+            known = scope.lookup(value.id)
+            loads = [each for each in self.file.unordered().get(ast.Name, ()) if isinstance(each, ast.Name)]
+            named = [each for each in loads if each.id == value.id and isinstance(each.ctx, ast.Load)]
+            return [each for each in named if self.file.scope_of(each).lookup(each.id) == known]
+        found = [each for each in self.file.unordered().get(ast.Attribute, ()) if isinstance(each, ast.Attribute)]
+        name, cls = dotted_name(value), scope.enclosing_class()
+        read = [each for each in found if isinstance(each.ctx, ast.Load) and dotted_name(each) == name]
+        return [each for each in read if self.file.scope_of(each).enclosing_class() == cls]
+
+    def _branches(self, value: ast.expr, scope: Scope) -> list[ast.expr]:
+        """The number among the values of a condition of which the other is the name of a device or None."""
         if isinstance(value, ast.Name):
             _, bindings = scope.lookup(value.id) or (scope, [])
             whole = bindings[0].whole if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
-            return self._numbers_among(wanted, whole, scope) if isinstance(whole, ast.IfExp) else []
-        if wanted != "integer" or not isinstance(value, ast.IfExp):
+            return self._branches(whole, scope) if isinstance(whole, ast.IfExp) else []
+        if not isinstance(value, ast.IfExp):
             return []
-        numbers = [each for each in (value.body, value.orelse) if self.matcher.is_of(wanted, each, scope)]
+        numbers = [each for each in (value.body, value.orelse) if self.matcher.is_of("integer", each, scope)]
         others = [each for each in (value.body, value.orelse) if string_value(each) is not None or is_none(each)]
         return numbers if len(numbers) == len(others) == 1 else []
 
-    def _is_device(self, use: ast.expr) -> bool:
-        """Return whether a value is given to a parameter that takes the name of a device as well as its number."""
+    def _takes_device(self, use: ast.expr) -> bool:
         above = self.file.parents[use]
         if isinstance(above, ast.keyword):
             return above.arg in _DEVICE_KEYWORDS
         return isinstance(above, ast.Call) and above.args[:1] == [use] and last_name(above.func) in _DEVICE_CALLS
+
+    def _calls_for(self, value: ast.expr) -> list[ast.Call]:
+        """The calls in this file that give a number which comes to a call as this argument."""
+        above = self.file.parents[value]
+        outer = self.file.parents[above] if isinstance(above, ast.keyword) else above
+        if not isinstance(value, (ast.Name, ast.Attribute)) or not isinstance(outer, ast.Call) or not self._uses:
+            return []
+        here = values_of(self.names.project).call_at(self.names, outer)
+        return [call for call, uses in self._uses.items() if any(use.place == here for use in uses)]
+
+    @cached_property
+    def _uses(self) -> dict[ast.Call, list[ValueUse]]:
+        """The uses of what calls in this file give that ask for the number of a card."""
+        if "current_device" not in self.file.text:
+            return {}
+        values, called = values_of(self.names.project), self.file.unordered().get(ast.Call, ())
+        calls = [call for call in called if isinstance(call, ast.Call) and last_name(call.func) == "current_device"]
+        return {call: values.uses(at, self.names.path) for call in calls if (at := values.call_at(self.names, call))}
+
+
+def _is_device(use: ValueUse) -> bool:
+    """Return whether a value is given to a parameter that takes the name of a device as well as its number."""
+    is_first = use.key == "0" and use.text.removesuffix("()").rpartition(".")[2] in _DEVICE_CALLS
+    return use.kind == "argument" and (is_first or use.key in _DEVICE_KEYWORDS)
 
 
 def _is_number_by_default(value: ast.expr, scope: Scope) -> bool:
