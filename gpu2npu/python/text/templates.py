@@ -270,7 +270,7 @@ def fill(
 
 
 class _Lines(NamedTuple):
-    """What is before each argument of a call that has a line for each, and between the last one and the bracket."""
+    """The space before each argument of a call that has a line for each, and that from the last one to the bracket."""
 
     before: Bounds
     behind: Bounds
