@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpu2npu.engine.other_devices.cuda import CudaBranches, cuda_branches, tests_for_cuda
 from gpu2npu.engine.other_devices.device_pairs import (
+    branches_for_others,
     classes_for_gpus,
     halves_for_cuda,
     of_other_devices,
@@ -22,10 +23,11 @@ from gpu2npu.records import Bounds
 
 class OtherDeviceCode(Struct, frozen=True):
     """`branches` never run on an NPU, since what is beside them is for it; `cuda` is what only CUDA's own code
-    is under."""
+    is under, `others` that of other devices."""
 
     branches: tuple[Bounds, ...]
     cuda: CudaBranches
+    others: tuple[Bounds, ...]
 
     def has(self, place: Bounds) -> bool:
         """Return whether a place is in code that stays as it is."""
@@ -33,7 +35,7 @@ class OtherDeviceCode(Struct, frozen=True):
 
     def has_finding(self, place: Bounds) -> bool:
         """Return whether nothing is reported of a place: what only CUDA's own code imports and calls is."""
-        return holds_any(self.branches, place) or holds_any(self.cuda.conditions, place)
+        return holds_any((*self.branches, *self.others, *self.cuda.conditions), place)
 
 
 def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
@@ -44,9 +46,8 @@ def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
 def other_device_code(names: Names, table: RuleTable) -> OtherDeviceCode:
     """Find such code."""
     file = names.file
-    branches = tuple(other_device_branches(names))
-    for_cuda = tests_for_cuda(file.text)
-    return OtherDeviceCode(branches, cuda_branches(names, table, file.unordered()) if for_cuda else CudaBranches())
+    cuda = cuda_branches(names, table, file.unordered()) if tests_for_cuda(file.text) else CudaBranches()
+    return OtherDeviceCode(tuple(other_device_branches(names)), cuda, tuple(branches_for_others(names)))
 
 
 def other_device_branches(names: Names) -> list[Bounds]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -27,7 +27,8 @@ from gpu2npu.python.tree.syntax import (
     last_name,
     string_value,
 )
-from gpu2npu.records import FindingKind
+from gpu2npu.records import Bounds, FindingKind
+from gpu2npu.support.spellings import OTHER_DEVICE
 
 OF_TORCH = re.compile(r"torch(\.|$)")
 # Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
@@ -110,6 +111,34 @@ class OwnCode(Struct, frozen=True):
             if is_of_package(called, self.table) or self._is_built(called):
                 return True
         return False
+
+    def always_imports(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements come to an import of a package that is CUDA's own on each way through them, but for
+        those of other devices, or end before it."""
+        for each in body:
+            if isinstance(each, IMPORTS) and self._imports_package(each):
+                return True
+            if isinstance(each, ast.If):
+                ways = [] if OTHER_DEVICE.search(self.names.file.code(each.test)) else [each.body]
+                if each.orelse and all(map(self.always_imports, [*ways, each.orelse])):
+                    return True
+            elif isinstance(each, ast.With) and self.always_imports(each.body):
+                return True
+        return False
+
+    def _imports_package(self, statement: Import) -> bool:
+        """Return whether a statement imports such a package by a name of its own, not one that says for GPUs."""
+        module = import_module(statement) if isinstance(statement, ast.ImportFrom) else statement.names[0].name
+        is_other = self.names.project.module_path(module, self.names.path) is None
+        return is_other and not _FOREIGN.search(self.names.file.code(statement)) and self.imports_own(statement)
+
+    def registered(self, functions: Iterable[ast.AST]) -> Iterator[Bounds]:
+        """The decorators that say `device_types="cuda"` of functions that call what CUDA alone has."""
+        for function in functions:
+            made = function.decorator_list if isinstance(function, FUNCTIONS) else ()
+            of_cuda = [each for each in made if any(string_value(part) == "cuda" for part in walk(each))]
+            if of_cuda and isinstance(function, FUNCTIONS) and self.calls_own(function.body):
+                yield from map(self.names.file.bounds, of_cuda)
 
     def tries_kernels(self, body: Sequence[ast.stmt]) -> bool:
         """`try: return fast(x)`, where the function of the project imports what may be lacking, and code does without:

@@ -95,8 +95,8 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             moves += [place] if guard is not None and chooses_cuda(guard.body) else ()
     flags = [(place, flag) for node, place in tests if (flag := own.flag_of_capability(node)) is not None]
     found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
-    asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
-    found += [place for node, place in asserted if own.is_asserted(node)]
+    found += [file.bounds(node.test) for node in kinds.get(ast.Assert, ()) if own.is_asserted(node)]
+    bodies += own.code.registered(kinds.get(ast.FunctionDef, ()))
     for display in kinds.get(ast.Dict, ()):
         of_cuda = [each for each in zip(display.keys, display.values, strict=True) if string_value(each[0]) == "cuda"]
         bodies += [file.bounds(k) for k, v in of_cuda if k and (own.is_source(v) or own.code.calls_own([v]))]
@@ -174,7 +174,7 @@ class _CudaCode:
             or begins_with_kernels(body, self.names)
             or finds_capability(body, self.names, self.table)
             or self._is_of_source(node.body)
-            or (reads_build(body) and not chooses_cuda(body))
+            or ((reads_build(body) or self.code.always_imports(body)) and not chooses_cuda(body))
         ):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from gpu2npu.engine.other_devices.choices import affirmed
 from gpu2npu.engine.other_devices.npu import guarded_code, imports_plugin, mentions_npu, tests_for_npu
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.names import Names
@@ -17,7 +18,7 @@ from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
-from gpu2npu.support.spellings import is_of_other_device
+from gpu2npu.support.spellings import OTHER_DEVICE, is_of_other_device
 
 # Words in the names of what is for GPUs, and those in their place in the names of what is for NPUs.
 _WORDS = {"cuda": "npu", "gpu": "npu", "rocm": "npu", "hip": "npu", "nccl": "hccl"}
@@ -136,6 +137,37 @@ def of_other_devices(names: Names) -> Iterator[Bounds]:
     for call in kinds.get(ast.Call, ()):  # getattr(torch, name, torch.cuda)
         if dotted_name(call.func) == "getattr" and len(call.args) == 3 and dotted_name(call.args[0]) == "torch":
             yield names.file.bounds(call.args[2])
+
+
+def branches_for_others(names: Names) -> Iterator[Bounds]:
+    """The code that runs under `if is_xla and wide:`, and comparisons of what a package for another device gives."""
+    file = names.file
+    lines = {at for at, line in enumerate(file.text.split("\n"), 1) if OTHER_DEVICE.search(line)}
+    kinds = file.unordered() if lines else {}
+    for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
+        if not isinstance(node, (ast.If, ast.IfExp)) or lines.isdisjoint(
+            range(node.test.lineno, (node.test.end_lineno or 0) + 1)
+        ):
+            continue
+        if any(map(_tests_for_other, affirmed(node.test))):
+            body = node.body if isinstance(node, ast.If) else [node.body]
+            yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
+    for test in kinds.get(ast.Compare, ()):
+        calls = [each for each in (test.left, *test.comparators) if isinstance(each, ast.Call)]
+        given = [names.qualified(each.func, file.scope_of(each)) or "" for each in calls]
+        if any(OTHER_DEVICE.search(each.partition(".")[0]) for each in given):
+            yield file.bounds(test)
+
+
+def _tests_for_other(part: ast.AST) -> bool:
+    """`is_rocm_available()`, `torch.xpu.is_available()`, `self.on_tpu`, `kind == Kind.XLA`, `kind == "hpu"`"""
+    if isinstance(part, ast.Compare):
+        sides = (part.left, *part.comparators) if isinstance(part.ops[0], (ast.Eq, ast.Is)) else ()
+        names = [string_value(each) or (each.attr if isinstance(each, ast.Attribute) else "") for each in sides]
+        return any(OTHER_DEVICE.fullmatch(each) is not None for each in names)
+    name = (dotted_name(part.func if isinstance(part, ast.Call) else part) or "").rpartition(".")
+    flag = name[0] if name[2] == "is_available" else name[2]
+    return OTHER_DEVICE.search(flag) is not None and not isinstance(part, ast.Constant)
 
 
 def _replaces_cuda(assign: ast.Assign) -> bool:

@@ -97,3 +97,25 @@ def test_a_question_of_the_projects_own_may_be_one_of_several(project):
         "def f(least):\n    if least and is_cuda_there():\n        torch.cuda.empty_cache()\n    is_npu_there()\n"
     )
     assert project({"a.py": code})["a.py"].content is None
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        ("d = 'cuda' if (k == Kind.XLA and wide) else x.device.type\nwith torch.autocast(d): ...\n", True),
+        ("import torch_xla\na = torch_xla.runtime.device_type() in ['GPU', 'CUDA']\n", True),
+        ("if is_rocm_available():\n    torch.cuda.empty_cache()\n", True),
+        ("if torch.xpu.is_available() and n:\n    x.to('cuda')\n", True),
+        ("if x.device.type == 'mps':\n    x = x.to('cuda')\n", True),
+        ("if not torch.backends.mps.is_available():\n    x.to('cuda')\n", False),
+        ("if is_xpu or n:\n    x.to('cuda')\n", False),
+        ("if use_tpu:\n    a = 1\nelse:\n    x.to('cuda')\n", False),
+        ("if amdgpu:\n    x.to('cuda')\n", False),
+        ("if torch.cuda.is_available():\n    n = 1\n    if hip:\n        a()\n    else: import pynvml\n", True),
+        ("if torch.cuda.is_available():\n    n = 1\n    if n:\n        import pynvml\n", False),
+        ("if torch.cuda.is_available():\n    n = 1\n    import pynvml\n    x.to('cuda')\n", False),
+        ("from flash_attn import flash_attn_func as f\n@op('f', device_types='cuda')\ndef g(q): return f(q)\n", True),
+    ],
+)  # fmt: skip
+def test_code_for_other_devices_and_their_packages_stays(migrate, code, stays):
+    assert ("npu" not in migrate(f"import torch\n{code}")) is stays
