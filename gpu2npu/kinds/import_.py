@@ -11,16 +11,14 @@ from msgspec.structs import replace
 
 from gpu2npu.distributions import normalised
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.imports import is_compiled
+from gpu2npu.engine.imports import is_caught, is_compiled
 from gpu2npu.engine.rewriting.code_imports import CodeImports
 from gpu2npu.engine.rewriting.name_uses import is_type_checking
 from gpu2npu.engine.rewriting.statements import added, removal
 from gpu2npu.python.facts.reading import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
-    TRIES,
     Import,
-    goes_on_without_import,
     import_module,
     imported_names,
     last_name,
@@ -306,11 +304,11 @@ class Packages:
 
     def is_optional(self, node: ast.AST, module: str) -> bool:
         """Return whether the program goes on without an import: it catches the error, or asks first."""
+        if is_caught(self.file, node):
+            return True
         package = _plain(module.partition(".")[0])
         below = node
         for above in self.file.above(node):
-            if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
-                return True
             if isinstance(above, ast.If) and below in above.body:
                 value = (
                     self.file.scope_of(above).only_value(above.test.id) if isinstance(above.test, ast.Name) else None

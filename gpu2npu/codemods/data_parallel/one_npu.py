@@ -20,6 +20,7 @@ from gpu2npu.codemods.program.model_class import model_class, takes_one
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, followed, operand
 from gpu2npu.python.tree.nodes import walk
@@ -84,7 +85,11 @@ def on_one_npu(
     if not stays:
         yield from ((file, edit) for edit in without_import(file, wrap.call.func))
     keeps = is_part(wrap) or _keeps_name(program, wrap, uses)
-    yield from _in_sequential(wrap) if keeps else _plain(wrap)
+    statement = _moved_next(wrap)
+    if statement is not None and not keeps:
+        yield span_removed(file, *lines_of(file, [statement]), _MESSAGE)
+    else:
+        yield from _in_sequential(wrap) if keeps else _plain(wrap)
     message = why.message + ("" if is_part(wrap) else _GIVEN)
     if depends and not keeps:
         shared = not uses or any(group_place(entry) is not None for entry in programs)
@@ -234,6 +239,18 @@ def _moved(wrap: Wrap) -> Text:
         model = code("{model}" if owner.is_whole else "({model})", model=owner.bounds)
         return followed(model, (file.bounds(wrap.call)[1], file.bounds(wrap.whole)[1]))
     return code("{model}.npu({card})", model=owner, card=_first_card(wrap))
+
+
+def _moved_next(wrap: Wrap) -> ast.stmt | None:
+    """The statement `net = DataParallel(net)` before one that moves the model, `net = net.cuda()`."""
+    file, assigned, target = wrap.file, wrap.file.parents[wrap.whole], target_of(wrap)
+    if not isinstance(assigned, ast.Assign) or target is None or file.code(target) != wrap.module_code:
+        return None
+    block = file.block(assigned)
+    following = block[block.index(assigned) + 1 :][:1]
+    moves = [each.value for each in following if isinstance(each, (ast.Assign, ast.Expr)) and is_move(file, each.value)]
+    owners = [each.func.value for each in moves if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    return assigned if [file.code(each) for each in owners] == [wrap.module_code] else None
 
 
 def _first_card(wrap: Wrap) -> str:

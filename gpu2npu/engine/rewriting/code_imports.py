@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpu2npu.engine.code_matching import Matched
-from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
+from gpu2npu.engine.imports import import_of, is_caught, is_public, leaf, may_rename_local, parent
 from gpu2npu.engine.rewriting.statements import removal
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.templates import Piece, plain
@@ -231,6 +231,8 @@ class CodeImports:
                 index = binding_.statement.names.index(binding_.alias)
                 unused.setdefault(binding_.statement, []).append((index, rule))
         for statement, found in unused.items():
+            if is_caught(self.file, statement):
+                continue  # where it is not there, the code goes on as before
             yield from self._without(statement, dict(sorted(found)))
 
     def _without(self, statement: Import, unused: Mapping[int, Rule]) -> Iterator[Edit]:

@@ -294,3 +294,17 @@ def test_a_model_that_is_only_called_without_gradients_in_a_program_that_trains(
     assert ("prepare = Net().cuda()" in text) is is_one
     assert ("prepare = nn.parallel.DistributedDataParallel(" in text) is not is_one
     assert "model = nn.parallel.DistributedDataParallel(nn.Linear(2, 2).cuda()" in text
+
+
+@pytest.mark.parametrize(
+    ("moved", "after"),
+    [
+        ("net = net.cuda()", "if cuda:\n    net = net.cuda()\n"),  # which rules write .npu()
+        ("net.to(device)", "if cuda:\n    net.to(device)\n"),
+        ("other.cuda()", "if cuda:\n    net = net.npu()\n    other.cuda()\n"),
+        ("net.eval()", "if cuda:\n    net = net.npu()\n    net.eval()\n"),
+    ],
+)
+def test_a_model_that_the_next_line_moves_is_not_moved_twice(moved: str, after: str) -> None:
+    text, _ = migrated(f"import torch\nif cuda:\n    net = torch.nn.DataParallel(net)\n    {moved}\nprint(net(x))\n")
+    assert text == f"import torch\n{after}print(net(x))\n"
