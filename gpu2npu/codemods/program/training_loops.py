@@ -22,7 +22,8 @@ Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 
 
 class BatchLoop(Struct, frozen=True, eq=False):
-    """A loop over batches. `source` is the expression that gives them: what a `for` runs over, or is asked by `next`.
+    """A loop over batches. `source` is the expression that gives them: what a `for` runs over, or is asked by `next`;
+    the condition of a `while` that has neither.
 
     `made_by` are the DataLoader calls that `source` may come from. `trains` is whether the
     loop computes gradients and steps an optimizer, `always` that it does so whatever it runs over.
@@ -105,7 +106,10 @@ class LoopFinder:
             place: Place[Loop] = Place(file, loop)
             done = self.does(file, *loop.body)
             trains = _BACKWARD in done and (_STEP in done or _STEP in self._done_in_scope_of(place))
-            for source in _batch_sources(place):
+            asked = list(_batch_sources(place))
+            if trains and not asked and isinstance(loop, ast.While):  # batches come in a way of the program's own
+                asked = [Place(file, loop.test)]
+            for source in asked:
                 loaders = self._loaders(source)
                 if loaders or trains:
                     yield BatchLoop(place, source, loaders, trains, trains and self._always(file, loop.body))

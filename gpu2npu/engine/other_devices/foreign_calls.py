@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
@@ -54,6 +54,9 @@ def foreign_rule_of(call: ast.Call, names: Names, table: RuleTable, most: int = 
         made = [values.sources(each.place, names.path, (".__init__",)) for each in origins if each.kind == "class"]
         for origin in (*origins, *(each for some in made for each in some)):
             name = origin.text.partition("(")[0]
+            leaf = name.rpartition(".")[2]
+            if leaf[:1].isupper() and leaf in EFFECTS and EFFECTS[leaf].kind == "attributes":
+                continue  # an object that holds what it is given for others: tf.contrib.training.HParams
             if origin.kind == "outside" and name != "super" and origin.text.count("(") <= most:
                 rules.add(foreign_rule(name, names, table))
     if not rules and most and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):

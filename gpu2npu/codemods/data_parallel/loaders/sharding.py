@@ -110,7 +110,8 @@ def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader],
         if loop.trains and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by):
             count_shares(loop, rewriting)
         file = loop.place.file
-        source = " ".join(file.code(loop.source.node).split())
+        is_test = isinstance(loop.place.node, ast.While) and loop.source.node is loop.place.node.test
+        source = ("while " if is_test else "") + " ".join(file.code(loop.source.node).split())
         if loop.trains and not loop.made_by:
             rewriting.report(
                 file,

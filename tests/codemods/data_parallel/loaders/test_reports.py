@@ -77,6 +77,14 @@ def test_what_cannot_be_shared_out_is_left_and_reported(form, shard_one):
     assert all(words in message and "in the time of one card" in message for message in messages)
 
 
+def test_a_loop_that_asks_an_object_of_the_program_for_batches_is_reported(shard_one):
+    own = LOOP.replace("for x, y in train_loader:", "while True:\n        x, y = batches.take()")
+    assert "while True" in own
+    after, (message,) = shard_one("batches = Balanced()\n" + own)
+    assert after == "batches = Balanced()\n" + own
+    assert message.startswith("No DataLoader of the project is known to be behind while True: ")
+
+
 def test_a_loader_made_when_a_module_is_imported_is_reported(shard):
     files = {
         "train.py": "from data import train_loader\n" + LOOP,
