@@ -49,7 +49,7 @@ def parent(qualified: str) -> str:
 
 
 def is_caught(file: PythonFile, node: ast.AST) -> bool:
-    """Return whether code goes on where an import fails: `try: import fastlib` with `except ImportError: fastlib = None`."""
+    """Return whether code goes on where an import fails: `try: import fastlib` with `except ImportError: pass`."""
     below = node
     for above in file.above(node):
         if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):

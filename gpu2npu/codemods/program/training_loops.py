@@ -106,10 +106,10 @@ class LoopFinder:
             place: Place[Loop] = Place(file, loop)
             done = self.does(file, *loop.body)
             trains = _BACKWARD in done and (_STEP in done or _STEP in self._done_in_scope_of(place))
-            asked = list(_batch_sources(place))
-            if trains and not asked and isinstance(loop, ast.While):  # batches come in a way of the program's own
-                asked = [Place(file, loop.test)]
-            for source in asked:
+            sources = list(_batch_sources(place))
+            if trains and not sources and isinstance(loop, ast.While):  # batches come in a way of the program's own
+                sources = [Place(file, loop.test)]
+            for source in sources:
                 loaders = self._loaders(source)
                 if loaders or trains:
                     yield BatchLoop(place, source, loaders, trains, trains and self._always(file, loop.body))

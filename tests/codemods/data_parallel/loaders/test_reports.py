@@ -77,7 +77,7 @@ def test_what_cannot_be_shared_out_is_left_and_reported(form, shard_one):
     assert all(words in message and "in the time of one card" in message for message in messages)
 
 
-def test_a_loop_that_asks_an_object_of_the_program_for_batches_is_reported(shard_one):
+def test_a_loop_that_takes_batches_from_an_object_of_the_program_is_reported(shard_one):
     own = LOOP.replace("for x, y in train_loader:", "while True:\n        x, y = batches.take()")
     assert "while True" in own
     after, (message,) = shard_one("batches = Balanced()\n" + own)
