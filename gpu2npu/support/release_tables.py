@@ -231,7 +231,7 @@ def advice_for_none(name: str) -> str:
     words = sorted(last.split("_"))
     turned = [each for each in by_last if sorted(each.split("_")) == words]
     spelled = turned or get_close_matches(last, by_last, n=1, cutoff=0.8)
-    near = by_last[spelled[0]][0] if spelled else "another name"
+    near = _NAMES["meant"].get(last) or (by_last[spelled[0]][0] if spelled else "another name")
     return f"no release has it: look whether {near} is meant"
 
 

@@ -205,6 +205,11 @@ dist.all_reduce(x, {op})
         ("x = torch.ones(2, dtype=torch.int8).cuda()\nx * 2", False),
         ("torch.nn.Linear(2, 2).to('cpu', torch.float64)", False),
         ("torch.nn.Linear(2, 2).to('cuda', torch.float64)", True),
+        ("net = torch.nn.Linear(2, 2).cuda()\nfor p in net.parameters():\n    p.to(torch.float64)", True),
+        ("net = torch.nn.Linear(2, 2).cuda()\n[p.double() for _, p in net.named_parameters()]", True),
+        ("net = torch.nn.Linear(2, 2).cuda()\nnet.eval().weight.double()", True),
+        ("net = torch.nn.Linear(2, 2)\n[p.double() for p in net.parameters()]", False),  # on the CPU
+        ("net = torch.nn.Linear(2, 2).cuda()\nnet.in_features.double()", False),
     ],
 )
 def test_dtypes_that_the_text_implies(text: str, is_limited: bool) -> None:

@@ -224,6 +224,7 @@ def test_a_package_of_torch_npu_has_more_than_tables_list(api: str) -> None:
     ("api", "near"),
     [
         ("torch_npu.quick_attention", "another name"),
+        ("torch_npu.npu_flash_attention", "torch_npu.npu_fusion_attention"),
         ("torch.npu.get_mem_info", "torch.npu.mem_get_info"),
         ("torch_npu.contrib.functions", "torch_npu.contrib.function"),
         ("torch_npu.contrib.BiLTSM", "torch_npu.contrib.BiLSTM"),

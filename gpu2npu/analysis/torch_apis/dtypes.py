@@ -25,6 +25,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     KEEPING,
     NUMPY_DTYPES,
     NUMPY_FLOAT64,
+    OF_LAYERS,
     OF_NUMBERS,
     OPERATORS,
     REAL,
@@ -38,6 +39,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     cast,
     computed,
     field_of,
+    is_layer,
     of_text,
     reshaped,
     spectrum,
@@ -97,7 +99,7 @@ class Tensors:
         """The facts that hold for all tensors that a value may be."""
         with self._values.near(self._asker):
             one = agreed([each for each in self._of(place) if not each.is_number])
-        is_known = one.dtype is not None and (one.is_stated or one.is_moved)
+        is_known = one.dtype is not None and (one.is_stated or one.is_moved) and not is_layer(one)
         return TensorFacts(one.dtype if is_known else None, one.shape, device=one.device)
 
     def may_be(self, place: int, dtype: str) -> bool:
@@ -250,7 +252,10 @@ class Tensors:
             elif callee.kind != "instance":
                 ends[UNKNOWN] = None
         if not self._values.callees(place):
-            ends[UNKNOWN] = None
+            if (name := self._values.at(place).calls[place].name) in OF_LAYERS:  # of what came a long way
+                ends.update(dict.fromkeys(reduce(field_of, path, each) for each in self._called(f"?.{name}", place)))
+            else:
+                ends[UNKNOWN] = None
 
     def _called(self, name: str, place: int) -> Iterator[Label]:
         """The labels of what a function or method gives that is not of the project, by its name: "torch.zeros",
@@ -284,6 +289,8 @@ class Tensors:
             yield cast(owner, CONVERTING[method]) if owner != UNKNOWN and owner.name != "module" else UNKNOWN
         elif method in ("tolist", "item"):
             yield Label(is_number=True)
+        elif is_layer(owner) and method in OF_LAYERS:
+            yield owner._replace(name=f".{method}") if method.endswith("parameters") else owner
         else:
             yield from self._computed(method, [owner], given)
 
@@ -328,7 +335,7 @@ class Tensors:
                 one = each._replace(name=name, is_number=False, is_moved=made.is_moved or each.is_moved, dtype=dtype)
                 device = made.device if "Parameter" in name else made.device or each.device  # a module takes it along
                 yield one._replace(device=device, shape=each.shape, is_stated=each.is_stated)
-        elif name in DEFAULT_FLOATS:
+        elif name in DEFAULT_FLOATS or is_layer(made):
             yield made._replace(dtype="float32")  # a program that changes the default has a finding of its own
         elif name in INTEGERS or name == "torch.arange":
             ends = (each for key, each in given.items() if each and (key.isdigit() or key in ("start", "end", "step")))

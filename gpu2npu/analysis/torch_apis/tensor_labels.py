@@ -56,6 +56,9 @@ ELEMENTWISE = _names(
     "masked_fill_ tril triu zeros_like ones_like empty_like rand_like randn_like full_like zero_ fill_ copy_ roll flip"
 )
 REAL = _names("abs angle real imag view_as_real")
+_LAYER = re.compile(r"torch\.nn\.[A-Z]\w*")
+# Methods of a layer that give its parameters, or it; and one of theirs.
+OF_LAYERS = _names("parameters named_parameters train eval requires_grad_ apply detach")
 _FIELDS = _names(".T .mT .H .mH .data .grad .dtype .device")
 # What makes complex numbers of real ones, and the reverse.
 COMPLEX = _names("view_as_complex complex polar", "torch.") | _names(
@@ -123,8 +126,15 @@ def of_text(text: str | None) -> Label:
     return Label(NUMPY_DTYPES.get(kind) or NUMPY_DTYPES.get(f"numpy.{kind}"), name=kind)
 
 
+def is_layer(label: Label) -> bool:
+    """Return whether a label is of one of torch's layers, whose parameters it describes."""
+    return _LAYER.fullmatch(label.name) is not None
+
+
 def field_of(label: Label, field: str) -> Label:
-    """Label an attribute or element of a tensor."""
+    """Label an attribute or element of a tensor or a layer."""
+    if is_layer(label) and field[0] == ".":
+        return label._replace(name=field) if field in (".weight", ".bias") else UNKNOWN._replace(name=field)
     if field in (".real", ".imag", ".abs", ".angle", ".view_as_real"):
         if not (label.dtype or "").startswith("complex"):
             return label._replace(dtype=label.dtype if (label.dtype or "").startswith("float") else None)
