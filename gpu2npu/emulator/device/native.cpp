@@ -1,6 +1,7 @@
 // What every small operator on an npu tensor does, in C++: views, memory and its account, and the way to NumPy's arrays.
 // All of it is in Python too (tensor.py, memory/, dispatch/uniform.py), which takes over wherever a call is not plain:
-// what is Python's is registered for PrivateUse3, and what is here calls it there. NumPy does the arithmetic.
+// what is Python's is registered for PrivateUse3, and what is here calls it there. NumPy does the arithmetic, but for
+// HF32's rounding and the windows of convolutions, which are equal to its to the bit.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
@@ -564,7 +565,112 @@ PyObject* plan(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+// ---- Windows of images, for convolutions: NumPy copies and adds them up a short row at a time. Both give the same.
+
+struct Geometry {
+  int64_t stride[2], padding[2], dilation[2];
+
+  // The outputs [first, last) of `count` whose place in a row or column of `size` is none of the padding.
+  std::pair<int64_t, int64_t> inside(int axis, int64_t tap, int64_t size, int64_t count) const {
+    int64_t from = tap * dilation[axis] - padding[axis], step = stride[axis];
+    int64_t last = from < size ? std::min(count, (size - from - 1) / step + 1) : 0;
+    return {std::min(from < 0 ? (step - 1 - from) / step : 0, last), last};
+  }
+};
+
+// Rows of an image and of its windows, as `copy(image row, window row, first, last, step)` is given them.
+template <class T, class Copy>
+void each_row(PyArrayObject* image, PyArrayObject* windows, const Geometry& g, Copy copy) {
+  npy_intp *i = PyArray_STRIDES(image), *w = PyArray_STRIDES(windows);
+  npy_intp *size = PyArray_DIMS(image), *count = PyArray_DIMS(windows);
+  for (int64_t n = 0; n < count[0]; ++n)
+    for (int64_t c = 0; c < count[1]; ++c)
+      for (int64_t ky = 0; ky < count[2]; ++ky)
+        for (int64_t kx = 0; kx < count[3]; ++kx) {
+          auto [top, bottom] = g.inside(0, ky, size[2], count[4]);
+          auto [first, last] = g.inside(1, kx, size[3], count[5]);
+          char* plane = PyArray_BYTES(image) + n * i[0] + c * i[1];
+          char* window = PyArray_BYTES(windows) + n * w[0] + c * w[1] + ky * w[2] + kx * w[3];
+          int64_t from = kx * g.dilation[1] - g.padding[1];
+          for (int64_t y = 0; y < count[4]; ++y) {
+            bool is_inside = y >= top && y < bottom;
+            int64_t row = y * g.stride[0] + ky * g.dilation[0] - g.padding[0];
+            copy(
+                reinterpret_cast<T*>(plane + (is_inside ? row * i[2] : 0)) + from, reinterpret_cast<T*>(window + y * w[4]),
+                is_inside ? first : 0, is_inside ? last : 0, g.stride[1]);
+          }
+        }
+}
+
+template <class T>
+void unfold_rows(PyArrayObject* image, PyArrayObject* windows, const Geometry& g) {
+  int64_t width = PyArray_DIM(windows, 5);
+  each_row<T>(image, windows, g, [width](const T* from, T* to, int64_t first, int64_t last, int64_t step) {
+    std::fill(to, to + first, T());
+    if (step == 1) std::copy(from + first, from + last, to + first);
+    else for (int64_t x = first; x < last; ++x) to[x] = from[x * step];
+    std::fill(to + last, to + width, T());
+  });
+}
+
+template <class T>
+void fold_rows(PyArrayObject* image, PyArrayObject* windows, const Geometry& g) {
+  std::fill_n(static_cast<T*>(PyArray_DATA(image)), PyArray_SIZE(image), T());
+  each_row<T>(image, windows, g, [](T* to, const T* from, int64_t first, int64_t last, int64_t step) {
+    if (step == 1) for (int64_t x = first; x < last; ++x) to[x] += from[x];
+    else for (int64_t x = first; x < last; ++x) to[x * step] += from[x];
+  });
+}
+
+// Whether the arrays are the image (N, C, H, W) and the windows (N, C, kernel, out) that a move can read by rows.
+PyObject* moved(PyObject* arguments, bool is_unfolding) {
+  PyArrayObject *image, *windows;
+  Geometry g;
+  if (!PyArg_ParseTuple(
+          arguments, "O!O!(LLLLLL)", &PyArray_Type, &image, &PyArray_Type, &windows, g.stride, g.stride + 1, g.padding,
+          g.padding + 1, g.dilation, g.dilation + 1))
+    return nullptr;
+  int size = PyArray_ITEMSIZE(image), type = PyArray_TYPE(image);
+  bool is_plain = PyArray_NDIM(image) == 4 && PyArray_NDIM(windows) == 6 && PyArray_TYPE(windows) == type &&
+      (type == NPY_FLOAT32 || type == NPY_FLOAT64) && PyArray_ISALIGNED(image) && PyArray_ISALIGNED(windows);
+  is_plain = is_plain && (PyArray_STRIDE(image, 3) == size || PyArray_DIM(image, 3) < 2) &&
+      (PyArray_STRIDE(windows, 5) == size || PyArray_DIM(windows, 5) < 2) &&
+      (is_unfolding ? PyArray_ISWRITEABLE(windows) : PyArray_IS_C_CONTIGUOUS(image) && PyArray_ISWRITEABLE(image));
+  if (!is_plain) Py_RETURN_FALSE;
+  Py_BEGIN_ALLOW_THREADS;
+  if (type == NPY_FLOAT32) (is_unfolding ? unfold_rows<float> : fold_rows<float>)(image, windows, g);
+  else (is_unfolding ? unfold_rows<double> : fold_rows<double>)(image, windows, g);
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_TRUE;
+}
+
+// float32 rounded to HF32, ties to even (dispatch/cube.py), from one array in C order into another as large.
+PyObject* hf32(PyObject*, PyObject* arguments) {
+  PyArrayObject *values, *result;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyArray_Type, &values, &PyArray_Type, &result)) return nullptr;
+  if (PyArray_TYPE(values) != NPY_FLOAT32 || PyArray_TYPE(result) != NPY_FLOAT32 || !PyArray_IS_C_CONTIGUOUS(values) ||
+      !PyArray_ISCARRAY(result) || !PyArray_ISALIGNED(values) || PyArray_SIZE(values) != PyArray_SIZE(result))
+    Py_RETURN_FALSE;
+  auto* from = static_cast<const uint32_t*>(PyArray_DATA(values));
+  auto* to = static_cast<uint32_t*>(PyArray_DATA(result));
+  npy_intp count = PyArray_SIZE(values);
+  Py_BEGIN_ALLOW_THREADS;
+  for (npy_intp at = 0; at < count; ++at) {
+    uint32_t bits = from[at], is_nan = (bits & 0x7fffffff) > 0x7f800000;  // whose exponent a carry would leave
+    to[at] = (bits + (is_nan ? 0 : ((bits >> 12) & 1) + 0x7ff)) & 0xfffff000;
+  }
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_TRUE;
+}
+
+PyObject* unfolded(PyObject*, PyObject* arguments) { return moved(arguments, true); }
+
+PyObject* folded(PyObject*, PyObject* arguments) { return moved(arguments, false); }
+
 PyMethodDef methods[] = {
+    {"unfolded", unfolded, METH_VARARGS, nullptr},
+    {"folded", folded, METH_VARARGS, nullptr},
+    {"hf32", hf32, METH_VARARGS, nullptr},
     {"array", array, METH_O, nullptr},
     {"on_npu", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(on_npu)), METH_FASTCALL, nullptr},
     {"arrays", arrays, METH_O, nullptr},

@@ -1,8 +1,9 @@
-"""The work of small operators in C++, where a compiler is there: through Python it takes several times as long.
+"""Small operators and the copies of convolutions in C++, where a compiler is there: Python takes several times as long.
 
 The library is built in the background at first use and is found by later processes of the same Python, NumPy and
 PyTorch. Until then, without a compiler or Python's headers, or with GPU2NPU_NATIVE=0, Python does the same:
-`tensor.py`, `memory/` and `dispatch/uniform.py`. A build removes those that nobody has loaded for a week.
+`tensor.py`, `memory/`, `dispatch/uniform.py`, `dispatch/cube.py` and `kernels/nn/conv.py`. A build removes those that
+nobody has loaded for a week.
 """
 
 from __future__ import annotations
@@ -89,7 +90,17 @@ def build(library: Path, *before: str) -> subprocess.Popen[bytes] | None:
     root, part = Path(torch.__file__).parent, library.with_suffix(".part")
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     folders = headers, np.get_include(), root / "include", root / "include/torch/csrc/api/include"
-    command = [*before, compiler, "-O1", "-shared", "-fPIC", "-std=c++20", abi, *(f"-I{each}" for each in folders)]
+    command = [
+        *before,
+        compiler,
+        "-O1",
+        "-ftree-vectorize",
+        "-shared",
+        "-fPIC",
+        "-std=c++20",
+        abi,
+        *(f"-I{each}" for each in folders),
+    ]
     command += [str(SOURCE), "-o", str(part), f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
     script = 'begun="$1" part="$2" library="$3"; shift 3; "$@" && mv "$part" "$library" && rm "$begun"'
     return subprocess.Popen(

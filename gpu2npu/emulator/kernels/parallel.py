@@ -17,6 +17,7 @@ import numpy as np
 T = TypeVar("T")
 
 BLOCK = 1 << 16  # elements: a few arrays of them fit into a core's cache
+native: Any = None  # the library in C++, where there is one
 _SMALL = 4 * BLOCK  # below, handing work to another thread costs more than it gains
 
 

@@ -76,6 +76,25 @@ for whole in (a.npu(), a.npu()[1:]):
     torch._foreach_addcmul_(one, other, other, value=1e-20)
     print([each.tolist() for each in (*torch._foreach_add(one, other), *torch._foreach_sqrt([*other, a[0].npu()]))])
 
+import torch.nn.functional as F
+draw = torch.Generator().manual_seed(1)
+for is_rounded in (True, False):
+    torch.npu.conv.allow_hf32 = is_rounded
+    for n, c, o, size, kernel, stride, padding, dilation, groups in (
+        (2, 3, 4, (9, 8), 3, 1, 1, 1, 1), (3, 4, 6, (12, 11), (2, 5), (3, 2), (1, 4), (2, 1), 2),
+        (6, 2, 2, (4, 4), 3, 1, 2, 1, 1), (1, 2, 3, (2, 3), (5, 4), 1, (3, 2), 1, 1), (0, 1, 1, (5, 5), 3, 2, 0, 1, 1),
+    ):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            x, w = (torch.randn(each, generator=draw).to(dtype).npu().requires_grad_()
+                    for each in ((n, c, *size), (o, c // groups, *torch.nn.modules.utils._pair(kernel))))
+            y = F.conv2d(x, w, None, stride, padding, dilation, groups)
+            z = F.conv_transpose2d(y, w, None, stride, padding, 0, groups, dilation)
+            print(y.shape, y.tolist(), z.tolist(), *(g.tolist() for g in torch.autograd.grad((y * y).sum(), (x, w))))
+            print(F.unfold(x, kernel, dilation, padding, stride).sum().item())
+torch.npu.conv.allow_hf32 = True
+odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 3.4e38, 1e-42, 1 + 2**-12, 1 + 3 * 2**-12]).npu()
+print(F.conv2d(odd.reshape(-1, 1, 1, 1), torch.ones(1, 1, 1, 1).npu()).tolist())
+
 WRONG = (
     lambda: torch._foreach_add([a.npu(0)], [a.npu(1)]), lambda: torch._foreach_add([a.npu(0), a.npu(1)], 1),
     lambda: x.view(5, 5), lambda: x.t().view(24), lambda: x.as_strided((9, 9), (9, 9)), lambda: x.unfold(1, 9, 1),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu2npu.emulator.device import settings
+from gpu2npu.emulator.device import native, settings
 from gpu2npu.emulator.soc import current_soc
 
 Array = np.ndarray[Any, Any]
@@ -82,6 +82,10 @@ def hf32(values: Array) -> Array:
     Ties go to even, one of the two modes of the hardware (AscendC's SetHF32TransMode) and the one that CANN's
     convolutions choose; its matrix products may choose the other. The result is in C order; `values` is not written.
     """
+    if native.library is not None:
+        rounded = np.empty(values.shape, _FLOAT32)
+        if native.library.hf32(np.asarray(values), rounded):
+            return rounded
     result = np.array(values, _FLOAT32, order="C")
     flat = result.reshape(-1)
     bits = flat.view(np.uint32)

@@ -23,7 +23,7 @@ from gpu2npu.emulator.device.dispatch.tally import ComputedBy
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.sparse import dispatch as sparse
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
-from gpu2npu.emulator.kernels import promotion
+from gpu2npu.emulator.kernels import parallel, promotion
 from gpu2npu.emulator.kernels.registry import FUNCTIONS, Kernel
 from gpu2npu.emulator.npu_ops import definition
 from gpu2npu.emulator.registration import implement, untraced
@@ -65,6 +65,7 @@ def install() -> None:
             _initializing(name, function) if name in _ALLOCATING else _naming_operator(name, function),
             native.PYTHON_KEY if name in in_cpp else _KEY,
         )
+    parallel.native = native.library
     if native.library is not None:
         native.library.views()
     if native.account is not None:

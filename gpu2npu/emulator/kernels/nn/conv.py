@@ -24,6 +24,7 @@ Sizes = Sequence[int]
 
 _COLUMNS = 1 << 18  # elements of unfolded windows at a time: 1 MiB of float32
 _COLUMNS_LAST = 1 << 19  # the same where samples are last
+_IMAGES = 4  # dimensions of (N, C, H, W)
 _FEW_PLACES, _MANY = 64, 4  # of windows, and samples of a block, for samples to be last
 
 
@@ -68,9 +69,23 @@ def _unfolded(
     """Columns (N, groups, C / groups * window, out) of the windows; with samples last, out * N for the last."""
     n, c = x.shape[:2]
     pointwise = _is_pointwise(x.shape[2 : 2 + len(window)], out, window, stride, padding)
+    if not pointwise and x.ndim == _IMAGES and len(window) == 2:
+        columns = _copied(x, (0, 1, 2, 3, 4, 5), window, stride, padding, dilation, out)
+        return columns.reshape(n, groups, c // groups * prod(window), prod(out))
     view = x if pointwise else windows(padded(x, padding), window, stride, dilation, out)
     places = view.shape[2 if pointwise else 2 + len(window) :]
     return view.reshape(n, groups, c // groups * prod(window), prod(places))
+
+
+def _copied(x: Array, axes: Sizes, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes) -> Array:
+    """The windows (N, C, *window, *out) of images with their axes in an order."""
+    shape = (*x.shape[:2], *window, *out)
+    columns = np.empty([shape[axis] for axis in axes], x.dtype)
+    order = np.argsort(axes)
+    geometry = (*stride, *padding, *dilation)
+    if parallel.native is None or not parallel.native.unfolded(x, columns.transpose(order), geometry):
+        columns[...] = windows(padded(x, padding), window, stride, dilation, out).transpose(axes)
+    return columns
 
 
 def folded(
@@ -78,6 +93,10 @@ def folded(
 ) -> Array:
     """Columns (N, C, *window, *out, ...) added up where they came from: an array (N, C, *shape, ...)."""
     behind = columns.shape[2 + 2 * len(shape) :]
+    if parallel.native is not None and columns.ndim == _IMAGES + 2 and not behind:
+        images = np.empty((*columns.shape[:2], *shape), columns.dtype)
+        if parallel.native.folded(images, columns, (*stride, *padding, *dilation)):
+            return images
     spatial = (size + 2 * pad for size, pad in zip(shape, padding, strict=True))
     result = np.zeros((*columns.shape[:2], *spatial, *behind), columns.dtype)
     both = (slice(None), slice(None))
@@ -199,8 +218,11 @@ def _weight_gradient(
     axes = (*range(1, 2 + dimensions), 0, *range(2 + dimensions, 2 + 2 * dimensions))
 
     def compute(part: slice) -> Array:
-        view = windows(padded(x[part], padding), window, stride, dilation, out).transpose(axes)
-        columns = view.reshape(groups, x.shape[1] // groups * prod(window), -1)
+        if dimensions == 2:
+            columns = _copied(x[part], axes, window, stride, padding, dilation, out)
+        else:
+            columns = windows(padded(x[part], padding), window, stride, dilation, out).transpose(axes)
+        columns = columns.reshape(groups, x.shape[1] // groups * prod(window), -1)
         gradients = per_group[part].transpose(1, 2, 0, 3).reshape(groups, out_channels // groups, -1)
         return np.matmul(columns, gradients.swapaxes(1, 2)).swapaxes(1, 2)  # the longer side first is faster
 
