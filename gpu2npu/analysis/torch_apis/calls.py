@@ -14,6 +14,7 @@ from typing import Any
 from gpu2npu.analysis.code import Code, is_decorator, is_type_only, keyword
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import FACTORIES
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.tree.file import PythonFile
@@ -136,7 +137,8 @@ def _never_had(code: Code) -> Iterator[tuple[ast.alias, str]]:
             yield from ((alias, api) for alias, api in names if alias.name != "*")
 
 
-_SHARED = f"{_TENSOR_CLASS}.share_memory_"
+_SHARED, _SHARED_MODULE = f"{_TENSOR_CLASS}.share_memory_", f"{_MODULE}.share_memory"
+_MOVES = frozenset({".cuda", ".npu", ".to", ".to_empty"})
 
 
 @cache
@@ -189,7 +191,7 @@ def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> 
     elif owner.startswith("torch.nn."):
         owner = _MODULE
     api = f"{owner}.{function.attr}"
-    if api == _SHARED and _is_on_cpu(function, code):
+    if (api == _SHARED and _is_on_cpu(function, code)) or (api == _SHARED_MODULE and _is_never_moved(function, code)):
         return
     if owner in _RECEIVERS and not is_in(api, _OF_RULES) and _is_method_reported(owner, function.attr, version):
         yield function, api
@@ -201,6 +203,20 @@ def _is_on_cpu(function: ast.Attribute, code: Code) -> bool:
     place = tensors.call(call) if isinstance(call, ast.Call) else 0
     label = tensors.label(tensors.receiver(place) if place else 0)
     return label.device == "cpu" or ((label.name in FACTORIES or label.of_numpy) and not label.is_moved)
+
+
+def _is_never_moved(function: ast.Attribute, code: Code) -> bool:
+    """Return whether the module that a method is called on was made on the CPU, and nothing moves it before."""
+    values, call = values_of(code.names.project), code.file.parents[function]
+    place = values.call_at(code.names, call) if isinstance(call, ast.Call) else 0
+    file = values.at(place) if place else None
+    receiver = file.first + file.calls[place].receiver if file is not None else 0
+    made = values.sources(receiver, code.names.path) if receiver else []
+    if not made or not all(each.kind == "instance" or each.text.endswith("()") for each in made):
+        return False
+    ways = values.closed(("moved", receiver), (receiver, ()), values.before)
+    moved = {label for at, path in ways if not path for label in values.at(at).loads.get(at, ())}
+    return moved.isdisjoint(_MOVES) and not any(move in each.text for each in made for move in _MOVES)
 
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")

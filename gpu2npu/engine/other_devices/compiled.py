@@ -12,6 +12,7 @@ from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.other_devices.choices import affirmed
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.other_devices.kernels import LOADERS
+from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
@@ -25,6 +26,7 @@ from gpu2npu.python.tree.syntax import (
     import_module,
     is_none,
     last_name,
+    local_name,
     string_value,
 )
 from gpu2npu.records import Bounds, FindingKind
@@ -131,6 +133,13 @@ class OwnCode(Struct, frozen=True):
         module = import_module(statement) if isinstance(statement, ast.ImportFrom) else statement.names[0].name
         is_other = self.names.project.module_path(module, self.names.path) is None
         return is_other and not _FOREIGN.search(self.names.file.code(statement)) and self.imports_own(statement)
+
+    def warns(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements only print that something needs a GPU: `print("no float8 without CUDA")`."""
+        calls = [each.value for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
+        texts = [string_value(part) for part in walk(*calls)]
+        are_all = len(calls) == len(body) and all(speaks(last_name(each.func) or "") for each in calls)
+        return are_all and self.table.is_cuda_only("refusal", *texts)
 
     def registered(self, functions: Iterable[ast.AST]) -> Iterator[Bounds]:
         """The decorators that say `device_types="cuda"` of functions that call what CUDA alone has."""
@@ -286,3 +295,23 @@ def _is_of_extension(function: ast.expr, names: Names, table: RuleTable) -> bool
     owner = function.value if isinstance(function, ast.Attribute) else None
     found = names.file.scope_of(owner).lookup(owner.id) if isinstance(owner, ast.Name) else None
     return found is not None and all(is_extension(each, names, table) for each in found[1])
+
+
+def with_uses(body: Sequence[ast.stmt], marked: Sequence[bool]) -> list[bool]:
+    """The statements that are marked, and those with what such an import brings in, or with what is made of it."""
+    bound, found = set[str](), []
+    for statement, is_marked in zip(body, marked, strict=True):
+        is_use = not bound.isdisjoint(node.id for node in walk(statement) if isinstance(node, ast.Name))
+        found.append(is_marked or is_use)
+        if isinstance(statement, IMPORTS):
+            bound |= {local_name(alias, statement) for alias in statement.names if is_marked}
+        elif isinstance(statement, ast.Assign) and is_use:
+            bound |= {dotted_name(each) or "" for each in statement.targets}
+    return found
+
+
+def ends_in_error(node: ast.If) -> bool:
+    """Return whether each way through a condition ends, one with an error: `if small: return None` and then `raise`."""
+    ends = [node.body[-1], *node.orelse[-1:]]
+    is_end = all(isinstance(each, (ast.Return, ast.Raise)) for each in ends) and len(ends) > 1
+    return is_end and any(isinstance(each, ast.Raise) for each in ends)

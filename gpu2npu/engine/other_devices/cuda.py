@@ -19,7 +19,7 @@ from gpu2npu.engine.other_devices.choices import (
     otherwise,
     switched_off,
 )
-from gpu2npu.engine.other_devices.compiled import OF_TORCH, OwnCode
+from gpu2npu.engine.other_devices.compiled import OF_TORCH, OwnCode, ends_in_error, with_uses
 from gpu2npu.engine.other_devices.device_pairs import tests_own_function
 from gpu2npu.engine.other_devices.foreign_calls import gives_cuda, imports_foreign
 from gpu2npu.engine.other_devices.kernels import begins_with_kernels, builds_kernels
@@ -34,10 +34,10 @@ from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     IMPORTS,
     dotted_name,
+    elements,
     import_module,
     is_none,
     last_name,
-    local_name,
     string_value,
 )
 from gpu2npu.records import Bounds
@@ -157,6 +157,9 @@ class _CudaCode:
         is_denied = test is not node.test
         if tests_build(node.test, self.names) or (isinstance(node, ast.If) and self._refuses(node)):
             return True
+        has_message = isinstance(node, ast.If) and isinstance(node.body[0], ast.Expr) and not node.orelse
+        if has_message and self._is_denial(node.test) and self.code.warns(node.body):  # type: ignore[arg-type]
+            return True
         if not self._needs_cuda(test):
             return isinstance(node.test, ast.Call) and self.code.is_of_class(node.test)
         if is_denied and isinstance(node, ast.If) and sets_architectures(node):
@@ -202,6 +205,7 @@ class _CudaCode:
         if isinstance(last, ast.Raise) and self._needs_cuda(node.test):
             return self._is_refusal(node, last)
         is_error = isinstance(first, ast.Return) and isinstance(first.value, ast.Call)
+        is_error = is_error or (len(node.body) == 1 and isinstance(first, ast.If) and ends_in_error(first))
         if not (isinstance(first, ast.Raise) or is_error) or not self._is_denial(node.test):
             return False
         return self._is_refusal(node, first) or (isinstance(first, ast.Raise) and builds_kernels(node, self.names))
@@ -210,9 +214,14 @@ class _CudaCode:
         """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
         if isinstance(test, ast.BoolOp):
             limited = [self._is_denial(each) or tests_capability(each, self.names, self.table) for each in test.values]
-            return isinstance(test.op, ast.Or) and self._is_denial(test.values[0]) and all(limited)
+            are_denied = all(_without_not(each) is not each for each in test.values)  # not (a or b), by each
+            if isinstance(test.op, ast.And):
+                return are_denied and any(limited)
+            return self._is_denial(test.values[0]) and all(limited)
         if isinstance(test, ast.Compare):
-            return isinstance(test.ops[0], ast.NotEq) and string_value(test.comparators[0]) == "cuda"
+            other = test.comparators[0]
+            is_one = isinstance(test.ops[0], ast.NotIn) and "cuda" in map(string_value, elements(other))
+            return is_one or (isinstance(test.ops[0], ast.NotEq) and string_value(other) == "cuda")
         denied = _without_not(test)
         return denied is not test and any(map(self._needs_cuda, getattr(denied, "values", [denied])))
 
@@ -327,7 +336,7 @@ class _CudaCode:
         body = tried.body if tried is not None else body
         marked = [self._is_marked(statement) for statement in body]
         ends = [each.body[-1] for each in tried.handlers] if tried is not None and of_tensor else [ast.Raise()]
-        marked = marked if any(isinstance(each, ast.Raise) for each in ends) else _with_uses(body, marked)
+        marked = marked if any(isinstance(each, ast.Raise) for each in ends) else with_uses(body, marked)
         steps = [is_build_step(each) or imports_foreign(each, self.names, self.table) for each in body]
         return any(marked) and all(one or other for one, other in zip(marked, steps, strict=True))
 
@@ -357,19 +366,6 @@ class _CudaCode:
             or self.code.is_member(value)
             or any(is_source(node, self.names, self.table) for node in nodes if isinstance(node, ast.expr))
         )
-
-
-def _with_uses(body: Sequence[ast.stmt], marked: Sequence[bool]) -> list[bool]:
-    """The statements that are marked, and those with what such an import brings in, or with what is made of it."""
-    bound, found = set[str](), []
-    for statement, is_marked in zip(body, marked, strict=True):
-        is_use = not bound.isdisjoint(node.id for node in walk(statement) if isinstance(node, ast.Name))
-        found.append(is_marked or is_use)
-        if isinstance(statement, IMPORTS):
-            bound |= {local_name(alias, statement) for alias in statement.names if is_marked}
-        elif isinstance(statement, ast.Assign) and is_use:
-            bound |= {dotted_name(each) or "" for each in statement.targets}
-    return found
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

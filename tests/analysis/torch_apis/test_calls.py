@@ -19,6 +19,7 @@ KINDS = {
     "torch.ops.aten.slow": VerdictKind.FALLBACK,
     "torch.Tensor.index": VerdictKind.UNSUPPORTED,
     "torch.Tensor.share_memory_": VerdictKind.UNSUPPORTED,
+    "torch.nn.Module.share_memory": VerdictKind.UNSUPPORTED,
     "torch.compile": VerdictKind.UNKNOWN,
     "torch_npu.profiler.Watch": VerdictKind.UNSUPPORTED,
 }
@@ -111,6 +112,21 @@ def test_what_is_reported(parse, text: str, expected: list[tuple[int, str, str]]
 @pytest.mark.parametrize("code", ["x = {}\nx.share_memory_()\n", "{}.share_memory_()\n"])
 def test_the_memory_of_the_cpu_may_be_shared(parse, made: str, count: int, code: str) -> None:
     assert len(found(parse(f"import numpy as np\nimport torch\n{code.format(made)}"))) == count
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("nn.Linear(2, 2).share_memory()\n", 0),
+        ("a = nn.Linear(2, 2)\na.share_memory()\n", 0),
+        ("class A(nn.Module): ...\na = A()\na.share_memory()\nb = A().cuda()\n", 0),
+        ("a = nn.Linear(2, 2).cuda()\na.share_memory()\n", 1),
+        ("a = nn.Linear(2, 2)\na.to('npu')\na.share_memory()\n", 1),
+        ("def f(a: nn.Linear):\n    a.share_memory()\n", 1),
+    ],
+)
+def test_a_module_that_nothing_moves_may_be_shared(parse, code: str, count: int) -> None:
+    assert len(found(parse(f"import torch\nfrom torch import nn\n{code}"))) == count
 
 
 def test_each_kind_of_finding_has_a_verdict() -> None:

@@ -42,3 +42,21 @@ def test_a_refusal_may_ask_for_a_capability_too(migrate, also, stays):
     refusal = "raise RuntimeError('This attention requires a Blackwell device.')"
     code = f"import torch\ndef f(x):\n    if x.device.type != 'cuda' or {also}:\n        {refusal}\n    return x\n"
     assert ("!= 'cuda'" in migrate(code)) is stays
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        ("if not torch.cuda.is_available():\n    print('no fp8 without a GPU')\n", True),
+        ("if not torch.cuda.is_available():\n    print('slow without a GPU')\n", False),
+        ("if not torch.cuda.is_available():\n    print('no fp8 without a GPU')\n    d = 'cpu'\n", False),
+        ("if x.device.type not in ['cuda', 'cpu']:\n    raise ValueError('FP8 needs CUDA')\n", True),
+        ("if x.device.type not in ['cuda', 'cpu']:\n    raise ValueError('no device')\n", False),
+        ("def f(a):\n  if not torch.cuda.is_available() and not is_xpu():\n    if a:\n      warn('MXFP4 needs a GPU')\n"
+         "      return\n    else:\n      raise ValueError('no GPU')\n", True),
+        ("def f(a):\n  if not torch.cuda.is_available():\n    if a:\n      warn('MXFP4 needs a GPU')\n"
+         "    else:\n      a = 1\n", False),
+    ],
+)  # fmt: skip
+def test_a_fallback_from_float8_stays(migrate, code, stays):
+    assert ("npu" not in migrate(f"import torch\n{code}")) is stays
