@@ -139,8 +139,7 @@ def run(
     needing_shapes = {"--value": values, "--plan": plan, "--steps": steps, "--what-fits": what_fits}
     _check_shapes_only(shapes_only, needing_shapes | {"--write-checkpoints": write_checkpoints})
     _check_values(values)
-    if plan is not None and not plan.absolute().parent.is_dir():
-        raise click.UsageError(f"--plan {plan}: there is no folder {plan.absolute().parent}.")
+    _check_files({"--plan": plan, "--op-report": op_report})
     _check_installation(hide_real)
     note_release(Path(), requested or newest_release())
     if op_report is not None:
@@ -245,8 +244,15 @@ def _make_room(op_report: Path) -> None:
         op_report.unlink(missing_ok=True)
     except OSError as error:
         raise click.UsageError(f"--op-report {op_report}: {error.strerror}.") from None
-    if not op_report.absolute().parent.is_dir():
-        raise click.UsageError(f"--op-report {op_report}: there is no folder {op_report.absolute().parent}.")
+
+
+def _check_files(given: Mapping[str, Path | None]) -> None:
+    """Refuse files, by option, that cannot be written: `-` too, since CMD has standard output."""
+    for option, path in given.items():
+        if path == Path("-"):
+            raise click.UsageError(f"{option} -: CMD writes to standard output; name a file.")
+        if path is not None and not path.absolute().parent.is_dir():
+            raise click.UsageError(f"{option} {path}: there is no folder {path.absolute().parent}.")
 
 
 def _show_ascend_files(launch: Launch) -> None:

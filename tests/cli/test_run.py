@@ -92,6 +92,7 @@ def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):
         (["no-such-command"], 127, "no-such-command"),
         (["no_such_script.py"], 127, "no_such_script.py"),
         (["--op-report", "/no/such/folder/ops.csv", "x.py"], 2, "/no/such/folder"),
+        (["--op-report", "-", "x.py"], 2, "CMD writes to standard output"),
     ],
 )
 def test_bad_usage_is_one_clear_sentence(arguments, exit_code, words):
