@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import threading
 
+import numpy as np
+
 from gpu2npu.emulator.device import environment, visible_npus
+
+_KEPT = (32 << 20) - (1 << 16)  # bytes of the largest block that glibc keeps when it is freed
 
 _initialized = False
 _forked_after = False
@@ -31,11 +35,18 @@ def init() -> None:
         if not visible_npus.device_count():
             raise RuntimeError("No NPU is visible: check GPU2NPU_NPUS and ASCEND_RT_VISIBLE_DEVICES")
         environment.check()
+        _keep_freed_memory()
         _initialized = True
     if os.environ.get("GPU2NPU_PYTHON"):  # a run of `gpu2npu run`, which has an npu-smi
         from gpu2npu.emulator.machine import sampling
 
         sampling.start()
+
+
+def _keep_freed_memory() -> None:
+    """Let freed memory wait for the next tensor, as an NPU's does, where glibc would give blocks of megabytes back to
+    the system and take them again, page by page: it keeps blocks up to the largest one that was ever freed."""
+    np.empty(_KEPT, np.uint8)
 
 
 def is_initialized() -> bool:

@@ -1,5 +1,6 @@
 import gc
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -233,3 +234,18 @@ def test_copies_in_another_dtype_and_from_the_host_are_counted(dtype):
     assert torch.npu.memory_allocated(5) == base + sum(each.nbytes for each in made)
     del made
     assert torch.npu.memory_allocated(5) == base
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library decides itself what it keeps")
+def test_freed_memory_is_there_for_the_next_tensor():
+    program = (
+        "import resource, torch, torch_npu\n"
+        "def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "def mask(): return torch.ones(2048, 2048, dtype=torch.bool, device='npu').triu(1)\n"
+        "mask(); before = faults()\n"
+        "for _ in range(10): mask()\n"
+        "print(faults() - before)\n"
+    )
+    environment = emulating(os.environ, python=sys.executable)
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 2048, "each of the 20 blocks has 1,024 pages"
