@@ -251,4 +251,4 @@ def test_events_of_torch_time_an_npu():
     end.record()
     end.synchronize()
     assert end.query() and start.elapsed_time(end) >= 0
-    assert isinstance(torch.Event("cpu"), torch._C.Event)
+    assert start.device == torch.device("npu") and isinstance(torch.Event("cpu"), torch._C.Event)
