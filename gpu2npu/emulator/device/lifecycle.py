@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu2npu.emulator.device import environment, visible_npus
 
-_KEPT = (32 << 20) - (1 << 16)  # bytes of the largest block that glibc keeps when it is freed
+_LARGEST = (32 << 20) - (1 << 16)  # bytes of the largest block that glibc keeps when it is freed
 
 _initialized = False
 _forked_after = False
@@ -46,7 +46,7 @@ def init() -> None:
 def _keep_freed_memory() -> None:
     """Let freed memory wait for the next tensor, as an NPU's does, where glibc would give blocks of megabytes back to
     the system and take them again, page by page: it keeps blocks up to the largest one that was ever freed."""
-    np.empty(_KEPT, np.uint8)
+    np.empty(_LARGEST, np.uint8)
 
 
 def is_initialized() -> bool:
