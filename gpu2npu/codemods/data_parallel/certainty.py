@@ -179,7 +179,9 @@ def trains(entry: Entry) -> bool:
 
 
 def _backward_calls(file: ParsedFile) -> list[ast.Call]:
-    return [call for call in file.nodes(ast.Call) if last_name(call.func) == "backward"]
+    """`loss.backward()`; not what the backward of an operator calls."""
+    calls = [call for call in file.nodes(ast.Call) if last_name(call.func) == "backward"]
+    return [call for call in calls if getattr(function_above(file, call), "name", "") != "backward"]
 
 
 def _is_for_evaluation(wrap: Wrap) -> bool:

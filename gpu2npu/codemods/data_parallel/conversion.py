@@ -47,7 +47,13 @@ from gpu2npu.codemods.places import GroupEdit, Step, by_file, decided, reported,
 from gpu2npu.codemods.program.card import bind_to_card
 from gpu2npu.codemods.program.entries import Entries, Entry, find_entries, library_entry
 from gpu2npu.codemods.program.files import TrainingProgram
-from gpu2npu.codemods.program.group_condition import group_place, is_for_runner, is_test_file, runs_without_group
+from gpu2npu.codemods.program.group_condition import (
+    always_has_group,
+    group_place,
+    is_for_runner,
+    is_test_file,
+    runs_without_group,
+)
 from gpu2npu.codemods.program.process_group import set_up
 from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FileRewrite, FindingKind
@@ -230,20 +236,19 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
     group_edits = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
     done = {entry.file.path for entry in started if not entry.is_library}
     found = find_entries(program, {file.path for file, _ in group_edits})
-    others = Entries(
-        entry
-        for entry in found
-        if entry.file.path not in done and not is_for_runner(entry.file) and group_place(entry) is None
-    )
+    running = [entry for entry in found if entry.file.path not in done and not is_for_runner(entry.file)]
+    others = Entries(entry for entry in running if group_place(entry) is None)
+    perhaps = Entries(entry for entry in running if group_place(entry) is not None and not always_has_group(entry))
     needing: set[Entry] = set()
     for file, step in steps:
         if not isinstance(step, GroupEdit):
             yield file, step
             continue
-        running = others.that_run_at(file, step.place[0])
+        run_by = others.that_run_at(file, step.place[0])
         if not step.optional:
-            needing.update(running)
-        without = (step.optional and running) or runs_without_group(program, file, step.place[0])
+            needing.update(run_by)
+        has_none = bool(perhaps.that_run_at(file, step.place[0])) or (step.optional and bool(run_by))
+        without = has_none or runs_without_group(program, file, step.place[0])
         yield file, decided(step, step.single_process if step.single_process is not None and without else step.text)
     for entry in others.all:
         if entry in needing:

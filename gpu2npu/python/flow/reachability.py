@@ -1,7 +1,8 @@
 """The functions and classes that a program may run, and the code that does not run with its file, as far as names say.
 
-A function counts as called where its name appears in code that runs, whatever the name means there. That says too much
-where two functions share a name, and too little only where a name is put together at run time.
+A function counts as called where its name appears in code that runs, whatever the name means there: a method by any
+attribute of its name, another function by a name, or an attribute of what is imported. That says too much where two
+functions share a name, and too little only where a name is put together at run time.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ PLAIN_DECORATORS = frozenset(
         "overload", "property", "setter", "staticmethod", "wraps",
     }
 )  # fmt: skip
+_IMPORTERS = frozenset({"import_module", "__import__"})
 # Names of files in which pytest looks for tests: it starts their functions, whatever the files themselves start.
 # https://docs.pytest.org/en/stable/explanation/goodpractices.html#test-discovery
 TEST_FILE = r"test_\w+\.py|\w+_test\.py"
@@ -63,13 +65,15 @@ class NamesInFile(Struct, frozen=True, eq=False):
         guarded = [statement for statement in file.tree.body if is_main_guard(statement)]
         imported = [statement for statement in file.tree.body if not is_main_guard(statement)]
         definitions = file.definitions
-        bodies = {node: _code(_run(node)) for node in definitions}
+        imports = [each for each in (*file.nodes(ast.Import), *file.nodes(ast.ImportFrom)) if isinstance(each, IMPORTS)]
+        modules = frozenset(local_name(alias, node) for node in imports for alias in node.names)
+        bodies = {node: _code(_run(node), modules) for node in definitions}
         owners: dict[Definition, ast.ClassDef] = {}
         for node in definitions:
             above = next((each for each in file.above(node) if isinstance(each, DEFINITIONS)), None)
             if isinstance(above, ast.ClassDef):
                 owners[node] = above
-        return cls(_code(imported), _code([*imported, *guarded]), bodies, owners)
+        return cls(_code(imported, modules), _code([*imported, *guarded], modules), bodies, owners)
 
 
 def _run(node: Definition) -> list[ast.AST]:
@@ -77,7 +81,7 @@ def _run(node: Definition) -> list[ast.AST]:
     return [*node.bases, *node.body] if isinstance(node, ast.ClassDef) else [*node.body]
 
 
-def _code(nodes: Iterable[ast.AST]) -> _Code:
+def _code(nodes: Iterable[ast.AST], modules: frozenset[str]) -> _Code:
     names: set[str] = set()
     decorated: list[Definition] = []
     pending = list(nodes)
@@ -90,17 +94,23 @@ def _code(nodes: Iterable[ast.AST]) -> _Code:
             if isinstance(node, FUNCTIONS):
                 pending.append(node.args)
             continue
-        names.update(_written(node))
+        names.update(_written(node, modules))
         pending += child_nodes(node)
     return _Code(frozenset(names), decorated)
 
 
-def _written(node: ast.AST) -> Iterator[str]:
-    """The names that a node itself is written with; of an import with `as` the original one."""
+def _written(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
+    """The names that a node itself is written with; of an import with `as` the original one. An attribute of what was
+    not imported has a dot before it."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.Attribute):
-        yield node.attr
+        first = node.value
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        may_be_module = isinstance(first, ast.Name) and first.id in modules
+        may_be_module = may_be_module or (isinstance(first, ast.Call) and last_name(first.func) in _IMPORTERS)
+        yield node.attr if may_be_module else f".{node.attr}"
     elif isinstance(node, (ast.arg, ast.keyword)):
         if node.arg is not None:
             yield node.arg
@@ -189,8 +199,9 @@ class _Search:
             new = piece.names - self.named
             self.named |= new
             for index in self.indexes:
-                for name in new & index.by_name.keys():
-                    pending += self.reach(index.by_name[name], index)
+                for name in new:
+                    found = index.by_name.get(name.removeprefix("."), ())
+                    pending += self.reach((each for each in found if name[0] != "." or each in index.owners), index)
                 registered = [each for each in piece.decorated if each in index.bodies and self.is_registered(each)]
                 pending += self.reach(registered, index)
 
@@ -207,7 +218,8 @@ class _Search:
                 yield from self.reach([method for method in methods if self.may_run(method.name)], index)
 
     def may_run(self, name: str) -> bool:
-        return name in self.named or name in self.called or (name.startswith("__") and name.endswith("__"))
+        is_named = name in self.named or f".{name}" in self.named
+        return is_named or name in self.called or (name.startswith("__") and name.endswith("__"))
 
     def is_registered(self, definition: Definition) -> bool:
         return any(last_name(decorator) not in self.plain for decorator in definition.decorator_list)

@@ -73,3 +73,70 @@ def test_a_class_that_is_taken_by_name_is_run_by_the_program_that_trains_it(afte
     assert 'dist.init_process_group("hccl")' in written["train.py"]
     assert "if dist.get_rank() == 0:" in written["train.py"]
     assert "device_ids=[torch.npu.current_device()])" in written["models/one_model.py"]
+
+
+SHARED = """import torch
+from torch.nn.parallel import DataParallel
+
+
+def run(net, writer, x):
+    writer.add_scalar("loss", net(x).sum())
+
+
+def train(net, writer, x):
+    net.train()
+    loss = net(x).sum()
+    loss.backward()
+    writer.add_scalar("loss", loss)
+"""
+OPERATOR = """import torch
+import native
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, grad):
+        return native.backward(grad, ctx.x)
+"""
+SINGLE = """import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from core import train
+import operators
+
+if __name__ == "__main__":
+    net = torch.nn.Linear(2, 2)
+    if rank >= 0:
+        torch.distributed.init_process_group("nccl")
+        net = DistributedDataParallel(net.cuda())
+    train(net, writer, x)
+"""
+OTHER = """import torch
+from core import CALLED
+import operators
+
+if __name__ == "__main__":
+    net = torch.nn.DataParallel(torch.nn.Linear(2, 2)).cuda()
+    net.train(False)
+    CALLED(net, writer, x)
+"""
+
+
+def several(called: str) -> dict[str, str]:
+    return {
+        "core.py": SHARED,
+        "operators.py": OPERATOR,
+        "other.py": OTHER.replace("CALLED", called),
+        "train.py": SINGLE,
+    }
+
+
+def test_a_method_of_its_name_does_not_call_a_function_and_an_operator_trains_nothing(after: After) -> None:
+    written = after(several("run"))  # net.train(False) does not call train of core.py
+    assert set(written) == {"other.py"}
+    assert "net = torch.nn.Linear(2, 2).cuda()" in written["other.py"]
+
+
+def test_what_a_program_may_run_without_a_group_looks_for_one(after: After) -> None:
+    written = after(several("train"))
+    assert "dist.init_process_group" in written["other.py"]
+    assert "if not dist.is_initialized() or dist.get_rank() == 0:" in written["core.py"]

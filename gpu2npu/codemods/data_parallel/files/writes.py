@@ -33,6 +33,7 @@ _IMAGE = re.compile(r"PIL\.Image\.(fromarray|frombytes|merge|new|open)|(torchvis
 # Modules whose `open` takes the path first, as the built-in one does; the method of a path takes the mode first.
 _OPENING = frozenset({"Image", "bz2", "codecs", "gzip", "io", "lzma", "os", "rasterio", "tarfile", "wave"})
 _MODE = re.compile(r"[rwaxbtU+]{1,4}")
+_IN_MEMORY = frozenset({"io.BytesIO", "io.StringIO", "tempfile.SpooledTemporaryFile"})
 _FOLDERS = frozenset({"os.mkdir", "os.makedirs"})
 _LOGGERS = frozenset({"debug", "info", "warning", "error", "log"})
 # Methods that, by their names, every rank has to call: they run a model or a collective.
@@ -81,7 +82,10 @@ class Effects(Struct, frozen=True, eq=False):
         name = call.file.qualified(func)
         method = func.attr if isinstance(func, ast.Attribute) else None
         if name in _FUNCTIONS or method in _METHODS or _saves_image(call.file, func):
-            return Effect.WRITE if not self.flow.targets(call) else Effect.OTHER
+            owner = [func.value] if isinstance(func, ast.Attribute) else []
+            given = (*owner, *map(argument_value, arguments(call.node)))
+            is_own = bool(self.flow.targets(call)) or any(_is_in_memory(call.file, each) for each in given)
+            return Effect.OTHER if is_own else Effect.WRITE
         if name in _FOLDERS or method == "mkdir":
             return Effect.FOLDER
         is_print = isinstance(func, ast.Name) and func.id == "print"
@@ -121,6 +125,20 @@ class Effects(Struct, frozen=True, eq=False):
         return not self.flow.is_assigned(func.attr)  # self.model(x)
 
 
+def _is_in_memory(file: ParsedFile, node: ast.expr) -> bool:
+    """`io.BytesIO()`, or a name that is assigned one: each rank has its own, and reads it."""
+    if isinstance(node, ast.Call):
+        return file.qualified(node.func) in _IN_MEMORY
+    return any(isinstance(each, ast.Call) and _is_in_memory(file, each) for each in _assigned(file, node))
+
+
+def _assigned(file: ParsedFile, node: ast.expr) -> list[ast.expr]:
+    """The values that a name is assigned whole."""
+    found = file.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else None
+    values = [one.whole for one in found[1] if isinstance(one, Assigned)] if found is not None else []
+    return [value for value in values if value is not None]
+
+
 def _saves_image(file: ParsedFile, func: ast.expr) -> bool:
     """`Image.fromarray(x).save`, or `image.save` of a name that is assigned such an image."""
     return isinstance(func, ast.Attribute) and func.attr == "save" and _is_image(file, func.value, _DEPTH)
@@ -131,9 +149,7 @@ def _is_image(file: ParsedFile, node: ast.expr, depth: int) -> bool:
         if _IMAGE.fullmatch(file.qualified(node.func) or ""):
             return True
         return isinstance(node.func, ast.Attribute) and depth > 0 and _is_image(file, node.func.value, depth - 1)
-    found = file.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) and depth else None
-    values = [one.whole for one in found[1] if isinstance(one, Assigned)] if found is not None else []
-    return any(value is not None and _is_image(file, value, depth - 1) for value in values)
+    return depth > 0 and any(_is_image(file, value, depth - 1) for value in _assigned(file, node))
 
 
 def _most(effects: Sequence[Effect]) -> Effect:

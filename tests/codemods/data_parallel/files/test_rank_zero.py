@@ -262,6 +262,14 @@ UNCHANGED = {
         state = torch.load(path)
         print(state)
         """,
+    "a buffer in memory": """
+        import io
+        def image(plt):
+            held = io.BytesIO()
+            plt.savefig(held, format='png')
+            torch.save(state, io.BytesIO())
+            return held
+        """,
     "a comment": """
         torch.save(a, b)  # gpu2npu: skip
         """,
