@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules, is_joined
 from gpu2npu.engine.line_sites import Site, sites_on_line
@@ -24,6 +25,7 @@ from gpu2npu.report.text import counted
 from gpu2npu.rulebook.describe import limit_texts, where_texts
 from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Rule, Rulebook
+from gpu2npu.support.chips import DEFAULT_CHIP
 
 
 class Explanation(Struct, frozen=True):
@@ -69,6 +71,17 @@ def explain_line(
     reasons = ((rule, why.reason(rule)) for rule in candidates)
     others = tuple((rule, reason) for rule, reason in reasons if reason is not None)
     return Explanation(lines[line - 1], changes, findings, others, result.failure)
+
+
+def analysed_line(
+    source: bytes, path: str, line: int, context: ProjectContext, chips: Sequence[str], cell: int = 0
+) -> list[Finding]:
+    """The findings of the analyses on a line: APIs that the NPU lacks, and rows of the table of behaviour."""
+    analyser = FileAnalyser(
+        context.version, frozenset({FileQuestion.TORCH_APIS}), context.project, tuple(chips) or (DEFAULT_CHIP,)
+    )
+    found = analyser(source, path).findings if analyser.concerns(source, path) else ()
+    return [each for each in found if _covers(each.span, line, cell)]
 
 
 def _cell(notebook: str, cell: int) -> tuple[str, str, int]:

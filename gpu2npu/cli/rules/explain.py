@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
@@ -12,14 +14,14 @@ from gpu2npu.engine import ProjectContext, scan_project
 from gpu2npu.language import shown
 from gpu2npu.project.config import CONFIG_NAME, read_config
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.explain import Explanation, explain_line
+from gpu2npu.project.explain import Explanation, analysed_line, explain_line
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.load import select_rules
-from gpu2npu.support.behaviour import Row, row
+from gpu2npu.support.behaviour import Row, row, row_of
 from gpu2npu.support.chips import CHIPS
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
 
@@ -42,7 +44,7 @@ _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
     help="The project's folder.  [default: the nearest folder above FILE with a pyproject.toml, a setup.py or .git]",
 )
 def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path | None) -> None:
-    """Show which rules matched at line LINE of FILE and what they did, and why others with words on it did nothing.
+    """Show which rules and analyses matched at line LINE of FILE, and why other rules with words on it did nothing.
 
     FILE is the one before the migration; of a notebook write FILE:cell_4:LINE, as the reports do. In place of
     FILE:LINE, the id of a row of the table of behaviour, which findings and errors of the emulated NPU have in brackets
@@ -68,11 +70,14 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
         rulebook, context = _open(settings, release, root)
     name = resolved.relative_to(root).as_posix()
     try:
-        found = explain_line(resolved.read_bytes(), name, line, rulebook, context, cell)
+        found = explain_line(source := resolved.read_bytes(), name, line, rulebook, context, cell)
+        analysed = analysed_line(source, name, line, context, settings.chips, cell)
     except (ValueError, OSError, ExpressionTimeError) as error:
         raise UsageError(f"'{path}' cannot be explained: {error}.") from error
     say(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
-    _show(found)
+    _show(replace(found, findings=(*found.findings, *analysed)), {each.id: each.source for each in rulebook.rules})
+    for of_row in filter(None, (row_of(each.message) for each in analysed)):
+        _show_row(of_row)
 
 
 def _show_row(of_table: Row) -> None:
@@ -122,7 +127,7 @@ def _root(path: Path) -> Path:
     return next((above for above in (folder, *folder.parents) if any((above / top).exists() for top in _TOPS)), folder)
 
 
-def _show(found: Explanation) -> None:
+def _show(found: Explanation, sources: Mapping[str, str | None]) -> None:
     click.echo(f"    {found.text.strip()}")
     if found.failure is not None:
         say(f"The file cannot be migrated: {found.failure}", fg="red")
@@ -134,6 +139,8 @@ def _show(found: Explanation) -> None:
     for finding in found.findings:
         rule = click.style(finding.rule, fg="yellow", bold=True)
         say(f"Reported by {rule} ({shown(finding.kind.value)}): {finding.message}")
+        if source := sources.get(finding.rule):
+            say(f"Source: {source}")
     by_reason: dict[str, list[str]] = {}
     for rule_, reason in found.others:
         by_reason.setdefault(reason, []).append(click.style(rule_.id, bold=True))

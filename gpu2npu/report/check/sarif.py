@@ -55,7 +55,7 @@ def _rule(rule: RuleNote, docs_url: str) -> dict[str, Any]:
         "id": rule.id,
         "shortDescription": {"text": why},
         "fullDescription": {"text": why},
-        "help": {"text": f"{why} {shown('`gpu2npu rules list` shows all rules.')}"},
+        "help": {"text": f"{why} {shown('`gpu2npu rules explain FILE:LINE` shows the source of a finding.')}"},
     }
     section = encodable(rule.section)
     if docs_url and rule.page:
