@@ -12,6 +12,7 @@ from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.other_devices.choices import affirmed
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.other_devices.kernels import LOADERS
+from gpu2npu.engine.other_devices.sources import is_source
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -133,6 +134,16 @@ class OwnCode(Struct, frozen=True):
         module = import_module(statement) if isinstance(statement, ast.ImportFrom) else statement.names[0].name
         is_other = self.names.project.module_path(module, self.names.path) is None
         return is_other and not _FOREIGN.search(self.names.file.code(statement)) and self.imports_own(statement)
+
+    def keyed(self, displays: Iterable[ast.AST]) -> Iterator[Bounds]:
+        """`"cuda"` in `{"cuda": "nms.cu", "cpu": "nms.cpp"}`, and the devices of `{"flash-attn2": ("cuda", "xpu")}`"""
+        for display in displays:
+            for key, value in zip(display.keys, display.values, strict=True) if isinstance(display, ast.Dict) else ():
+                text = string_value(key)
+                if key and text == "cuda" and (is_source(value, self.names, self.table) or self.calls_own([value])):
+                    yield self.names.file.bounds(key)
+                elif text and isinstance(value, (ast.Tuple, ast.List)) and self.table.is_cuda_only("refusal", text):
+                    yield self.names.file.bounds(value)
 
     def warns(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether statements only print that something needs a GPU: `print("no float8 without CUDA")`."""

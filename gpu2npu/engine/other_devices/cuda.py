@@ -92,14 +92,12 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             found.append(place)
             guard = own.guard(node)
             bodies += _body(file, guard) if guard is not None else ()
-            moves += [place] if guard is not None and chooses_cuda(guard.body) else ()
+            moves += [place] if isinstance(guard, ast.If) and chooses_cuda(guard.body) else ()
     flags = [(place, flag) for node, place in tests if (flag := own.flag_of_capability(node)) is not None]
     found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
     found += [file.bounds(node.test) for node in kinds.get(ast.Assert, ()) if own.is_asserted(node)]
     bodies += own.code.registered(kinds.get(ast.FunctionDef, ()))
-    for display in kinds.get(ast.Dict, ()):
-        of_cuda = [each for each in zip(display.keys, display.values, strict=True) if string_value(each[0]) == "cuda"]
-        bodies += [file.bounds(k) for k, v in of_cuda if k and (own.is_source(v) or own.code.calls_own([v]))]
+    bodies += own.code.keyed(kinds.get(ast.Dict, ()))
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -161,7 +159,8 @@ class _CudaCode:
         if has_message and self._is_denial(node.test) and self.code.warns(node.body):  # type: ignore[arg-type]
             return True
         if not self._needs_cuda(test):
-            return isinstance(node.test, ast.Call) and self.code.is_of_class(node.test)
+            is_of_class = isinstance(node.test, ast.Call) and self.code.is_of_class(node.test)
+            return is_of_class or self._tests_source(node.test)
         if is_denied and isinstance(node, ast.If) and sets_architectures(node):
             return True
         if answers_for_nvidia(node, self.names, self.table):
@@ -194,9 +193,12 @@ class _CudaCode:
             return []
         return [(self.names.file.bounds(rest[0])[0], self.names.file.bounds(rest[-1])[1])]
 
-    def is_source(self, value: ast.expr) -> bool:
-        """Return whether a value names what is built for CUDA."""
-        return is_source(value, self.names, self.table)
+    def _tests_source(self, test: ast.expr) -> bool:
+        """`"CUDAExecutionProvider" in available`, `provider in ("CUDAExecutionProvider", ...)`"""
+        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.In, ast.Eq)):
+            return False
+        texts = (each for each in (test.left, *test.comparators) if isinstance(each, (ast.Constant, ast.Tuple)))
+        return any(is_source(each, self.names, self.table) for each in texts)
 
     def _refuses(self, node: ast.If) -> bool:
         """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or what follows it, also in
@@ -234,6 +236,8 @@ class _CudaCode:
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
         if any(dotted_name(part) in BUILDS for part in walk(*sure)) or self._is_refused(test):
             return True
+        if any(map(self._tests_source, test.values)):
+            return True
         is_limited = (
             any(map(self.code.is_of_cuda, affirmed(test)))
             or self._tests_capability(test)
@@ -241,11 +245,11 @@ class _CudaCode:
         )
         return is_limited and not decides_device(test, self.names)
 
-    def guard(self, test: ast.BoolOp) -> ast.If | None:
-        """The statement whose whole condition this is: `if torch.cuda.is_available() and torch.version.cuda:`."""
+    def guard(self, test: ast.BoolOp) -> ast.If | ast.IfExp | None:
+        """The `if` whose whole condition this is: `if torch.cuda.is_available() and torch.version.cuda:`."""
         above = self.names.file.parents[test]
         is_for_cuda = self._needs_cuda(test) or self.code.tests_class(test)
-        return above if isinstance(above, ast.If) and above.test is test and is_for_cuda else None
+        return above if isinstance(above, (ast.If, ast.IfExp)) and above.test is test and is_for_cuda else None
 
     def _is_whole(self, test: ast.BoolOp) -> bool:
         """Return whether what a condition guards runs with CUDA alone, and the condition is whole."""
@@ -344,7 +348,7 @@ class _CudaCode:
         """Return whether statements name what is built for CUDA, and call nothing of PyTorch:
         `if choice == "cuda": return find("CUDAExecutionProvider")`, `if not is_available(): version += "+cpu"`."""
         nodes = [node for node in walk(*body) if isinstance(node, ast.expr)]
-        if chooses_cuda(body) or not any(map(self.is_source, nodes)):
+        if chooses_cuda(body) or not any(is_source(each, self.names, self.table) for each in nodes):
             return False
         called = (node.func for node in nodes if isinstance(node, ast.Call))
         qualified = (self.names.qualified(node, self.names.file.scope_of(node)) or "" for node in called)

@@ -134,6 +134,9 @@ def of_other_devices(names: Names) -> Iterator[Bounds]:
         holds = _HOLDS.get(type(test.ops[0])) if len(test.ops) == 1 else None
         if holds is not None and (_is_one_of_npus(test, names) or _is_member_like_npu(test, names)):
             yield from guarded_code(test, holds, names.file, kinds) or ()
+    for pair in kinds.get(ast.Tuple, ()):  # (is_cuda_available, "cuda") where there is is_npu_available
+        if len(pair.elts) == 2 and string_value(pair.elts[1]) == "cuda" and _has_npu_half(pair.elts[0], names):
+            yield names.file.bounds(pair)
     for call in kinds.get(ast.Call, ()):  # getattr(torch, name, torch.cuda)
         if dotted_name(call.func) == "getattr" and len(call.args) == 3 and dotted_name(call.args[0]) == "torch":
             yield names.file.bounds(call.args[2])

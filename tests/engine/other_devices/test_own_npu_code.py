@@ -119,3 +119,23 @@ def test_a_question_of_the_projects_own_may_be_one_of_several(project):
 )  # fmt: skip
 def test_code_for_other_devices_and_their_packages_stays(migrate, code, stays):
     assert ("npu" not in migrate(f"import torch\n{code}")) is stays
+
+
+HALVES = "def is_cuda_there(): return torch.cuda.is_available()\ndef is_npu_there(): return hasattr(torch, 'npu')\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        (f"{HALVES}L = ((is_cuda_there, 'cuda'), (is_npu_there, 'npu'))\ntorch.zeros(2, device=L[0][1])\n", True),
+        ("L = ((gpu_on, 'cuda'), (xpu_on, 'xpu'))\ntorch.zeros(2, device=L[0][1])\n", False),
+        ("D = {'kernels/flash-attn2': ('cuda', 'xpu')}\ntorch.zeros(2, device=D['x'][0])\n", True),
+        ("D = {'kernels/norm': ('cuda', 'xpu')}\ntorch.zeros(2, device=D['x'][0])\n", False),
+        ("d = 'cuda' if torch.cuda.is_available() and 'CUDAExecutionProvider' in found else 'cpu'\n", True),
+        ("if p in ('CUDAExecutionProvider', 'TensorrtExecutionProvider'):\n    d = torch.device('cuda', 0)\n", True),
+        ("if p == 'CPUExecutionProvider':\n    d = torch.device('cuda', 0)\n", False),
+    ],
+)
+def test_devices_of_what_is_built_for_cuda_stay(project, code, stays):
+    text = (project({"a.py": f"import torch\n{code}"})["a.py"].content or b"").decode()
+    assert ("'npu'" in text.replace("there, 'npu'", "").replace("torch, 'npu'", "")) is not stays
