@@ -12,6 +12,7 @@ from gpu2npu.engine.other_devices.choices import affirmed
 from gpu2npu.engine.other_devices.npu import guarded_code, imports_plugin, mentions_npu, tests_for_npu
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.imports import importers
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
@@ -41,6 +42,8 @@ _AVAILABLE = "torch.cuda.is_available()"
 _CLASSES = re.compile(r"^[ \t]*class\s[^\n:]*(?:CUDA|Cuda|GPU|Gpu)", re.MULTILINE)
 # Assignments that make code for CUDA run on another device.
 _REPLACES = re.compile(r"^[ \t]*torch\.(cuda|Tensor|nn\.Module)\.\w+ *= *", re.MULTILINE)
+# The calls, or a start as a program, that a file has which is more than that.
+_OWN_USE = re.compile(r"(?<!['\"])\btorch\.cuda\.[\w.]+\(|\.cuda\(|__main__")
 _REPLACED = re.compile(r"torch\.(cuda\.|(Tensor|nn\.Module)\.(is_)?cuda$)")
 _HOLDS = {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
@@ -120,12 +123,13 @@ def _is_chosen(node: ast.If, kinds: ByKind, file: PythonFile) -> bool:
 def of_other_devices(names: Names) -> Iterator[Bounds]:
     """The code of a file that the project's own words say is not for NPUs: under `@require_cuda` of a project that has
     `require_npu`, where a value that may be "npu" is "cuda", where a member such as MULTI_GPU is chosen of a class that
-    has MULTI_NPU, and the functions that give torch.cuda what another device has."""
-    kinds = names.file.unordered()
-    for assign in kinds.get(ast.Assign, ()) if _REPLACES.search(names.file.text) is not None else ():
+    has MULTI_NPU, and the functions and imported files that give torch.cuda what another device has."""
+    kinds, text = names.file.unordered(), names.file.text
+    for assign in kinds.get(ast.Assign, ()) if _REPLACES.search(text) is not None else ():
         if _replaces_cuda(assign):
             above = [each for each in names.file.above(assign) if isinstance(each, FUNCTIONS)]
-            yield names.file.bounds(above[-1] if above else assign)
+            is_bridge = _OWN_USE.search(text) is None and importers(names.project, names.path, names.path)
+            yield (0, len(text)) if is_bridge else names.file.bounds(above[-1] if above else assign)
     for kind in (ast.ClassDef, *FUNCTIONS):
         for node in kinds.get(kind, ()):
             if any(_has_npu_half(each, names) for each in getattr(node, "decorator_list", ())):

@@ -139,3 +139,14 @@ HALVES = "def is_cuda_there(): return torch.cuda.is_available()\ndef is_npu_ther
 def test_devices_of_what_is_built_for_cuda_stay(project, code, stays):
     text = (project({"a.py": f"import torch\n{code}"})["a.py"].content or b"").decode()
     assert ("'npu'" in text.replace("there, 'npu'", "").replace("torch, 'npu'", "")) is not stays
+
+
+@pytest.mark.parametrize(
+    ("importer", "more", "stays"),
+    [("import bridge\n", "", True), ("import other\n", "", False), ("import bridge\n", "x.cuda()\n", False)],
+)
+def test_a_file_that_gives_cuda_what_another_device_has_stays(project, importer, more, stays):
+    bridge = "import torch\ndef f():\n    torch.cuda.Event = torch.xpu.Event\n"
+    bridge += "def is_cuda(d):\n    return d.device.type == 'cuda'\n"
+    found = project({"bridge.py": bridge + more, "a.py": importer + "bridge.is_cuda(x)\n"})["bridge.py"].content
+    assert (found is None) is stays
