@@ -40,6 +40,7 @@ class Group(dist.ProcessGroup):
         if not isinstance(options, HcclOptions):
             timeout, options = options, HcclOptions()
             options._timeout = timeout or options._timeout
+        options.check()
         self.options = options
         if size == 1:  # other ranks may make groups of themselves at the same time, under the same name
             store = HashStore()

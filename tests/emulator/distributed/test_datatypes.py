@@ -7,6 +7,8 @@ import torch
 import torch.distributed as dist
 
 from gpu2npu.emulator.distributed import datatypes, operands
+from gpu2npu.emulator.distributed.group import Group
+from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.soc import current_soc
 
 SUM, PRODUCT, MAX = dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MAX
@@ -72,3 +74,22 @@ def test_what_hccl_does_not_even_move(dtype, row):
 def test_sparse_tensors_are_refused():
     with pytest.raises(RuntimeError, match="Tensors must be dense"):
         operands.host_memory(torch.eye(2).to_sparse())
+
+
+@pytest.mark.parametrize(
+    ("config", "refused"),
+    [
+        ({"group_name": "mine", "hccl_buffer_size": 200, "qos_service_level": 3, "hccl_algo": "level0:NA"}, None),
+        ({"hccl_buffer_size": "200"}, "Value type of hccl_buffer_size should be int."),
+        ({"group_name": "mine", "hccl_algo": 0}, "Value type of hccl_algo should be string."),
+        ({"of_a_later_release": object()}, None),
+    ],
+)
+def test_a_value_of_another_type_in_hccl_config(config, refused):
+    options = HcclOptions()
+    options.hccl_config = config
+    if refused is None:
+        options.check()
+        return
+    with pytest.raises(RuntimeError, match=re.escape(refused)):
+        Group(dist.HashStore(), 0, 1, options)
