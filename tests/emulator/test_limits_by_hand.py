@@ -36,6 +36,7 @@ OTHERWISE = {
     "apex_site/apex/amp.py _check": "apex's own check of where a model is",
     "device/compiling.py _require": "which backends a release has: facts of its wheel",
     "device/dispatch/arguments.py _common_index": "tensors of two devices",
+    "device/dispatch/dispatch.py _nested_fallback": "nested tensors, for which a release registers no operator",
     "device/environment.py _check_allocator": "torch_npu's parser of a variable: rules/npu_environment.json says it",
     "device/frontend.py call": "PyTorch without CUDA has no such function",
     "device/lifecycle.py init": "a process without NPUs, or forked after their use",
