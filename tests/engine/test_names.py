@@ -8,6 +8,8 @@ import pytest
 
 import gpu2npu
 from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.python.tree.syntax import chain
 from gpu2npu.rulebook import load_rulebook
 
 UNCHANGED = {
@@ -320,3 +322,12 @@ def test_torch_that_calls_give():
     assert migrated.text == tried.format(new="import torch_npu\n", device="npu")
     for code in OTHERS:
         assert gpu2npu.migrate_source(code, version="2.1.0").text == code
+
+
+def test_what_holds_a_package_is_none_itself() -> None:
+    project = torch_project({"a.py": b"import torch\nclass K:\n    q = torch\nK.q.cuda.empty_cache()\n"})
+    names = project.names("a.py")
+    assert names is not None
+    call = names.file.tree.body[-1].value
+    found = [names.qualified(each, names.file.module) for each in chain(call.func)]
+    assert found == [None, "torch", "torch.cuda", "torch.cuda.empty_cache"]

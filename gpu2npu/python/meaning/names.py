@@ -113,8 +113,8 @@ class Names(ModuleNames):
     def _by_value(self, part: ast.AST) -> str | None:
         """The library's name of what is called, without what is taken of a part of it."""
         call, above = self._carried[part]
-        called = self.project.library.called(self, call)
-        return self.follow(called.rsplit(".", above)[0]) if called is not None else None
+        called = (self.project.library.called(self, call) or "").split(".")
+        return self.follow(".".join(called[: len(called) - above])) if above < len(called) and called[0] else None
 
     def _attribute(self, name: str, cls: Scope | None, depth: int = _MAX_BASES) -> str | None:
         """The library's package that a class keeps as an attribute, `self.torch = torch`, or inherits, whatever
