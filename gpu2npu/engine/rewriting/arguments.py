@@ -96,6 +96,8 @@ _CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num
 # What takes the name of a device as well as its number: keywords, and the first argument of calls.
 _DEVICE_KEYWORDS = frozenset({"device", "map_location"})
 _DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
+# What a call gives a value by, whole.
+_ASSIGNING = (ast.AnnAssign, ast.Assign, ast.IfExp, ast.NamedExpr, ast.Return)
 # The value as the last part of an f-string, which is a plain string where it is a number.
 _FORMATTED = re.compile(r'\bf("[^"{]*)\{\{\{value\}\}\}(?=")')
 
@@ -182,7 +184,8 @@ class TypedArguments:
         if "current_device" not in self.file.text:
             return {}
         values, called = values_of(self.names.project), self.file.unordered().get(ast.Call, ())
-        calls = [call for call in called if isinstance(call, ast.Call) and last_name(call.func) == "current_device"]
+        numbers = [call for call in called if isinstance(call, ast.Call) and last_name(call.func) == "current_device"]
+        calls = [call for call in numbers if isinstance(self.file.parents[call], _ASSIGNING)]  # not a part of a text
         return {call: values.uses(at, self.names.path) for call in calls if (at := values.call_at(self.names, call))}
 
 
