@@ -150,7 +150,8 @@ class OwnCode(Struct, frozen=True):
         calls = [each.value for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
         texts = [string_value(part) for part in walk(*calls)]
         are_all = len(calls) == len(body) and all(speaks(last_name(each.func) or "") for each in calls)
-        return are_all and self.table.is_cuda_only("refusal", *texts)
+        is_of_device = any("cpu" in (text or "").lower() for text in texts)  # that all will run there
+        return are_all and not is_of_device and self.table.is_cuda_only("refusal", *texts)
 
     def registered(self, functions: Iterable[ast.AST]) -> Iterator[Bounds]:
         """The decorators that say `device_types="cuda"` of functions that call what CUDA alone has."""

@@ -49,6 +49,7 @@ def test_a_refusal_may_ask_for_a_capability_too(migrate, also, stays):
     [
         ("if not torch.cuda.is_available():\n    print('no fp8 without a GPU')\n", True),
         ("if not torch.cuda.is_available():\n    print('slow without a GPU')\n", False),
+        ("if not torch.cuda.is_available():\n    print('quantization will run on the CPU')\n", False),
         ("if not torch.cuda.is_available():\n    print('no fp8 without a GPU')\n    d = 'cpu'\n", False),
         ("if x.device.type not in ['cuda', 'cpu']:\n    raise ValueError('FP8 needs CUDA')\n", True),
         ("if x.device.type not in ['cuda', 'cpu']:\n    raise ValueError('no device')\n", False),
