@@ -17,6 +17,7 @@ TRAINING = Path(__file__).parent / "training.py"
 
 @pytest.fixture(autouse=True)
 def fresh_state():
+    reset()  # tests of other libraries make an Accelerator too
     yield
     reset()
 
