@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.python.text.templates import code
-from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Assigned
+from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.shapes.kind import AffinityReplacement
 from gpu2npu.shapes.reading import TermReader
 
 # Functions and methods that give booleans.
 BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_and", "logical_or", "logical_not",
     "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
+# Methods that give something for each element: `nonzero(mask).squeeze(1)`.
+BY_ELEMENT = frozenset({"abs", "pow", "square", "float", "log", "exp", "sqrt", "clamp", "contiguous", "view", "reshape",
+    "squeeze", "unsqueeze", "flatten", "long"})  # fmt: skip
 _LARGEST = 127  # numbers up to here every dtype but bool holds, or wraps alike
 _REDUCTIONS = {"sum": 'reduction="sum"', "mean": 'reduction="mean"'}
 _LOSSES = frozenset(
@@ -21,16 +26,24 @@ _LOSSES = frozenset(
 )  # fmt: skip
 
 
-def is_mask(reading: TermReader, node: ast.expr) -> bool:
-    """Return whether an expression is a comparison, or made of such."""
-    node = reading.value_of(node)
-    if isinstance(node, ast.Compare):
-        return len(node.ops) == 1 and not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        return is_mask(reading, node.operand)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
-        return is_mask(reading, node.left) or is_mask(reading, node.right)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in BOOLEAN_CALLS
+def is_mask(file: PythonFile, index: ast.expr, calls: frozenset[str] = BOOLEAN_CALLS, depth: int = 3) -> bool:
+    """Return whether an index is made of booleans: by comparisons, or by `calls`. A name is, where all that it is
+    assigned in its function is."""
+    if isinstance(index, ast.Compare):
+        return not isinstance(index.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+    if isinstance(index, ast.UnaryOp):
+        return isinstance(index.op, ast.Invert)
+    if isinstance(index, ast.BinOp):
+        is_joined = isinstance(index.op, (ast.BitAnd, ast.BitOr))
+        return is_joined and any(is_mask(file, each, calls, depth) for each in (index.left, index.right))
+    if isinstance(index, ast.Call):
+        method = index.func if isinstance(index.func, ast.Attribute) and index.func.attr in BY_ELEMENT else None
+        return last_name(index.func) in calls or (method is not None and is_mask(file, method.value, calls, depth))
+    found = file.scope_of(index).lookup(index.id) if isinstance(index, ast.Name) and depth else None
+    assigned = [each for each in found[1] if isinstance(each, Assigned)] if found is not None else []
+    return bool(assigned) and all(
+        each.value is not None and not each.is_part and is_mask(file, each.value, calls, depth - 1) for each in assigned
+    )
 
 
 def _is_of_tensors(reading: TermReader, picked: ast.Subscript) -> bool:
@@ -46,7 +59,7 @@ def find_reduction(reading: TermReader, node: ast.Call) -> AffinityReplacement |
     picked = node.func.value if isinstance(node.func, ast.Attribute) else None
     if not isinstance(node.func, ast.Attribute) or not isinstance(picked, ast.Subscript) or node.args or node.keywords:
         return None
-    if isinstance(picked.slice, (ast.Slice, ast.Tuple)) or not is_mask(reading, picked.slice):
+    if isinstance(picked.slice, (ast.Slice, ast.Tuple)) or not is_mask(reading.file, picked.slice):
         return None
     if not _is_of_tensors(reading, picked):
         return None
@@ -61,7 +74,7 @@ def find_loss(reading: TermReader, node: ast.Call) -> AffinityReplacement | None
     if reading.qualified(node.func) not in _LOSSES or len(node.args) != 2 or len(picked) != 2:
         return None
     masks = [each.slice for each in picked]
-    if ast.dump(masks[0]) != ast.dump(masks[1]) or not is_mask(reading, masks[0]) or _called_in(masks[0]):
+    if ast.dump(masks[0]) != ast.dump(masks[1]) or not is_mask(reading.file, masks[0]) or _called_in(masks[0]):
         return None
     reductions = [string_value(each.value) for each in node.keywords]
     if any(each.arg != "reduction" for each in node.keywords) or not _REDUCTIONS.keys() >= set(reductions):
@@ -83,7 +96,7 @@ def find_store(reading: TermReader, node: ast.Assign) -> AffinityReplacement | N
     if not isinstance(target, ast.Subscript) or isinstance(target.slice, (ast.Slice, ast.Tuple)):
         return None
     number = reading.term(node.value).number
-    if number is None or abs(number) > _LARGEST or not is_mask(reading, target.slice):
+    if number is None or abs(number) > _LARGEST or not is_mask(reading.file, target.slice):
         return None
     if not _is_of_tensors(reading, target):
         return None

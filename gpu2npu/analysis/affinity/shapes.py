@@ -17,17 +17,14 @@ from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
-from gpu2npu.shapes.masks import BOOLEAN_CALLS
+from gpu2npu.shapes.masks import BOOLEAN_CALLS, BY_ELEMENT, is_mask
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
 Matcher = Callable[[Code], Found]
 
 _MASKING_CALLS = BOOLEAN_CALLS | {"byte"}  # a tensor of bytes picks as one of booleans does
 _PICKING_CALLS = _MASKING_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
-_COMPARISONS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})
 _SELECTING = frozenset({"masked_select", "index_select"})
-_BY_ELEMENT = frozenset({"abs", "pow", "square", "float", "log", "exp", "sqrt", "clamp", "contiguous", "view",
-    "reshape", "squeeze", "unsqueeze", "flatten", "long"})  # fmt: skip
 _ARRAYS = re.compile(r"\b(numpy|pandas|cupy|jax|tensorflow)\b")
 _OF_TENSORS = frozenset(
     {"contiguous", "detach", "float", "long", "unsqueeze", "view", "cuda"}
@@ -62,7 +59,7 @@ def masked_store(code: Code) -> Found:
         target = statement.targets[0]
         assert isinstance(target, ast.Subscript)
         mask = target.slice.elts[0] if isinstance(target.slice, ast.Tuple) and target.slice.elts else target.slice
-        if _is_mask(code, mask, scope, _MASKING_CALLS):
+        if is_mask(code.file, mask, _MASKING_CALLS):
             own = code.types.of(target.value, scope)
             is_tensor = TENSOR in own | _operand_types(code, mask, scope) or _ARRAYS.search(code.text) is None
             if is_tensor and OTHER not in own:
@@ -75,10 +72,9 @@ def masked_update(code: Code) -> Found:
         if isinstance(statement, ast.AugAssign) and isinstance(target := statement.target, ast.Subscript):
             scope = code.file.scope_of(statement)
             kinds = code.types.of(target.value, scope)
-            is_mask = _is_mask(code, target.slice, scope) or _is_made_of_booleans(code, target.slice)
-            is_mask = is_mask and not isinstance(statement.op, ast.MatMult)
             if (
-                is_mask
+                is_mask(code.file, target.slice)
+                and not isinstance(statement.op, ast.MatMult)
                 and OTHER not in kinds
                 and TENSOR
                 in kinds.union(_operand_types(code, target.slice, scope), code.types.of(statement.value, scope))
@@ -104,7 +100,7 @@ def masked_select(code: Code) -> Found:
         is_whole = bool(ends) and all(ends)
         if not is_whole and not _computes_loss(code, picked):
             continue
-        if _is_mask(code, mask, scope, _PICKING_CALLS) or _is_made_of_booleans(code, mask, _PICKING_CALLS):
+        if is_mask(code.file, mask, _PICKING_CALLS):
             found = ends if is_whole else [picked]
             yield from ((each, "a loss of input[condition]") for each in found if each is not None)
 
@@ -120,26 +116,13 @@ def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
             yield call, call.args[0] if is_function else call.func.value, call.args[-1]
 
 
-def _is_made_of_booleans(code: Code, index: ast.expr, calls: frozenset[str] = BOOLEAN_CALLS) -> bool:
-    """Return whether all that an index comes from, but for callers in other files, are comparisons, or such calls."""
-    values = values_of_project(code.names.project)
-    place = values.operation(code.names, index)
-    with values.near(code.names.path):
-        ends = values.sources(place, code.names.path) if place else []
-    return bool(ends) and all(
-        each.text.partition("(")[0].rpartition(".")[2] in calls
-        or getattr(values.at(each.place).operations.get(each.place), "operator", "") in _COMPARISONS
-        for each in ends
-    )
-
-
 def _ends(code: Code, node: ast.expr, scope: Scope, depth: int = 2) -> Iterator[ast.expr | None]:
     """The losses and sums that are made of a value; None where something else is."""
     above = code.file.parents[node]
     call = code.file.parents[above] if isinstance(above, ast.Attribute) else above
     if isinstance(above, ast.Attribute) and isinstance(call, ast.Call) and call.func is above:
         is_sum = above.attr in ("sum", "mean") and not call.args and not call.keywords
-        yield from [call] if is_sum else _ends(code, call, scope, depth) if above.attr in _BY_ELEMENT else [None]
+        yield from [call] if is_sum else _ends(code, call, scope, depth) if above.attr in BY_ELEMENT else [None]
     elif isinstance(above, (ast.BinOp, ast.UnaryOp)):
         yield from _ends(code, above, scope, depth)
     elif isinstance(above, ast.Call) and above.func is not node:
@@ -184,25 +167,6 @@ def _goes_into_losses(code: Code, node: ast.expr) -> bool:
 
 def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:
     return code.types.of(mask.operand if isinstance(mask, ast.UnaryOp) else mask, scope)
-
-
-def _is_mask(code: Code, node: ast.expr, scope: Scope, calls: frozenset[str] = BOOLEAN_CALLS, depth: int = 3) -> bool:
-    """Return whether an index is made of booleans."""
-    if isinstance(node, ast.Compare):
-        return not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Invert)
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(code, node.left, scope, calls, depth)
-    if isinstance(node, ast.Call):
-        is_same = isinstance(node.func, ast.Attribute) and node.func.attr in _BY_ELEMENT  # nonzero(x).squeeze(1)
-        inner = node.func.value if is_same and isinstance(node.func, ast.Attribute) else None
-        return last_name(node.func) in calls or (inner is not None and _is_mask(code, inner, scope, calls, depth))
-    values = values_of(node, scope) if depth else []
-    return bool(values) and all(
-        each.value is not None and not each.is_part and _is_mask(code, each.value, scope, calls, depth - 1)
-        for each in values
-    )
 
 
 def routed_softmax(code: Code) -> Found:
