@@ -269,7 +269,7 @@ class ProcessGroupHCCL(Group):
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
         refuse("torch.distributed.recv", CallFacts({"src": None}))
-        raise AssertionError("the table of behaviour refuses it in every release")
+        raise NotImplementedError("HCCL recv: the emulated NPU receives from a rank that is named; give src")
 
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Tensors, ranks: Sequence[int]) -> HcclWork | None:
         """Several messages at once: "isend" or "irecv", the tensor and the group's rank of each."""

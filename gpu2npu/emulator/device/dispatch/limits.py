@@ -77,12 +77,13 @@ def _error(name: str, found: Row, given: CallFacts) -> LimitError:
 
 def message(name: str, found: Row, given: CallFacts) -> str:
     """The words of a real NPU where the row has them, and then what is known of it."""
-    text = f"{name}: "
+    said = explained(found)
+    release = f"torch_npu {support_table.release()}: " if found.lacks or found.releases else ""
     if found.words:
-        text = f"{found.words.format_map(_Spelled(name, found, given))} "
-    if found.lacks or found.releases:
-        text += f"torch_npu {support_table.release()}: "
-    return f"{text}{'On the NPU, ' * bool(found.words)}{explained(found)}"
+        return f"{found.words.format_map(_Spelled(name, found, given))} {release}On the NPU, {said}"
+    about, _, rest = said.partition(": ")
+    is_named = about.rpartition(".")[2] == name.rpartition("::")[2].rpartition(".")[2]
+    return f"{name}: {release}{rest if is_named else said}"
 
 
 def explained(found: Row) -> str:

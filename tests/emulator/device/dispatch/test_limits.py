@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu2npu.emulator.device.dispatch.limits import refused, refused_dtypes
+from gpu2npu.emulator.device.dispatch.limits import message, refused, refused_dtypes
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.behaviour import RAISES, behaviour, rows
 from gpu2npu.support.chips import chip_family, representatives
@@ -42,3 +42,13 @@ def test_the_dtypes_of_every_operator(chip, operator):
 
 def test_bfloat16_is_where_the_limits_have_it(chip):
     assert current_soc().bfloat16 == (refused("aten::mm", of("bfloat16")) is None)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_error_names_its_operator_once(operator):
+    bare = operator.rpartition("::")[2]
+    for each in rows():
+        if operator in each.operators and not each.words:
+            text = message(operator, each, CallFacts())
+            assert text.startswith(f"{operator}: ")
+            assert f"{operator}: {bare}: " not in text, text
