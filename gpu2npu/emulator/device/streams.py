@@ -164,7 +164,13 @@ class Event(TimedEvent):
         return "<torch.npu.Event uninitialized>" if self._seconds is None else "<torch.npu.Event recorded>"
 
 
-class AnyEvent(torch.Event):
+class _AlsoOfNPUs(type(torch.Event)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        """Return whether an object is an event of PyTorch or of an NPU."""
+        return isinstance(instance, (torch._C.Event, Event))
+
+
+class AnyEvent(torch.Event, metaclass=_AlsoOfNPUs):
     """`torch.Event`, whose C++ asks the guard of a device written in Python, which has no events."""
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:

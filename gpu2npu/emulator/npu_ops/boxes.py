@@ -16,8 +16,10 @@ import numpy as np
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+from gpu2npu.emulator.soc import SOCS, current_soc
 
 _EPS = np.float32(1e-9)
+_ASCEND910B1 = SOCS["Ascend910B1"].number
 _SIDE = np.float32(0.01)  # what the operator Iou adds to each side of a box (eps in op-plugin's IouKernelNpu.cpp)
 
 
@@ -274,15 +276,48 @@ def npu_bounding_box_encode(
     stds2: float,
     stds3: float,
 ) -> Array:
-    """(N, 4) offsets dx dy dw dh from anchors to boxes x1 y1 x2 y2: (delta - mean) / std.
+    """(N, 4) offsets dx dy dw dh from anchors to boxes x1 y1 x2 y2: (delta - mean) / std, of float16's precision.
 
-    A box turned inside out counts with the size of its mirror image, as in the documentation's example.
+    A box turned inside out counts with the size of its mirror image, as in the documentation's example; from Ascend
+    910B on its offset is NaN (torch_npu's test/contrib/test_bbox_coder.py).
     """
     centre, size = _centres(wide(anchor_box))
     target, target_size = _centres(wide(ground_truth_box))
-    deltas = np.concatenate(((target - centre) / size, np.log(np.abs(target_size / size))), axis=1)
+    ratio = target_size / size
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logarithm = np.log(ratio if current_soc().number >= _ASCEND910B1 else np.abs(ratio))
+    deltas = np.concatenate(((target - centre) / size, logarithm), axis=1)
     means, stds = np.array([means0, means1, means2, means3]), np.array([stds0, stds1, stds2, stds3])
-    return rounded((deltas - means.astype(np.float32)) / stds.astype(np.float32), anchor_box.dtype)
+    found = (deltas - means.astype(np.float32)) / stds.astype(np.float32)
+    return rounded(rounded(found, np.dtype(np.float16)), anchor_box.dtype)
+
+
+@kernel("npu::npu_grid_assign_positive")
+def npu_grid_assign_positive(
+    self: Array,
+    overlaps: Array,
+    box_responsible_flags: Array,
+    max_overlaps: Array,
+    argmax_overlaps: Array,
+    gt_max_overlaps: Array,
+    gt_argmax_overlaps: Array,
+    num_gts: int,
+    pos_iou_thr: float,
+    min_pos_iou: float,
+    gt_max_assign_all: bool,
+) -> Array:
+    """Assigned boxes (N,), one more than the number of the true box of the K of `overlaps` (K, N): MMDetection's.
+
+    A responsible box has the true box that it overlaps most, by more than `pos_iou_thr`; after that each true box has
+    those that overlap it most, by more than `min_pos_iou`, or only the first of them.
+    """
+    assigned, responsible = self.copy(), box_responsible_flags.astype(bool)
+    positive = (max_overlaps > pos_iou_thr) & responsible
+    assigned[positive] = argmax_overlaps[positive] + 1
+    for i in np.flatnonzero(gt_max_overlaps > min_pos_iou)[:num_gts]:
+        best = overlaps[i] == gt_max_overlaps[i] if gt_max_assign_all else np.arange(len(self)) == gt_argmax_overlaps[i]
+        assigned[best & responsible] = i + 1
+    return assigned
 
 
 @kernel("npu::npu_bounding_box_decode")

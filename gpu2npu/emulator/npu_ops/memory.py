@@ -21,6 +21,7 @@ from gpu2npu.emulator.registration import Function, registering
 
 ND, NCHW, NCDHW, NC1HWC0, FRACTAL_NZ = 2, 0, 30, 3, 29
 _BLOCK_BYTES = 32
+_MATRIX = 2  # dimensions; torch_npu leaves fewer in ND (`ShouldFallbackNzToNd` of FormatCastKernelNpu.cpp)
 _BASE = frozenset({-1, 0, 1, 2, 16, 27, 30, 35, 47})  # formats of public memory layout; all others are private
 _FLOAT_STATUS = 8
 
@@ -85,7 +86,8 @@ def npu_format_cast(
     self: torch.Tensor, acl_format: int, customize_dtype: int | None = None, input_dtype: int | None = None
 ) -> torch.Tensor:
     """The tensor in a storage format (see `torch_npu.Format`); values never change."""
-    if get_npu_format(self) == acl_format:
+    owner = self._base if self._is_view() else self
+    if get_npu_format(self) == acl_format or (acl_format == FRACTAL_NZ and owner.dim() < _MATRIX):  # type: ignore[union-attr]
         return self
     if acl_format not in (FRACTAL_NZ, NC1HWC0) or not getattr(config, "allow_internal_format", False):
         return mark_format(self.clone(), acl_format)

@@ -8,6 +8,7 @@ import torch_npu
 from torch import nn
 from torch_npu import contrib
 from torch_npu.contrib import function, module
+from torch_npu.contrib.module import multihead_attention
 
 from gpu2npu.support.release_tables import table_for
 
@@ -20,12 +21,10 @@ def test_every_public_name_of_the_release_exists():
         assert [name for name in sorted(wanted) if not hasattr(getattr(torch_npu, package), name)] == []
 
 
-@pytest.mark.parametrize("name", ["MultiheadAttention", "QuantConv2d", "FusedColorJitter"])
+@pytest.mark.parametrize("name", ["QuantConv2d", "FusedColorJitter"])
 def test_what_is_not_done_says_so(name):
     with pytest.raises(NotImplementedError, match=rf"torch_npu\.contrib\.module\.{name}: the emulated NPU does not"):
         getattr(module, name)()
-    with pytest.raises(NotImplementedError, match=r"torch_npu\.contrib\.npu_fused_attention:"):
-        contrib.npu_fused_attention()
 
 
 def test_linear_layers_of_quantized_weights():
@@ -61,6 +60,7 @@ def test_layers_of_vision_and_recognition():
     a, b = torch.randn(2, 4, 3, 3).npu(), torch.randn(2, 4, 3, 3).npu()
     mixed = F.channel_shuffle(torch.cat((a, b), 1).cpu(), 2)
     assert torch.equal(contrib.ChannelShuffle(8, split_shuffle=False)(a, b).cpu(), mixed)
+    assert torch.equal(contrib.ChannelShuffle(4, 4, False)(a, b), a)  # of more channels the last are lost
     first, second = contrib.ChannelShuffle(8)(a, b)
     assert torch.equal(torch.cat((first, second), 1).cpu(), mixed)
     focus = contrib.Focus(3, 8, 3).npu()
@@ -143,6 +143,58 @@ def test_small_functions():
         torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_attention_of_fairseq():
+    torch.manual_seed(0)
+    batch, length, heads, width = 2, 16, 16, 256
+    x, mask = torch.randn(batch * length, width), torch.randn(batch, heads, length, length)
+    layer = module.MultiheadAttention(width, heads, self_attention=True)
+    assert layer.npu()(x.npu(), x.npu(), x.npu(), batch, length, length, mask.npu()) == (None, None)
+    multihead_attention._MHAConfig.set_fussion()
+    ours, _ = layer(x.npu(), x.npu(), x.npu(), batch, length, length, mask.npu())
+    layer.cpu()
+    q, k, v = (
+        each(x).view(batch, length, heads, -1).transpose(1, 2) for each in (layer.q_proj, layer.k_proj, layer.v_proj)
+    )
+    theirs = F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).reshape(x.shape)
+    torch.testing.assert_close(ours.cpu(), layer.out_proj(theirs), rtol=1e-3, atol=1e-3)
+    with pytest.raises(RuntimeError, match=r"should align to 16, not \(16, 16, 16, 8\)"):
+        module.MultiheadAttention(128, heads).npu()(*[torch.ones(32, 128).npu()] * 3, batch, length, length, mask.npu())
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(8, 6), nn.Conv2d(8, 6, 1), nn.Conv2d(2, 6, 2)])
+def test_noise_drops_blocks_of_a_weight(layer):
+    before = layer.weight.detach().clone()
+    multihead_attention._quant_noise(layer, 0.5, 4)
+    layer(torch.ones(1, 8) if before.dim() == 2 else torch.ones(1, before.shape[1], 3, 3))
+    blocks = (layer.weight / (before * 2)).reshape(-1, 4)
+    assert torch.equal(blocks.round(), blocks[:, :1].round().expand(-1, 4))
+    assert set(blocks[:, 0].round().tolist()) == {0.0, 1.0}
+
+
+def test_fused_attention_is_attention(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(torch_npu.npu.config, "allow_internal_format", True, raising=False)
+    matrices = [torch.randn(32, 768), torch.randn(2, 1, 16, 16), *(torch.randn(768, 768) / 30 for _ in "qkv")]
+    vectors = [torch.randn(768) for _ in "qkvgb"]
+    x, mask, *kernels = matrices
+    *biases, gamma, beta = vectors
+
+    def layers(x):
+        return [(x @ w + b).view(2, 16, 12, 64).transpose(1, 2) for w, b in zip(kernels, biases, strict=True)]
+
+    given = [torch_npu.npu_format_cast(each.npu(), 29) for each in matrices]
+    with pytest.raises(RuntimeError, match="the formats of the tensors do not fit"):
+        contrib.npu_fused_attention(*(each.npu() for each in (*matrices, *biases)), 0.125, 1.0)
+    ours = contrib.npu_fused_attention(*given, *(each.npu() for each in biases), 0.125, 1.0)
+    theirs = F.scaled_dot_product_attention(*layers(x), mask).transpose(1, 2).reshape(x.shape)
+    torch.testing.assert_close(ours.cpu(), theirs, rtol=2e-3, atol=2e-3)
+    with pytest.warns(FutureWarning):
+        ours, normal = contrib.npu_fused_attention_with_layernorm(*given, *(v.npu() for v in vectors), 0.125, 1.0)
+    torch.testing.assert_close(normal.cpu(), F.layer_norm(x, (768,), gamma, beta), rtol=1e-4, atol=1e-4)
+    theirs = F.scaled_dot_product_attention(*layers(normal.cpu()), mask).transpose(1, 2).reshape(x.shape)
+    torch.testing.assert_close(ours.cpu(), theirs, rtol=2e-3, atol=2e-3)
+
+
 def test_dropout_that_is_drawn_ahead_begins_after_a_step():
     drop = module.NpuDropPath(0.5)
     module.NpuDropPath.enable_droppath_ensemble(drop)
@@ -151,10 +203,15 @@ def test_dropout_that_is_drawn_ahead_begins_after_a_step():
     values = set(drop(x)[:, 0].tolist())
     assert values == {0.0, 2.0}
     assert torch.equal(drop.eval()(x), x)
-    cached = module.NpuCachedDropout(0.5)
+    cached = module.NpuCachedDropout(0.5).eval()  # which torch_npu does not ask for
     module.NpuCachedDropout.enable_dropout_ensemble(cached)
     assert torch.equal(cached(x), x)
     assert set(cached(x).flatten().tolist()) == {0.0, 2.0}
+    known, late = module.NpuPreGenDropout(0.5), nn.Module()
+    module.NpuPreGenDropout.enable_dropout_ensemble(late)
+    assert set(known(x).flatten().tolist()) == {0.0, 2.0}
+    with pytest.raises(RuntimeError, match=r"p=0\.25 is not among those registered: \[0\.5\]"):
+        module.NpuPreGenDropout(0.25)(x)
     byte = module.DropoutWithByteMask(0.5)
     assert set(byte(x).flatten().tolist()) == {0.0, 2.0}
     assert torch.equal(byte.eval()(x), x)

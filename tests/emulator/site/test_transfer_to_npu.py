@@ -117,3 +117,32 @@ def test_what_scripts_ask_of_cuda_the_npu_answers(training_python, tmp_path):
     result = run(sys.executable, "-m", "gpu2npu", "run", *training_python, "script.py", cwd=tmp_path)
     assert result.stdout.splitlines()[-1] == "done"
     assert "transfer_to_npu disables torch.jit.script" in result.stderr
+
+
+PRIVATE = """
+import sys, torch, accelerate_like
+event = torch.Event("cuda:0", enable_timing=True)
+assert isinstance(event, torch.Event) and isinstance(torch.cuda.Event(), torch.Event) and event.device.type == "npu"
+assert not isinstance(event, torch.Generator)
+told = lambda *args, **kwargs: (args, kwargs)
+told_cuda, told_hccl = transfer_to_npu._wrapper_cuda(told), transfer_to_npu._wrapper_hccl(told)
+assert told_cuda("cuda:1", device_ids=("cuda:0", 1)) == (("npu:1",), {"device_ids": ("npu:0", 1)})
+assert told_hccl("nccl", backend="cuda:nccl,cpu:gloo") == (("hccl",), {"backend": "npu:hccl,cpu:gloo"})
+assert transfer_to_npu._replace_cuda_to_npu_in_dict({"cuda:0": "cuda:1", 2: 3}) == {"npu:0": "npu:1", 2: 3}
+answers = accelerate_like.is_cuda_available
+transfer_to_npu._do_wrapper_libraries_func({"torch": ["1.0", "accelerate_like.is_cuda_available", "missing.name"],
+                                            "numpy": ["99.0", "accelerate_like.other"], "missing": ["1"]})
+assert torch.cuda.is_available() and not accelerate_like.is_cuda_available() and accelerate_like.other()
+assert torch.cuda.is_available() and torch.cuda.amp.autocast_mode is torch.npu.amp.autocast_mode
+print("done")
+"""
+
+
+def test_what_torch_npus_own_functions_patch(training_python, tmp_path):
+    (tmp_path / "script.py").write_text(IMPORT + PRIVATE)
+    functions = "\n".join(
+        f"def {name}():\n    return torch.cuda.is_available()" for name in ("is_cuda_available", "other")
+    )
+    (tmp_path / "accelerate_like.py").write_text(f"import torch\n{functions}\n")
+    result = run(sys.executable, "-m", "gpu2npu", "run", *training_python, "script.py", cwd=tmp_path)
+    assert result.stdout.splitlines()[-1] == "done"

@@ -284,7 +284,7 @@ def npu_lstm_cell(
     b_ih: Array | None = None,
     b_hh: Array | None = None,
 ) -> tuple[Array, ...]:
-    """One step of (N, inputs) with PyTorch's weights (4 * hidden, ...): y, h, c, i j f o and tanh of c, (N, hidden)."""
+    """One step of (N, inputs) with PyTorch's weights transposed: y, h, c, i j f o and tanh of c, (N, hidden)."""
     found = forward(wide(input)[None], _joined(w_ih, w_hh), _bias(w_ih, b_ih, b_hh), _state(h), _state(c), None)
     i, f, j, o = (each[0] for each in found.gates)
     each_one = (found.hidden[0], found.hidden[0], found.cell[0], i, j, f, o, found.tanh_cell[0])
@@ -292,11 +292,11 @@ def npu_lstm_cell(
 
 
 def _joined(w_ih: Array, w_hh: Array) -> Array:
-    return np.ascontiguousarray(np.concatenate((wide(w_ih), wide(w_hh)), axis=1).T)
+    return np.concatenate((wide(w_ih), wide(w_hh)))
 
 
 def _bias(w_ih: Array, *biases: Array | None) -> Array:
-    result = np.zeros(len(w_ih), F32)
+    result = np.zeros(w_ih.shape[1], F32)
     for each in biases:
         if each is not None:
             result += wide(each)
@@ -321,12 +321,12 @@ def npu_lstm_cell_backward(
     weight = _joined(w_ih, w_hh)
     one, two, three = flows
     dx, dw, db, dh, dc = _gradients((input[None], weight, h, c), (one, two, three), steps, None, False)
-    inputs = w_ih.shape[1]
+    inputs = len(w_ih)
     db = rounded(db, w_ih.dtype)
     return (
         dx[0],
-        rounded(np.ascontiguousarray(dw[:inputs].T), w_ih.dtype),
-        rounded(np.ascontiguousarray(dw[inputs:].T), w_hh.dtype),
+        rounded(dw[:inputs], w_ih.dtype),
+        rounded(dw[inputs:], w_hh.dtype),
         dh,
         dc,
         db,

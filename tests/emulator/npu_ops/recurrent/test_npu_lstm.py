@@ -84,12 +84,12 @@ def test_a_padded_batch_in_either_direction(agrees, direction):
 
 def test_one_cell(agrees):
     x, h, c = torch.randn(BATCH, INPUTS), torch.randn(BATCH, HIDDEN), torch.randn(BATCH, HIDDEN)
-    weights = [torch.randn(4 * HIDDEN, width) for width in (INPUTS, HIDDEN)]
+    weights = [torch.randn(width, 4 * HIDDEN) for width in (INPUTS, HIDDEN)]
     biases = [torch.randn(4 * HIDDEN) for _ in "ih"]
     for output in (0, 1):
         agrees(
             lambda x, w_i, w_h, h, c, *b, k=output: torch_npu.npu_lstm_cell(x, w_i, w_h, h, c, *b)[k + 1],
-            lambda x, w_i, w_h, h, c, *b, k=output: torch.lstm_cell(x, (h, c), w_i, w_h, *b)[k],
+            lambda x, w_i, w_h, h, c, *b, k=output: torch.lstm_cell(x, (h, c), w_i.t(), w_h.t(), *b)[k],
             x, *weights, h, c, *biases,
         )  # fmt: skip
 

@@ -1,5 +1,7 @@
 """`torch_npu._C`: of torch_npu's C++ extension, what scripts import by name."""
 
+from torch_npu.npu.memory_pools import host_empty_cache as _npu_hostEmptyCache  # noqa: F401
+
 
 def _npu_get_soc_version() -> int:
     """The chip's number in torch_npu's list, as `torch.npu.get_soc_version`."""

@@ -1,11 +1,12 @@
 """torch_npu.contrib.module."""
 
-from ._unsupported import FusedColorJitter, MultiheadAttention, QuantConv2d
+from ._batchnorm_with_int32_count import FastBatchNorm1d, FastBatchNorm2d, FastBatchNorm3d, FastSyncBatchNorm
+from ._ensemble_dropout import DropoutWithByteMask, NpuCachedDropout, NpuDropPath, NpuFairseqDropout, NpuPreGenDropout
+from ._unsupported import FusedColorJitter, QuantConv2d
 from .activations import Mish, SiLU, Swish
-from .batchnorm_with_int32_count import FastBatchNorm1d, FastBatchNorm2d, FastBatchNorm3d, FastSyncBatchNorm
 from .deform_conv import DCNv2, ModulatedDeformConv
-from .drop_path import DropoutWithByteMask, NpuCachedDropout, NpuDropPath, NpuFairseqDropout, NpuPreGenDropout
 from .layers import BiLSTM, ChannelShuffle, Focus, LabelSmoothingCrossEntropy, PSROIPool, ROIAlign
+from .multihead_attention import MultiheadAttention
 from .prefetcher import Prefetcher
 from .quantized import LinearA8W8Quant, LinearQuant, LinearWeightQuant
 

@@ -16,9 +16,5 @@ class FusedColorJitter(_Unsupported):
     """Not done: colours of images, changed by one matrix."""
 
 
-class MultiheadAttention(_Unsupported):
-    """Not done: fairseq's attention over `npu_multi_head_attention`."""
-
-
 class QuantConv2d(_Unsupported):
     """Not done: a quantized convolution."""

@@ -41,9 +41,6 @@ class ModulatedDeformConv(nn.Module):
         self.groups, self.deformable_groups, self.pack = groups, deformable_groups, pack
         size = self.kernel_size[0] * self.kernel_size[1]
         bound = 1 / math.sqrt(in_channels * size)
-        self.weight = nn.Parameter(torch.empty(out_channels, in_channels // groups, *self.kernel_size))
-        nn.init.uniform_(self.weight, -bound, bound)
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
         self.split_num = 2 * deformable_groups * size
         if pack:
             channels = 3 * deformable_groups * size
@@ -51,6 +48,9 @@ class ModulatedDeformConv(nn.Module):
             nn.init.zeros_(self.conv_offset.weight)
             if self.conv_offset.bias is not None:
                 nn.init.zeros_(self.conv_offset.bias)
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels // groups, *self.kernel_size))
+        nn.init.uniform_(self.weight, -bound, bound)  # drawn after those of the convolution, as in torch_npu
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(self, x: Any) -> torch.Tensor:
         """(N, out_channels, OH, OW)."""

@@ -14,19 +14,21 @@ npu = torch.ops.npu
 
 
 class ChannelShuffle(nn.Module):
-    """The channels of two tensors (N, C / 2, ...) interleaved; with `split_shuffle`, split into two halves again.
+    """The channels of two tensors (N, C / 2, ...) in turn from each group; with `split_shuffle`, in two halves.
 
-    Only two groups, as in torch_npu.
+    Of more channels than `in_channels` those after them are lost, as in torch_npu.
     """
 
     def __init__(self, in_channels: int, groups: int = 2, split_shuffle: bool = True) -> None:
         super().__init__()
         self.split_shuffle = split_shuffle
         self.group_len = in_channels // groups
+        self.order = torch.arange(in_channels, dtype=torch.int32).view(groups, self.group_len).t().flatten()
 
     def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> Any:
         """One tensor (N, C, ...), or two of half as many channels."""
-        mixed = torch.stack((x1, x2), dim=2).flatten(1, 2)
+        self.order = self.order.to(x1.device)
+        mixed = torch.cat((x1, x2), dim=1).index_select(1, self.order)
         if not self.split_shuffle:
             return mixed
         return mixed[:, : self.group_len].contiguous(), mixed[:, self.group_len :].contiguous()
