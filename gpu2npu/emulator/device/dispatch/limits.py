@@ -77,13 +77,13 @@ def _error(name: str, found: Row, given: CallFacts) -> LimitError:
 
 def message(name: str, found: Row, given: CallFacts) -> str:
     """The words of a real NPU where the row has them, and then what is known of it."""
-    said = explained(found)
+    text = explained(found)
     release = f"torch_npu {support_table.release()}: " if found.lacks or found.releases else ""
     if found.words:
-        return f"{found.words.format_map(_Spelled(name, found, given))} {release}On the NPU, {said}"
-    about, _, rest = said.partition(": ")
+        return f"{found.words.format_map(_Spelled(name, found, given))} {release}On the NPU, {text}"
+    about, _, rest = text.partition(": ")
     is_named = about.rpartition(".")[2] == name.rpartition("::")[2].rpartition(".")[2]
-    return f"{name}: {release}{rest if is_named else said}"
+    return f"{name}: {release}{rest if is_named else text}"
 
 
 def explained(found: Row) -> str:
