@@ -40,8 +40,8 @@ QUICK = frozenset(
     | {"cellbender", "torchkge"}
     | {"lightweight_gan", "pytorch_wavelets", "open_clip_torch"}
     | {"laion_clap"}
-    | {"elm_prune", "torch_fourier_filter"}
-    | {"openpifpaf", "simpletransformers"}
+    | {"torch_fourier_filter"}
+    | {"openpifpaf"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"

@@ -270,7 +270,8 @@ class _Judge:
             return NO  # the code knows the NPU
         verdicts = {verdict, *(self.of_origin(origin) for origin in origins)}
         if YES not in verdicts:
-            for at in dict.fromkeys([other, *(each.place for each in origins if each.kind in ("unknown", "text"))]):
+            whole = (each.place for each in origins if each.text == "?")
+            for at in dict.fromkeys([other, *whole]):
                 uses = [use for use in self.values.uses(at, self.asker) if use.kind == "argument"]
                 verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
