@@ -16,6 +16,7 @@ from gpu2npu.cli.language import say
 from gpu2npu.cli.main import EXIT_USAGE, main
 
 _ENVIRONMENT = ("-env", "--env-path")
+_COMMAND = "distributed"  # what follows is its own
 
 
 def pytorch_gpu2npu() -> NoReturn:
@@ -49,6 +50,6 @@ def without_environment(given: Sequence[str]) -> tuple[list[str], list[str]]:
         if word in _ENVIRONMENT:
             taken = folders
         else:
-            taken = others if word.startswith("-") else taken
+            taken = others if word.startswith("-") or word == _COMMAND else taken
             taken.append(word)
     return others, folders

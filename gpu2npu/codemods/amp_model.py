@@ -7,6 +7,7 @@ through the scaler, which unscales them before they are clipped. What the progra
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from gpu2npu.codemods.program.entries import Entry, calls_in, find_entries
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import line_end, spelling
+from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.text.blocks import begins_line, is_elif, lines_of, same_line, start_of
 from gpu2npu.python.text.templates import code, followed, lines_above, lines_at, lines_instead, plain
 from gpu2npu.python.tree.syntax import IMPORTS, elements, last_name
@@ -26,6 +28,7 @@ from gpu2npu.records import Edit, FileRewrite, FindingKind, NewText
 RULE = "amp-model"
 _MESSAGE = "The model is trained with automatic mixed precision."
 _MIXED = frozenset({"autocast", "GradScaler", "autocast_mode"})
+_OPTIMIZER = re.compile(r"torch\.optim\.(?!lr_scheduler|swa_utils)")
 _CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})
 _BY_HAND = (
     "{reason}: write `with torch.npu.amp.autocast():` around the forward pass and the loss, "
@@ -139,10 +142,15 @@ def steps_after(file: ParsedFile, backward: ast.Call) -> tuple[tuple[ast.Call, .
 
 
 def _is_step(file: ParsedFile, call: ast.Call) -> bool:
-    """`optimizer.step()`, not that of a scheduler or of a profiler."""
+    """`optimizer.step()`, not that of a scheduler or of a profiler; a name decides only where nothing else does."""
     assert isinstance(call.func, ast.Attribute)
-    owner = file.code(call.func.value).lower()
-    return call.func.attr == "step" and ("opt" in owner or owner.split(".")[-1] in {"optim", "sgd", "adam"})
+    if call.func.attr != "step":
+        return False
+    owner = call.func.value
+    name = file.code(owner).lower()
+    is_named = "opt" in name or name.split(".")[-1] in {"optim", "sgd", "adam"}
+    made = (each for each in ValueTypes(file.names).of(owner, file.scope_of(owner)) if isinstance(each, str))
+    return is_named or any(_OPTIMIZER.match(each) for each in made)
 
 
 def _rewritten(found: Backward) -> Iterator[Step]:

@@ -16,6 +16,8 @@ def run(command, *arguments):
 def test_folders_of_modules_are_taken_out():
     given = ["-i", "a", "-env", "x", "y", "-m", "third_party", "--env-path", "z"]
     assert without_environment(given) == (["-i", "a", "-m", "third_party"], ["x", "y", "z"])
+    given = ["-i", "a", "-env", "x", "distributed", "-m", "train.py"]
+    assert without_environment(given) == (["-i", "a", "distributed", "-m", "train.py"], ["x"])
 
 
 @pytest.mark.parametrize(

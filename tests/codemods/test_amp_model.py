@@ -165,3 +165,24 @@ for x in load():
         "        loss = net(x).sum()\n    optimizer.zero_grad()\n    scaler.scale(loss).backward()\n"
         "    scaler.step(optimizer)\n    scaler.update()\n"
     )
+
+
+def test_an_optimizer_is_known_by_what_it_is_made_of():
+    source = """import torch
+class Learner:
+    def __init__(self):
+        self.net = torch.nn.Linear(3, 3).cuda()
+        self.o = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.plan = torch.optim.lr_scheduler.ConstantLR(self.o)
+    def fit(self, x):
+        loss = self.net(x).sum()
+        loss.backward()
+        self.o.step()
+        self.plan.step()
+Learner().fit(load())
+"""
+    sources = {"a.py": source.encode()}
+    choice = CodemodChoice(options={"amp_model": "self.net"})
+    plan = plan_codemods(sources, ProjectContext(files=frozenset(sources)), choice)
+    text = after_edits(source, plan.rewrites["a.py"].edits)
+    assert "scaler.step(self.o)\n" in text and "        self.plan.step()\n" in text

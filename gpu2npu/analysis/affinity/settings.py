@@ -40,6 +40,8 @@ _CHANGING = (
     "bucket_boundaries",
 )
 
+_DRAWS = frozenset({"choice", "randint", "randrange", "uniform"})
+_RESIZES = frozenset({"interpolate", "resize", "upsample"})
 _DTYPES = frozenset({"float", "bfloat", "half", "double", "int", "uint", "long", "short", "bool", "complex"})
 
 Places = Iterator[ast.expr | ast.stmt]
@@ -221,11 +223,35 @@ def _entry(training: Training) -> Places:
 
 def _changing_shapes(training: Training) -> Places:
     code = training.code
+    for loop in training.loops:
+        yield from _drawn_sizes(loop)
     if any(word in code.text for word in _CHANGING):
         for call, _ in code.calls:
             is_longest = "longest" in code.file.code(call) and "longest" in ast.unparse(call)  # not in a comment
             if is_longest or last_name(call.func) in _CHANGING:
                 yield call
+
+
+def _drawn_sizes(loop: ast.For | ast.While) -> Places:
+    """Calls that make images of a size that is drawn in each step: `F.interpolate(x, size=random.choice(sizes))`."""
+    parts = list(ast.walk(loop))
+    drawn = {
+        ast.unparse(target)
+        for part in parts
+        if isinstance(part, ast.Assign) and _draws(part.value)
+        for target in part.targets
+    }
+    for call in parts:
+        if isinstance(call, ast.Call) and last_name(call.func) in _RESIZES:
+            sizes = [*call.args[1:], *(each.value for each in call.keywords)]
+            names = {each.id for size in sizes for each in ast.walk(size) if isinstance(each, ast.Name)}
+            if any(map(_draws, sizes)) or not names.isdisjoint(drawn):
+                yield call
+
+
+def _draws(node: ast.expr) -> bool:
+    """Return whether an expression draws a number."""
+    return any(isinstance(part, ast.Call) and last_name(part.func) in _DRAWS for part in ast.walk(node))
 
 
 def _unsynchronised(training: Training) -> Places:

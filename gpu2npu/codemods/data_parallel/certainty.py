@@ -18,7 +18,7 @@ from gpu2npu.codemods.program.model_class import (
     forward_obstacle,
     freezes,
     grants_gradients,
-    is_bare,
+    is_made_bare,
     learns_nothing,
     model_class,
 )
@@ -103,8 +103,8 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
         return Obstacle(_FORWARD.format(why=why), one_npu=True, one_process=True)
     if _is_loss(wrap) and (model is None or not _has_parameters(model)):
         return Obstacle(_NOTHING_TO_LEARN.format(what="A loss has nothing to train"), one_npu=True)
-    bare = learns_nothing(program, model) if model is not None else is_bare(program, wrap.file, wrap.module)
-    if bare or _is_frozen(wrap):
+    is_made = model is None and is_made_bare(program, wrap.file, wrap.module, wrap.call)
+    if is_made or (model is not None and learns_nothing(program, model)) or _is_frozen(wrap):
         return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
     group = next((place for entry in programs for place in [group_place(entry)] if place is not None), None)
     if group is not None and programs and all(map(always_has_group, programs)):

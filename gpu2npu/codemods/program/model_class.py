@@ -29,6 +29,7 @@ _BARE = re.compile(
     r"Unflatten|Fold|Unfold|Soft(max|min|plus|sign|shrink)\w*|LogSoftmax|Log?Sigmoid|Hard\w+|\w*ReLU6?|ELU|SELU|CELU|GELU|"
     r"SiLU|Mish|Tanh\w*|Sigmoid|CosineSimilarity|PairwiseDistance|Sequential|ModuleList|ModuleDict"
 )
+_MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _FILLING = frozenset({"add_module", "append", "extend", "insert", "register_module", "register_parameter", "setattr"})
 # Methods that give a model no other parts.
 _KEEPING = frozenset({"cuda", "detach_", "eval", "float", "half", "load_state_dict", "requires_grad_", "to", "train"})
@@ -114,7 +115,7 @@ def learns_nothing(program: TrainingProgram, model: ModelClass, depth: int = _DE
     frozen = set(_always_frozen(model))
     if "self" in frozen:
         return True
-    if not all(_is_module(model, base) for base in model.node.bases) or _fills_later(model):
+    if _fills_later(model) or not all(_is_bare_base(program, model, base, depth) for base in model.node.bases):
         return False
     owner = model.file.scope_of(model.node.body[0]).enclosing_class()
     attributes = owner.attributes if owner is not None else {}
@@ -143,12 +144,28 @@ def _fills_later(model: ModelClass) -> bool:
     return any(last_name(call.func) in _FILLING for call in calls)
 
 
-def _is_module(model: ModelClass, base: ast.expr) -> bool:
-    return model.file.qualified(base) in {
-        "torch.nn.Module",
-        "torch.nn.modules.Module",
-        "torch.nn.modules.module.Module",
-    }
+def _is_bare_base(program: TrainingProgram, model: ModelClass, base: ast.expr, depth: int) -> bool:
+    """Return whether a base is PyTorch's Module, or a class of the project that has nothing to learn either."""
+    if (model.file.qualified(base) or "") in _MODULES:
+        return True
+    found = model.file.names.definition(base, model.file.scope_of(model.node)) if depth else None
+    home = program.file(found.names.path) if found is not None and isinstance(found.bound.node, ast.ClassDef) else None
+    if found is None or home is None or not isinstance(found.bound.node, ast.ClassDef):
+        return False
+    return learns_nothing(program, ModelClass(home, found.bound.node), depth - 1)
+
+
+def is_made_bare(program: TrainingProgram, file: ParsedFile, module: ast.expr, wrap: ast.Call) -> bool:
+    """Return whether all that a module is made of, but in the wrap itself, has no parameters, and it gets no others."""
+    code, bound = file.code(module), file.scope_of(module).bound(module)
+    made = [one.value for one in bound if isinstance(one, Assigned) and wrap not in walk(one.statement)]
+    if not bound:
+        return is_bare(program, file, module)
+    if not made or len(made) + 1 < len(bound) or any(each is None for each in made):
+        return False
+    calls = (call.func for call in file.nodes(ast.Call) if isinstance(call.func, ast.Attribute))
+    is_filled = any(func.attr in _FILLING and file.code(func.value) == code for func in calls)
+    return not is_filled and all(is_bare(program, file, each) for each in made if each is not None)
 
 
 def is_bare(program: TrainingProgram, file: ParsedFile, value: ast.expr, depth: int = _DEPTH) -> bool:

@@ -85,6 +85,10 @@ def test_causes(parse, text: str, rules: set[str]) -> None:
 def test_operators_are_compiled_for_new_shapes_on_old_chips_and_by_old_cann(parse, version, chip, is_advised) -> None:
     text = "from torch.nn.utils.rnn import pad_sequence\nx = pad_sequence(parts)\n"
     assert set(found(parse, text, version, chip)) == ({"jit-compile"} if is_advised else set())
+    drawn = LOOP.format("        side = random.choice([24, 32])\n        x = F.interpolate(x, size=(side, side))\n")
+    assert set(found(parse, drawn, version, chip)) == ({"jit-compile"} if is_advised else set())
+    fixed = drawn.replace("random.choice([24, 32])", "max(24, 32)")
+    assert not found(parse, fixed, version, chip)
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,15 @@ def test_a_module_without_parameters_is_on_one_npu_in_a_program_that_trains(made
     assert any("No parameter here requires a gradient" in message for message in messages)
 
 
+def test_what_a_module_inherits_or_is_made_of_before_has_no_parameters_either() -> None:
+    rest = "\nclass Gain(Shift):\n    factor = 2\n\npost = nn.Sequential(nn.ReLU())\n{}post = nn.DataParallel(post)\n"
+    text, _ = migrated(HEAD + BARE.format(made="Gain([0.5], 2)") + rest.format("") + TRAIN)
+    assert "shift = Gain([0.5], 2).cuda()" in text and "post = post.npu()" in text
+    learning = BARE.replace("self.std = std", "self.std = nn.Parameter(std)").format(made="Gain([0.5], 2)")
+    text, _ = migrated(HEAD + learning + rest.format("post.append(nn.Linear(2, 2))\n") + TRAIN)
+    assert "DistributedDataParallel(post.npu()" in text and "DistributedDataParallel(Gain([0.5], 2)" in text
+
+
 def test_a_layer_that_is_given_stays_wrapped() -> None:
     given = BARE.format(made="Shift(layer, 2)").replace("self.std = std", "self.std = std\n        self.layer = mean")
     text, _ = migrated(HEAD + given + TRAIN)

@@ -15,7 +15,7 @@ from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function
 from gpu2npu.python.tree.scopes import Parameter
-from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, elements, last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, elements, last_name, shallow_nodes
 
 # Calls that take the sizes of a tensor: factories, reshapes, and the first states of recurrent networks.
 _SIZED = frozenset(
@@ -99,50 +99,49 @@ def _is_one_of(use: AnyPlace, sizes: Sequence[AnyPlace]) -> bool:
 
 
 def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
-    """Averages over `len(loader.dataset)` beside a training loop: a rank sees as many samples as its sampler has."""
+    """Averages over `len(loader.dataset)` beside a training loop, and steps by the loader's own batch size in the same
+    code: a rank sees as many samples as its sampler has."""
     file = loop.place.file
     sources = {file.code(node) for node in walk(loop.source.node) if isinstance(node, (ast.Name, ast.Attribute))}
     function = enclosing_function(loop.place)
-    for node in walk(function.node if function is not None else loop.place.node):
+    looked_at = dict.fromkeys(walk(function.node if function is not None else loop.place.node))
+    for node in looked_at if function is not None else shallow_nodes(file.tree.body):
         if not isinstance(node, ast.Call) or last_name(node.func) != "len" or len(node.args) != 1:
             continue
         counted = node.args[0]
         if not isinstance(counted, ast.Attribute) or counted.attr != "dataset":
             continue
-        if file.code(counted.value) in sources and not _is_divided(file, node, sources):
+        loader, divisor = file.code(counted.value), _divisor(file, node)
+        if loader in sources and (divisor == f"{loader}.batch_size" or (not divisor and node in looked_at)):
             end = file.bounds(counted)[1]
             rewriting.put(file, end - len("dataset"), end, plain("sampler"), "A rank sees its share of the samples.")
 
 
-def _is_divided(file: ParsedFile, count: ast.expr, sources: Collection[str]) -> bool:
-    """Return whether a number of samples is divided by what stays the batch of all ranks, as for the steps of an epoch:
-    not by the `batch_size` of one of the loaders `sources`, which is that of one rank."""
+def _divisor(file: ParsedFile, count: ast.expr) -> str:
+    """Return what a number of samples is divided by, as for the steps of an epoch: code, "?" of more than one, or ""
+    for nothing. The `batch_size` of a loader is that of one rank, and all else is the batch of all ranks."""
     node: ast.AST = count
     for parent in file.above(count):
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Div, ast.FloorDiv, ast.Mod)):
-            if parent.left is not node:
-                return False
-            own = {f"{source}.batch_size" for source in sources}
-            return file.code(parent.right) not in own
+            return file.code(parent.right) if parent.left is node else ""
         if isinstance(parent, ast.Call):
             name, given = last_name(parent.func), parent.args
             if name in {"divmod", "range"} and len(given) > 1 and given[-1] is not node:
-                return True
+                return "?"
             if name not in {"ceil", "float", "floor", "int", "max", "min", "round"}:
-                return False
+                return ""
         elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
             names = {file.code(target) for target in targets}
             function = file.scope_of(count).node
             uses = (each for each in walk(function) if isinstance(each, (ast.Name, ast.Attribute)))
-            return any(
-                isinstance(use.ctx, ast.Load) and file.code(use) in names and _is_divided(file, use, sources)
-                for use in uses
-            )
+            found = {_divisor(file, use) for use in uses if isinstance(use.ctx, ast.Load) and file.code(use) in names}
+            divisors = found - {""}
+            return divisors.pop() if len(divisors) == 1 else "?" if divisors else ""
         elif not isinstance(parent, (ast.BinOp, ast.UnaryOp)):
-            return False
+            return ""
         node = parent
-    return False
+    return ""
 
 
 def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], rewriting: Rewriting) -> None:

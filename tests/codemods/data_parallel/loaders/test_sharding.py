@@ -318,6 +318,21 @@ def test_steps_that_are_counted_by_the_batch_of_all_ranks(shard_one, count, is_s
     assert ("len(loader.sampler)" in after, "len(loader.dataset)" in after) == (is_share, not is_share)
 
 
+def test_steps_that_a_script_counts_outside_of_its_loop(shard_one):
+    before = """
+    train_loader = DataLoader(first, batch_size=64, shuffle=True)
+    steps = len(train_loader.dataset) // train_loader.batch_size
+    size = len(train_loader.dataset)
+    for x, y in train_loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    """
+    after, _ = shard_one(dedent(before))
+    assert "steps = len(train_loader.sampler) // train_loader.batch_size" in after
+    assert "size = len(train_loader.dataset)" in after
+
+
 def test_a_method_of_the_program_called_step_trains(shard_one):
     before = """
     class Trainer:
