@@ -14,7 +14,7 @@ from gpu2npu.engine.marks import Mark, applied, reported, review
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.flow import Flow, judge_by_flow, judge_by_texts, judge_data
 from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.keys import is_flag, stays
+from gpu2npu.engine.strings.keys import is_option, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText, formatted_texts
@@ -255,7 +255,7 @@ class _Strings:
         if flow.verdict != YES:
             if any(found.place in self._argument_places(text) for found in self.matches.proposed[-3:]):
                 return  # a rule for the argument has reported it
-            if (flow.use is None or flow.use.kind == "compared") and is_flag(place, candidate.role):
+            if (flow.use is None or flow.use.kind == "compared") and is_option(place, candidate.role):
                 return
             message = f"May mean '{new}' on the NPU; left as it is because {flow.why_left()}."
             cause = f"May mean '{new}' on the NPU; left as it is because its use does not say so."

@@ -102,6 +102,7 @@ def _role(name: str, role: Role) -> Iterator[str]:
         ("Attributes that are one", role.attributes),
         ("Names of features that are for CUDA alone", role.features),
         ("Strings beside which the siblings prove nothing", role.strangers),
+        ("Names of vendors, beside which it is one", role.vendors),
     ):
         if words:
             yield f"- {label}: {', '.join(_code(word) for word in sorted(words))}"

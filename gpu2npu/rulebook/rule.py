@@ -161,6 +161,7 @@ class Role(Struct, frozen=True):
     `attributes`: attributes that hold one on any object (`device.type`).
     `features`: words in the names of what only NVIDIA's devices do, which a comparison with the string switches on.
     `strangers`: strings beside which the siblings prove nothing, since their list is of something else.
+    `vendors`: strings that name whose devices are meant; alone beside them a string names that, too.
     `prefix`, `suffix`: regular expressions for what may be before and follow in the same string (`:0`); with one of
     them the meaning is certain.
     """
@@ -173,6 +174,7 @@ class Role(Struct, frozen=True):
     attributes: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
+    vendors: frozenset[str] = frozenset()
     prefix: str | None = None
     suffix: str | None = None
 

@@ -12,8 +12,6 @@ from gpu2npu.python.flow.values import Values
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
 
-_TRUTHS = frozenset({"Not", "Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"})
-
 
 def sibling_keys(place: StringPlace) -> frozenset[str]:
     """The keys of the dicts that a key is stored in or looked up in; none where it stays, or a dict is not known."""
@@ -67,19 +65,18 @@ def is_key(place: StringPlace) -> bool:
     return any(field in values.at(each).loads.get(each, ()) for table in tables for each in _holders(table, values))
 
 
-def is_flag(place: StringPlace, role: Role) -> bool:
-    """Return whether a string is the key of what is true or false, among other options, and so means no device:
-    `{"cuda": True, "seed": 1}`, `args["cuda"] = not args["cpu"]`, and where such a key is looked up."""
+def is_option(place: StringPlace, role: Role) -> bool:
+    """Return whether a string is a key beside others than devices, of what is read by written keys alone, and so means
+    none: `{"cuda": True, "seed": 1}`, `state["cuda"] = get_rng_state()` beside `state["python"]`."""
     values, field = values_of(place.names.project), _field(string_value(place.node) or "")
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     siblings = {_field(each) for each in role.siblings} | {field}
     tables = dict.fromkeys([*(table for table, _ in _lookups(place, values)), *(_looked_up(at, values) if at else ())])
-    return any(_is_flag_of(each, field, siblings, values) for each in tables)
+    return any(_has_options(each, siblings, values) for each in tables)
 
 
-def _is_flag_of(base: int, field: str, siblings: set[str], values: Values) -> bool:
-    """Return whether all that is under a key of a table is true or false, where the table has further keys and is read
-    by what is written out alone."""
+def _has_options(base: int, siblings: set[str], values: Values) -> bool:
+    """Return whether a table has further keys than devices, and is read by what is written out alone."""
     tables = [base, *(each.place for each in values.origins(base))]
     holders = {each for table in tables for each in (table, *_holders(table, values))}
     stores = [values.at(each).stores.get(each, {}) for each in holders]
@@ -88,20 +85,7 @@ def _is_flag_of(base: int, field: str, siblings: set[str], values: Values) -> bo
     if keys <= siblings or any("[*]" in fields or "[each]" in fields for fields in loads):
         return False
     read = [key for fields in loads for key in fields.get("[key]", ())]
-    if any(kind != COMPARE for key in read for _, kind, _ in values.at(key).out.get(key, ())):
-        return False
-    stored = [node for fields in stores for node in fields.get(field, ())]
-    return bool(stored) and all(_is_truth(each, values) for each in stored)
-
-
-def _is_truth(place: int, values: Values) -> bool:
-    """Return whether a value is true or false by all that it comes from: a comparison, `not x`, True."""
-    sources = list(values.origins(place))
-    operations = (values.at(each.place).operations.get(each.place) for each in sources)
-    return bool(sources) and all(
-        isinstance(values.kind(each.place)[1], bool) or (one is not None and one.operator in _TRUTHS)
-        for each, one in zip(sources, operations, strict=True)
-    )
+    return all(kind == COMPARE for key in read for _, kind, _ in values.at(key).out.get(key, ()))
 
 
 def _looked_up(key: int, values: Values) -> list[int]:

@@ -158,7 +158,8 @@ def by_siblings(values: frozenset[str], place: StringPlace, role: Role) -> str |
 
 def among(values: frozenset[str], text: str | None, new: str, role: Role) -> str | None:
     """The same for a text that would be replaced by another."""
-    if new in values:
+    others = values - {text}
+    if new in values or (others and others <= role.vendors):
         return NO
     numbers = (number for value in values for name, _, number in [value.partition(":")] if name == text)
     if any(number.isdecimal() for number in numbers):  # "cuda" beside "cuda:0", not beside "cuda:12.1"

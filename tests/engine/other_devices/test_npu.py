@@ -8,6 +8,7 @@ UNCHANGED = [
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
     "modules = [torch.cuda, torch.npu]\n",
+    "one = skipUnless(torch.cuda.device_count() == 1, 'needs a GPU')\nown = skipIf(not is_npu_available(), '')\n",
     "there = [torch.cuda.is_available(), torch.npu.is_available()]\n",
     "show({'CUDA': torch.cuda.is_available(), 'NPU': is_torch_npu_available()})\n",
     "show(cuda=torch.cuda.device_count(), npu=torch_npu.npu.device_count())\n",

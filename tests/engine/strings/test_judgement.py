@@ -120,6 +120,7 @@ DEVICES = [
     "key = f\"{'cuda' if ok else 'cpu'}:{rank}\"",
     "where = f\"{'cuda' if ok else 'cpu'}\"",
     "if device in ('gpu', 'cuda'): ...",
+    "if device in ('cpu', 'cuda', 'rocm'): ...",
     # The NPU's name beside them does not keep CUDA's from an NPU.
     "device = torch.device('cuda' if ok else 'npu')",
     "device = 'cuda' if ok else 'npu' if fast else 'cpu'",
@@ -169,6 +170,7 @@ UNCHANGED = [
     "'cuda extension'.split()",
     "x = 'cudnn'",
     "if device.type in ['cuda', 'npu', 'cpu']: ...",
+    "if device_type in ['cuda', 'rocm']: ...",
     "d = {'cuda': 1, 'npu': 2}",
     "device = 'npu' if use_npu else 'cuda'",
     "device = 'cuda' if not is_npu_available() else 'npu'",

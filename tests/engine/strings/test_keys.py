@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.engine import ProjectContext, migrate_source, scan_project
 
 
 @pytest.mark.parametrize("read", ["T[x.device.type]", "T.get(x.device.type)", "[k for k, v in T.items() if v]"])
@@ -18,3 +18,19 @@ def test_a_flag_that_is_read_by_its_name_stays_without_a_word(rulebook) -> None:
     text = "T = {'cuda': True, 'seed': 1}\nif T['cuda']: print(T['seed'])\n"
     found = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
     assert (found.content, found.findings) == (None, ())
+
+
+def test_a_state_beside_others_stays_where_it_is_saved_and_where_it_is_read(rulebook) -> None:
+    files = {
+        "keep.py": "import torch\nS = {}\nS['python'] = f()\nS['cuda'] = g()\ntorch.save({'all': S}, 'a')\n",
+        "read.py": "import torch\ns = torch.load('a', 'cpu')['all']\nf(s['python'])\ng(s['cuda'])\n",
+        "other.py": "import torch\ns = torch.load('a', 'cpu')\ng(s['cuda'])\n",
+    }
+    sources = {name: text.encode() for name, text in files.items()}
+    context = scan_project(sources, rulebook, "2.1.0", sources.__getitem__)
+    found = {name: migrate_source(sources[name], name, rulebook, context) for name in files}
+    assert {name: any("cuda" in one.api for one in each.findings) for name, each in found.items()} == {
+        "keep.py": False,
+        "read.py": False,
+        "other.py": True,
+    }
