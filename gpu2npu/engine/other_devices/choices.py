@@ -23,19 +23,28 @@ def chooses_cuda(body: Sequence[ast.AST]) -> bool:
     return any(_is_cuda(node) for node in walk(*body))
 
 
-def chooses(file: PythonFile, test: ast.AST, word: str) -> bool:
+def chooses(file: PythonFile, test: ast.AST, word: str, by_name: bool = True) -> bool:
     """Return whether one of the two branches that a test, or the condition that it is part of, decides between has a
-    word, as `torch.bfloat16 if capability >= (8, 0) else torch.float16` has `bfloat16`; or what it is assigned to."""
+    word, as `torch.bfloat16 if capability >= (8, 0) else torch.float16` has `bfloat16`; or what it is assigned to, or
+    what that decides in turn."""
+    if word not in file.text and _SHORT.get(word, word) not in file.text:
+        return False
     below = test
     for above in file.above(test):
         if isinstance(above, ast.IfExp):
             branches = [file.code(above.body), file.code(above.orelse)]
             return below is above.test and sum(word in branch for branch in branches) == 1
         if isinstance(above, ast.If):
-            branches = ["".join(map(file.code, block[:_FEW])) for block in (above.body, above.orelse)]
+            block = file.block(above) if isinstance(above.body[-1], ast.Return) else [above]
+            other = above.orelse or block[block.index(above) + 1 :]
+            branches = ["".join(map(file.code, part[:_FEW])) for part in (above.body, other)]
             return below is above.test and sum(word in branch for branch in branches) == 1
         if isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)):
-            return any(word in name or _SHORT.get(word, word) in name for name in _shown_as(above, file))
+            if any(word in name or _SHORT.get(word, word) in name for name in _shown_as(above, file)):
+                return True
+            named = {each.id for each in _targets(above) if by_name and isinstance(each, ast.Name)}
+            uses = (use for use, _ in file.uses if isinstance(use, ast.Name) and use.id in named)
+            return any(isinstance(use.ctx, ast.Load) and chooses(file, use, word, by_name=False) for use in uses)
         if not isinstance(above, (ast.BoolOp, ast.Compare, ast.Subscript, ast.Attribute, ast.Call, ast.UnaryOp)):
             return False
         below = above
@@ -56,7 +65,11 @@ def switched_off(node: ast.If | ast.IfExp, file: PythonFile) -> list[str]:
     )
     if not is_off or not any(_compares(each, ast.NotEq) for each in tests):
         return []
-    return [last_name(target) or "" for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    names = [last_name(target) or "" for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    compared = {
+        last_name(each.left): string_value(each.comparators[0]) for each in tests if isinstance(each, ast.Compare)
+    }
+    return [compared.get(name) or name for name in names]  # kind == "fast" and device != "cuda": kind = None
 
 
 def otherwise(node: ast.If) -> ast.stmt | None:

@@ -142,3 +142,17 @@ def test_a_condition_that_only_leads_to_answers_about_a_gpu_stays(migrate, last,
         f"        if hasattr(torch, 'grouped_mm'):\n            return {last}\n        return False\n    return True\n"
     )
     assert ("== 'cuda'" in migrate(text)) is stays
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ok = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] > 7\n"
+        "kind = torch.bfloat16 if ok else torch.float16\n",
+        "def f():\n    cap = torch.cuda.get_device_capability()\n    if cap < (8, 0):\n        return torch.float16\n"
+        "    return torch.bfloat16\n",
+    ],
+)
+def test_a_name_or_what_follows_a_return_decides_for_bfloat16_too(migrate, code):
+    assert "torch.npu.is_bf16_supported()" in migrate(f"import torch\n{code}")
+    assert "is_bf16_supported" not in migrate(f"import torch\n{code.replace('bfloat16', 'float32')}")

@@ -62,6 +62,8 @@ def test_kernels_that_are_tried_for_cuda_alone_are_not_tried_for_an_npu(project,
     ("code", "stays"),
     [
         ("if args.fp8 and device_type != 'cuda':\n    args.fp8 = False\n", True),
+        ("if kind == 'fp8' and device_type != 'cuda':\n    kind = None\n", True),
+        ("if kind == 'int8' and device_type != 'cuda':\n    kind = None\n", False),
         ("if device_type != 'cuda':\n    print('no')\n    args.fp8 = False\nelse:\n    import other\n", True),
         ("fp8_recipe = make() if device_type == 'cuda' else None\n", True),
         ("if args.amp and device_type != 'cuda':\n    args.amp = False\n", False),
