@@ -373,7 +373,10 @@ class _CudaCode:
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
-    """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
+    """Return whether a condition, or one of those that it joins, asks where a tensor is, and nothing of CUDA as a
+    whole."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_is_of_tensor(each, names) for each in test.values)
     questions = [node for node in walk(test) if _tests_cuda(node, names)]
     is_device = any(
         string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in questions
