@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
+from operator import eq
 
 from gpu2npu.codemods.places import Rewriting, is_skipped, quoted
 from gpu2npu.codemods.program.files import ParsedFile
@@ -20,21 +22,18 @@ from gpu2npu.python.tree.syntax import FORS, argument_keyword, argument_value, a
 
 _SAVE, _LOAD = "torch.save", "torch.load"
 _FILE_NAME = re.compile(r"\.\w+[\"']")  # path + "/checkpoint.pth"
+_F_STRING = re.compile(r"\b[fF](?=[\"'])")
+_FIELD = re.compile(r"\{[^{}]*\}")
 
 
 def wait_before_loads(flow: Dataflow, saved: Sequence[Place[ast.stmt]], rewriting: Rewriting) -> None:
     """Put `dist.barrier()` before each `torch.load` of a path that a group of statements in `saved` writes to earlier;
     where only some ranks may come by, report it instead."""
-    written: dict[str, list[AnyPlace]] = {}
-    for place in saved:
-        calls = [place.at(node) for node in walk(place.node) if isinstance(node, ast.Call)]
-        for path in _saved_paths(calls):
-            for text in _texts(flow, path):
-                written.setdefault(text, []).append(path)
+    calls = (place.at(node) for place in saved for node in walk(place.node) if isinstance(node, ast.Call))
+    written, waiting = list(_saved_paths(calls)), set[ast.stmt]()
     for load in _loaded_paths(flow.calls) if written else ():
-        paths = [path for text in _texts(flow, load) for path in written.get(text, ())]
-        if any(_is_read_later(flow, path, load) for path in paths):
-            _wait(load, rewriting)
+        if any(_is_read_later(flow, path, load) for path in written):
+            _wait(load, waiting, rewriting)
 
 
 def _saved_paths(calls: Iterable[CallPlace]) -> Iterator[AnyPlace]:
@@ -55,23 +54,19 @@ def _file_arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "f")]
 
 
-def _texts(flow: Dataflow, path: AnyPlace) -> set[str]:
-    """The texts by which a path is known."""
-    return {_text(path), _text(_spelled(flow, path))}
-
-
 def _is_read_later(flow: Dataflow, written: AnyPlace, read: AnyPlace) -> bool:
     """Return whether a path that is read was written before.
 
-    That is the same text below in the same function, or the same name of a file or setting in any function, below a
-    loop or after a call of the function that writes.
+    That is the same text below in the same function, where an f-string may be any text with its fields, or the same
+    name of a file or setting in any function, below a loop or after a call of the function that writes.
     """
     path = _spelled(flow, read)
-    if _text(written) != _text(read) and _text(_spelled(flow, written)) != _text(path):
-        return False
+    texts = (_text(written), _text(read)), (_text(_spelled(flow, written)), _text(path))
     one, other = enclosing_function(written), enclosing_function(read)
     if written.file is read.file and _node(one) is _node(other):
-        return _start(written) < _start(read)
+        return _start(written) < _start(read) and any(starmap(_may_be, texts))
+    if not any(starmap(eq, texts)):
+        return False
     if not flow.are_together(written.file, read.file):
         return False
     if isinstance(path.node, ast.Name) and not _is_global(path):
@@ -80,6 +75,15 @@ def _is_read_later(flow: Dataflow, written: AnyPlace, read: AnyPlace) -> bool:
     if not named and not isinstance(path.node, (ast.Attribute, ast.Name)):
         return False
     return _is_below_loop(read) or (one is not None and other is not None and _is_called_later(flow, one, other))
+
+
+def _may_be(text: str, other: str) -> bool:
+    """Return whether two texts of code are the same, or the strings in them are, with something for their fields:
+    `f"part_{k}.pt"` and `"part_0.pt"`."""
+    one, two = (_F_STRING.sub("", each) for each in (text, other))
+    return text == other or any(
+        re.fullmatch(".+".join(map(re.escape, _FIELD.split(first))), then) for first, then in ((one, two), (two, one))
+    )
 
 
 def _spelled(flow: Dataflow, path: AnyPlace) -> AnyPlace:
@@ -126,7 +130,8 @@ def _is_below_loop(place: AnyPlace) -> bool:
     return any(place.file.bounds(loop)[1] < _start(place) for loop in loops)
 
 
-def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
+def _wait(load: AnyPlace, waiting: set[ast.stmt], rewriting: Rewriting) -> None:
+    """Let all ranks wait before a load, but for one right below another that is among those `waiting`."""
     file = load.file
     statement = line_statement(file, load.node)
     function = enclosing_function(load)
@@ -143,7 +148,9 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
             "Rank 0 writes this file: let all ranks call dist.barrier() between that and reading it.",
         )
         return
-    if _waits_before(file, statement):
+    above, is_waiting = _above(file, statement), statement in waiting
+    waiting.add(statement)
+    if is_waiting or above in waiting or (above is not None and "barrier(" in file.code(above)):
         return
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
@@ -165,14 +172,13 @@ def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -
     return False
 
 
-def _waits_before(file: ParsedFile, statement: ast.stmt) -> bool:
-    """Return whether the statement above is a barrier."""
+def _above(file: ParsedFile, statement: ast.stmt) -> ast.stmt | None:
+    """The statement above another in its block."""
     block = file.block(statement)
     index = next(index for index, part in enumerate(block) if part is statement)
-    return index > 0 and "barrier(" in file.code(block[index - 1])
+    return block[index - 1] if index else None
 
 
-_LOAD = "torch.load"
 _MESSAGE = "Every process loads this, and must not put it on the first card, from which it may have been saved."
 _DEPTH = 4
 

@@ -255,6 +255,28 @@ FORMS = {
             save(model)
         """,
     ),
+    "parts whose names differ by a field": (
+        """
+        def main():
+            for part in ('train', 'val'):
+                torch.save(x, f'{folder}/x_{part}.pt')
+                torch.save(y, f'{folder}/y_{part}.pt')
+            x = torch.load(f'{folder}/x_train.pt')
+            y = torch.load(f'{folder}/y_train.pt')
+            z = torch.load(f'{folder}/z_train.pt')
+        """,
+        """
+        def main():
+            if dist.get_rank() == 0:
+                for part in ('train', 'val'):
+                    torch.save(x, f'{folder}/x_{part}.pt')
+                    torch.save(y, f'{folder}/y_{part}.pt')
+            dist.barrier()
+            x = torch.load(f'{folder}/x_train.pt')
+            y = torch.load(f'{folder}/y_train.pt')
+            z = torch.load(f'{folder}/z_train.pt')
+        """,
+    ),
     "a checkpoint to go on from": (
         """
         def main():
