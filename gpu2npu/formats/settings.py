@@ -15,7 +15,20 @@ from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, scalars
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
 from gpu2npu.kinds.string import data_marks as text_marks
-from gpu2npu.python.facts.values import INHERIT, MODULE, STORE, DataValues, Edge, Text, ValueFacts
+from gpu2npu.python.facts.values import (
+    ARGUMENT,
+    INHERIT,
+    LOAD,
+    MODULE,
+    NOTHING,
+    STORE,
+    Called,
+    DataValues,
+    Edge,
+    Taken,
+    Text,
+    ValueFacts,
+)
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.text.templates import plain
@@ -50,6 +63,9 @@ _CALL = re.compile(r"\btorch\.(cuda\.\w+|device)\(|\.cuda\(")
 _TAG = re.compile(r"!!python/[\w/]+:(?P<name>torch\.cuda(?:\.\w+)+)")
 _QUOTED = "Its new code has quotes, which this text is in: change it by hand."
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+# Keys with the name of a class or a function, and those with its keyword arguments, as CompVis' repositories and
+# Lightning's CLI have them; Hydra's `_target_` has them beside itself.
+_TARGETS = {"target": "params", "class_path": "init_args"}
 _SIGN = re.compile(r"[@%](?=[\w#:])|(?<=\w)#(?=\w)|(?<=[@\w])::(?=\w)")
 
 
@@ -241,8 +257,8 @@ def data_values(roots: Sequence[Node], text: str, marks: Sequence[Mark]) -> Data
     root = walk.node(roots[0]) if len(roots) == 1 else walk.items(roots)
     changed = sorted(mark.place[0] for mark in marks if isinstance(mark, Edit))
     facts = ValueFacts(
-        tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), (),
-        tuple(walk.outside), (), tuple(walk.containers), (), (), tuple(walk.numbers),
+        tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), tuple(walk.imports),
+        tuple(walk.outside), (), tuple(walk.containers), tuple(walk.calls), (), tuple(walk.numbers),
     )  # fmt: skip
     spans = ((one.node, one.column, one.column + len(one.value or "") + 1) for one in walk.texts)
     moved = frozenset(node for node, start, end in spans if bisect_left(changed, start) < bisect_left(changed, end))
@@ -261,6 +277,8 @@ class _Tree:
         self.containers: list[int] = []
         self.numbers: list[tuple[int, int | float | bool]] = []
         self.outside: list[tuple[int, str]] = []
+        self.imports: list[Taken] = []
+        self.calls: list[Called] = []
         self.fixed: set[int] = set()
         self.holders: dict[int, int] = {}  # of mappings and items, which YAML may have at several places
 
@@ -275,7 +293,8 @@ class _Tree:
     def add(self, source: int, kind: int, target: int, label: str = "") -> None:
         self.edges.append((source, kind, target, self.labels.setdefault(label, len(self.labels))))
 
-    def node(self, node: Node) -> int:
+    def node(self, node: Node, target: str | None = None) -> int:
+        """Return the place of a node. A mapping may be the keyword arguments of what `target` names."""
         if isinstance(node, Scalar):
             return self.scalar(node)
         if isinstance(node, Items):
@@ -284,15 +303,32 @@ class _Tree:
             return self.holders[id(node)]
         self.holders[id(node)] = holder = self.new()
         self.containers.append(holder)
+        texts = {key.value: value.value for key, value in node.entries if isinstance(value, Scalar)}
+        targets = {arguments: texts.get(name) for name, arguments in _TARGETS.items()}
+        given: list[tuple[str, int]] = []
         for key, value in node.entries:
             if key.atom == "<<":  # https://yaml.org/type/merge.html
                 for one in value.items if isinstance(value, Items) and value.taken is None else (value,):
                     self.add(self.node(one), INHERIT, holder)
                 continue
-            each, name = self.node(value), key.value or key.atom
+            each, name = self.node(value, targets.get(key.value or "")), key.value or key.atom
+            given.append((name, each))
             self.store(self.scalar(key), holder, "[key]")
             self.store(each, holder, f"[{name!r}]", *([f".{name}"] if name.isidentifier() else []))
+        self.call(texts.get("_target_") or target or "", given)
         return holder
+
+    def call(self, target: str, given: Sequence[tuple[str, int]]) -> None:
+        """Call what the dotted name of a class or a function means, as programs do with what they read."""
+        module, _, name = target.rpartition(".")
+        if not (module and _NAME.fullmatch(target)):
+            return
+        callee, result = self.new(), self.new()
+        self.imports.append(Taken(callee, module, name))
+        self.calls.append(Called(result, callee, NOTHING, name, 0, 0, 0))
+        self.add(callee, LOAD, result, "()")
+        for key, value in given:
+            self.add(value, ARGUMENT, result, key)
 
     def items(self, items: Sequence[Node]) -> int:
         if items and id(items) in self.holders:

@@ -53,6 +53,26 @@ def test_choices_that_a_file_gives_are_renamed_with_the_default(after) -> None:
     assert "default='npu'" in found["t.py"][0]
 
 
+@pytest.mark.parametrize(
+    "called",
+    ["{cls}: net.Net\n  {given}", "a:\n    target: net.Net\n    params:\n      {given}",
+     "- class_path: net.Net\n    init_args: {{{given}}}"],
+)  # fmt: skip
+def test_arguments_of_what_a_file_names_are_followed_into_it(after, called: str) -> None:
+    code = "import torch\nclass Net:\n    def __init__(self, n, where='cpu'):\n        torch.ones(n).to(where)\n"
+    text = "net:\n  " + called.format(cls="_target_", given="where: cuda") + "\nother:\n  where: cuda\n"
+    assert after(c_yaml=text, net_py=code)["c.yaml"][0] == text.replace("cuda", "npu", 1)
+
+
+def test_code_is_compared_with_the_arguments_that_a_file_gives_it(after) -> None:
+    code = (
+        "import torch\ndef make(engine, n):\n    if engine == 'cuda':\n        return n\n    assert engine == 'cpu'\n"
+    )
+    found = after(c_yaml="_target_: app.make\nengine: cuda\nn: 1\n", app_py=code)
+    assert found["c.yaml"][0] == "_target_: app.make\nengine: npu\nn: 1\n"
+    assert "if engine == 'npu'" in found["app.py"][0]
+
+
 def test_a_file_that_no_program_names_is_only_reported(after) -> None:
     code = "import json, sys, torch\nconf = json.load(open(sys.argv[1]))\nx = torch.ones(1).to(conf['where'])\n"
     compared = "if conf['where'] == 'cuda': print(x)\n"

@@ -16,7 +16,7 @@ from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS, READERS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
-from gpu2npu.python.facts.values import STORE
+from gpu2npu.python.facts.values import ARGUMENT, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values, ValueUse, Way
 from gpu2npu.python.project.project import EVERY_FILE
@@ -113,8 +113,10 @@ def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Cal
     if not is_named and any(stays_in(each, text, path, values) for each in tables):
         return Flow(UNSURE)
     found = _Judge(values, role, path, text, new, is_foreign).of(place, is_named)
+    if is_named or found.verdict != YES or found.use is None or _is_argument(place, values):
+        return found
     readers = values.readers_of(file.first + project.data[path].root)
-    if is_named or found.verdict != YES or found.use is None or all(readers.values()):
+    if all(readers.values()):
         return found
     kind = "unnamed" if None in readers.values() else "shared"
     return replace(found, verdict=UNSURE, use=found.use._replace(kind=kind))
@@ -172,6 +174,11 @@ def _texts_of_data(text: str, fields: Set[str] | None, values: Values) -> Iterat
 def _last_field(text: str) -> str:
     found = _LAST_FIELD.search(text)
     return f"['{found['key']}']" if found is not None else ""
+
+
+def _is_argument(place: int, values: Values) -> bool:
+    """Return whether a text in a file of data is given to what the file names: below Hydra's `_target_`."""
+    return any(kind == ARGUMENT for _, kind, _ in values.at(place).out.get(place, ()))
 
 
 def _is_changed(place: int, values: Values) -> bool:
@@ -274,7 +281,21 @@ class _Judge:
             for at in dict.fromkeys([other, *whole]):
                 uses = [use for use in self.values.uses(at, self.asker) if use.kind == "argument"]
                 verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
+            given = (each.place for each in origins if each.kind == "text" and self._is_given(each.place))
+            beside = (use for at in given if at != other for use in self.values.uses(at, self.asker))
+            verdicts |= {self._beside(use.place) for use in beside if use.kind == "compared"} & {YES}
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
+
+    def _is_given(self, text: int) -> bool:
+        """Return whether a text like this one is given to a function: in code, or by a file that names the function."""
+        is_code = self.values.at(text).path not in self.values.project.data
+        return self.values.text(text) == self.text and (is_code or _is_argument(text, self.values))
+
+    def _beside(self, other: int) -> str | None:
+        """The verdict of the texts that a value is compared with: of "cpu" in `accelerator == "cpu"`."""
+        origins = self.values.sources(other, self.asker)
+        texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
+        return among(texts, self.text, self.new, self.role)
 
     def of_origin(self, origin: ValueOrigin) -> str | None:
         if origin.kind not in ("outside", "unknown"):

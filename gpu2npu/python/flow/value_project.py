@@ -254,8 +254,11 @@ class ValueProject(Questions):
             self._cut.add(("importers", path, name))
             return {}
         found: dict[str, tuple[tuple[int, bool], ...]] = {}
-        for other in sorted(files):
-            file = self.file_at(other)
+        of_data = {
+            other for other, data in project.data.items() if any(name == each.name for each in data.facts.imports)
+        }
+        for other in sorted(files | of_data):
+            file = self.data_at(other) if other in of_data else self.file_at(other)
             if file is None:
                 continue
             nodes = []
