@@ -30,3 +30,14 @@ def test_what_is_a_number_by_default_may_be_that_of_a_device(parameters: str, us
     for version, expected in (("2.1.0", is_reported), ("2.7.1", False)):
         found = migrate_source(code, version=version).findings
         assert any(finding.rule.startswith("device-integer") for _, finding, _ in found) is expected
+
+
+@pytest.mark.parametrize(
+    ("use", "is_written"), [("x.to(device)", True), ("torch.ones(1, device=device)", True), ("print(device)", False)]
+)
+def test_a_name_that_has_a_number_or_a_device(use: str, is_written: bool) -> None:
+    code = "import torch\n\n\ndef f(x):\n    rank = torch.distributed.get_rank()\n    if x is not None:\n"
+    code += "        device = rank % 4\n    else:\n"
+    migrated = migrate_source(f"{code}        device = 'cuda'\n    {use}\n    return x.to(device)\n", version="2.1.0")
+    assert ('device = f"npu:{rank % 4}"' in migrated.text) is is_written
+    assert any("may be one here" in finding.message for _, finding, _ in migrated.findings) is not is_written

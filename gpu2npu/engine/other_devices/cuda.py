@@ -373,15 +373,13 @@ class _CudaCode:
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
-    """Return whether a condition, or one of those that it joins, asks where a tensor is, and nothing of CUDA as a
-    whole."""
+    """Return whether a condition asks where a tensor is, or joins such a question with others."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(_is_of_tensor(each, names) for each in test.values)
     questions = [node for node in walk(test) if _tests_cuda(node, names)]
-    is_device = any(
-        string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in questions
-    )
-    return is_device and not any(last_name(node) == "is_available" for node in walk(test))
+    is_of_all = any(last_name(node) == "is_available" for node in walk(test))
+    words = ((string_value(node) == "cuda", last_name(node) or "") for node in questions)
+    return not is_of_all and any(is_kind or name.startswith(_OF_TENSOR) for is_kind, name in words)
 
 
 def _tests_cuda(node: ast.AST, names: Names) -> bool:

@@ -152,16 +152,18 @@ class TypedArguments:
         return [each for each in read if self.file.scope_of(each).enclosing_class() == cls]
 
     def _branches(self, value: ast.expr, scope: Scope) -> list[ast.expr]:
-        """The number among the values of a condition of which the other is the name of a device or None."""
+        """The numbers among the values of a condition, or of a name, where the others are devices or None."""
         if isinstance(value, ast.Name):
             _, bindings = scope.lookup(value.id) or (scope, [])
-            whole = bindings[0].whole if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
-            return self._branches(whole, scope) if isinstance(whole, ast.IfExp) else []
-        if not isinstance(value, ast.IfExp):
-            return []
-        numbers = [each for each in (value.body, value.orelse) if self.matcher.is_of("integer", each, scope)]
-        others = [each for each in (value.body, value.orelse) if string_value(each) is not None or is_none(each)]
-        return numbers if len(numbers) == len(others) == 1 else []
+            values = [each.whole if isinstance(each, Assigned) else None for each in bindings]
+            if len(values) == 1:
+                return self._branches(values[0], scope) if isinstance(values[0], ast.IfExp) else []
+        else:
+            values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else []
+        known = [each for each in values if each is not None]
+        numbers = [each for each in known if self.matcher.is_of("integer", each, scope)]
+        others = [each for each in known if self.matcher.is_of("device", each, scope) or is_none(each)]
+        return numbers if numbers and others and len(numbers) + len(others) == len(values) else []
 
     def _takes_device(self, use: ast.expr) -> bool:
         above = self.file.parents[use]

@@ -282,8 +282,8 @@ class _Judge:
                 uses = [use for use in self.values.uses(at, self.asker) if use.kind == "argument"]
                 verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
             given = (each.place for each in origins if each.kind == "text" and self._is_given(each.place))
-            beside = (use for at in given if at != other for use in self.values.uses(at, self.asker))
-            verdicts |= {self._beside(use.place) for use in beside if use.kind == "compared"} & {YES}
+            others = (use for at in given if at != other for use in self.values.uses(at, self.asker))
+            verdicts |= {self._texts_compared(use.place) for use in others if use.kind == "compared"} & {YES}
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
 
     def _is_given(self, text: int) -> bool:
@@ -291,7 +291,7 @@ class _Judge:
         is_code = self.values.at(text).path not in self.values.project.data
         return self.values.text(text) == self.text and (is_code or _is_argument(text, self.values))
 
-    def _beside(self, other: int) -> str | None:
+    def _texts_compared(self, other: int) -> str | None:
         """The verdict of the texts that a value is compared with: of "cpu" in `accelerator == "cpu"`."""
         origins = self.values.sources(other, self.asker)
         texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))

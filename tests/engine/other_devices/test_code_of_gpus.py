@@ -171,3 +171,22 @@ def f(x):
         assert migrated.content is None
         assert any("stays as it is" in finding.message for finding in migrated.findings)
     assert b'"npu" in x' in project({"a.py": code.format(value="x is not None")})["a.py"].content
+
+
+def test_a_kernel_behind_two_questions_stays_cudas(project):
+    body = "        half = x.dtype == torch.half\n        y = Fused.apply(x)\n        return y.half() if half else y\n"
+    code = f"""import torch
+try:
+    from . import _C
+except ImportError:
+    pass
+class Fused(torch.autograd.Function):
+    def forward(ctx, x):
+        return _C.sample(x)
+def f(x):
+    if torch.cuda.is_available() and x.is_cuda:
+{body}    return x
+"""
+    assert project({"pkg/__init__.py": "", "pkg/a.py": code})["pkg/a.py"].content is None
+    own = code.replace("_C.sample(x)", "x * 2")
+    assert b"x.is_npu" in project({"pkg/__init__.py": "", "pkg/a.py": own})["pkg/a.py"].content

@@ -347,13 +347,6 @@ KERNELS = {
         "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return fused_cuda.forward(x)\n"
         "def f(x):\n    if x.is_cuda and x.dim() == 2:\n        return Fused.apply(x)\n    return x * 2\n",
     ),
-    "beside CUDA as a whole": (
-        "try:\n    from . import _C\nexcept ImportError:\n    pass\n",
-        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return _C.sample(x)\n"
-        "def f(x):\n    if torch.cuda.is_available() and x.is_cuda:\n        half = x.dtype == torch.half\n"
-        "        y = Fused.apply(x.float())\n        y = y.half() if half else y\n    else:\n        y = slow(x)\n"
-        "    return y\n",
-    ),
     "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
 }
 
