@@ -1,8 +1,8 @@
 """The functions and classes that a program may run, and the code that does not run with its file, as far as names say.
 
-A function counts as called where its name appears in code that runs, whatever the name means there: a method by any
-attribute of its name, another function by a name, or an attribute of what is imported. That says too much where two
-functions share a name, and too little only where a name is put together at run time.
+A function counts as called where its name appears in code that runs: a method by any attribute of its name, another
+function by a name that its file does not define itself, or an attribute of what is imported. That says too much where
+two functions share a name, and too little only where a name is put together at run time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ TEST_FILE = r"test_\w+\.py|\w+_test\.py"
 
 
 class _Code(Struct, frozen=True, eq=False):
-    """A piece of code: the names in it, but for those inside of definitions, and its decorated definitions."""
+    """A piece of code: the names in it, but for those inside of definitions, the definitions of its file that it names,
+    and those in it that are decorated."""
 
     names: frozenset[str]
+    own: frozenset[Definition]
     decorated: Sequence[Definition]
 
 
@@ -67,13 +69,15 @@ class NamesInFile(Struct, frozen=True, eq=False):
         definitions = file.definitions
         imports = [each for each in (*file.nodes(ast.Import), *file.nodes(ast.ImportFrom)) if isinstance(each, IMPORTS)]
         modules = frozenset(local_name(alias, node) for node in imports for alias in node.names)
-        bodies = {node: _code(_run(node), modules) for node in definitions}
+        top = frozenset(file.tree.body)
+        own = {node.name: node for node in definitions if node in top and node.name not in modules}
+        bodies = {node: _code(_run(node), modules, own) for node in definitions}
         owners: dict[Definition, ast.ClassDef] = {}
         for node in definitions:
             above = next((each for each in file.above(node) if isinstance(each, DEFINITIONS)), None)
             if isinstance(above, ast.ClassDef):
                 owners[node] = above
-        return cls(_code(imported, modules), _code([*imported, *guarded], modules), bodies, owners)
+        return cls(_code(imported, modules, own), _code([*imported, *guarded], modules, own), bodies, owners)
 
 
 def _run(node: Definition) -> list[ast.AST]:
@@ -81,8 +85,9 @@ def _run(node: Definition) -> list[ast.AST]:
     return [*node.bases, *node.body] if isinstance(node, ast.ClassDef) else [*node.body]
 
 
-def _code(nodes: Iterable[ast.AST], modules: frozenset[str]) -> _Code:
+def _code(nodes: Iterable[ast.AST], modules: frozenset[str], own: Mapping[str, Definition]) -> _Code:
     names: set[str] = set()
+    found: set[Definition] = set()
     decorated: list[Definition] = []
     pending = list(nodes)
     while pending:
@@ -94,9 +99,12 @@ def _code(nodes: Iterable[ast.AST], modules: frozenset[str]) -> _Code:
             if isinstance(node, FUNCTIONS):
                 pending.append(node.args)
             continue
-        names.update(_written(node, modules))
+        if isinstance(node, ast.Name) and node.id in own:
+            found.add(own[node.id])
+        else:
+            names.update(_written(node, modules))
         pending += child_nodes(node)
-    return _Code(frozenset(names), decorated)
+    return _Code(frozenset(names), frozenset(found), decorated)
 
 
 def _written(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
@@ -202,8 +210,9 @@ class _Search:
                 for name in new:
                     found = index.by_name.get(name.removeprefix("."), ())
                     pending += self.reach((each for each in found if name[0] != "." or each in index.owners), index)
-                registered = [each for each in piece.decorated if each in index.bodies and self.is_registered(each)]
-                pending += self.reach(registered, index)
+                registered = (each for each in piece.decorated if self.is_registered(each))
+                reached = [each for each in (*piece.own, *registered) if each in index.bodies]
+                pending += self.reach(reached, index)
 
     def reach(self, definitions: Iterable[Definition], index: DefinitionIndex) -> Iterator[_Code]:
         """Mark definitions; gives their code, and that of the methods that then may run."""

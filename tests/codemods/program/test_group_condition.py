@@ -220,3 +220,14 @@ def test_functions_that_all_call_each_other_are_looked_at_once(start, has_one, m
     monkeypatch.setattr(Entry, "runs", lambda *arguments: looked_at.append(1) or runs(*arguments))
     assert always_has_group(entry) is has_one
     assert len(looked_at) < 2 * source.count("(")
+
+
+def test_a_function_whose_name_another_file_defines_itself_is_not_reached(after):
+    kit = "import torch\n\ndef show():\n    torch.save(1, 'a.pt')\n"
+    train = TRAIN.replace(
+        "from trainer import Trainer\n", "import kit\nfrom trainer import Trainer\n\ndef show(): ...\n\n"
+    )
+    files = {"trainer.py": TRAINER, "train.py": f"{train}    show()\n", "kit.py": kit}
+    assert "    if not dist.is_initialized() or dist.get_rank() == 0:\n" in after(files)["kit.py"]
+    files["train.py"] = files["train.py"].replace("    show()", "    kit.show()")
+    assert "    if dist.get_rank() == 0:\n" in after(files)["kit.py"]
