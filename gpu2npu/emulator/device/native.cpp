@@ -1,7 +1,7 @@
 // What every small operator on an npu tensor does, in C++: views, memory and its account, and the way to NumPy's arrays.
 // All of it is in Python too (tensor.py, memory/, dispatch/uniform.py), which takes over wherever a call is not plain:
 // what is Python's is registered for PrivateUse3, and what is here calls it there. NumPy does the arithmetic, but for
-// HF32's rounding and the windows of convolutions, which are equal to its to the bit.
+// HF32's rounding and the windows of convolutions, which are equal to its to the bit, and for convolutions of images.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
@@ -27,6 +27,8 @@
 #include <chrono>
 #include <memory>
 #include <unordered_map>
+
+#include "convolutions.h"
 
 namespace {
 
@@ -663,11 +665,46 @@ PyObject* hf32(PyObject*, PyObject* arguments) {
   Py_RETURN_TRUE;
 }
 
+// A direction of a convolution, by `what` it computes: "result", "image" or "weight", into the last array; for a weight
+// of the output channels [first, last). False where the arrays or the machine are not for it.
+PyObject* convolved(PyObject*, PyObject* arguments) {
+  const char* what;
+  PyArrayObject* given[3];
+  Geometry g;
+  long long first, last;
+  if (!PyArg_ParseTuple(
+          arguments, "sO!O!O!(LLLLLL)LL", &what, &PyArray_Type, given, &PyArray_Type, given + 1, &PyArray_Type, given + 2,
+          g.stride, g.stride + 1, g.padding, g.padding + 1, g.dilation, g.dilation + 1, &first, &last))
+    return nullptr;
+  for (PyArrayObject* each : given)
+    if (PyArray_NDIM(each) != 4 || PyArray_TYPE(each) != NPY_FLOAT32 || !PyArray_IS_C_CONTIGUOUS(each) ||
+        !PyArray_ISALIGNED(each) || !PyArray_SIZE(each))
+      Py_RETURN_FALSE;
+  if (!direct::kernel.rows || !PyArray_ISWRITEABLE(given[2])) Py_RETURN_FALSE;
+  auto planes = [](PyArrayObject* array) {
+    npy_intp* size = PyArray_DIMS(array);
+    return direct::Planes{size[0], size[1], {size[2], size[3]}};
+  };
+  float* data[3];
+  for (int i = 0; i < 3; ++i) data[i] = static_cast<float*>(PyArray_DATA(given[i]));
+  direct::Planes weight = planes(given[*what == 'w' ? 2 : 1]);
+  Py_BEGIN_ALLOW_THREADS;
+  if (*what == 'w')
+    direct::weight_gradient(data[0], planes(given[0]), data[1], planes(given[1]), first, last, weight.size, data[2], g);
+  else if (*what == 'i')
+    direct::image_gradient(data[0], planes(given[0]), data[1], weight.size, data[2], planes(given[2]), g);
+  else
+    direct::forward(data[0], planes(given[0]), data[1], weight.size, data[2], planes(given[2]), g);
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_TRUE;
+}
+
 PyObject* unfolded(PyObject*, PyObject* arguments) { return moved(arguments, true); }
 
 PyObject* folded(PyObject*, PyObject* arguments) { return moved(arguments, false); }
 
 PyMethodDef methods[] = {
+    {"convolved", convolved, METH_VARARGS, nullptr},
     {"unfolded", unfolded, METH_VARARGS, nullptr},
     {"folded", folded, METH_VARARGS, nullptr},
     {"hf32", hf32, METH_VARARGS, nullptr},

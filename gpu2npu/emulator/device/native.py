@@ -1,9 +1,9 @@
-"""Small operators and the copies of convolutions in C++, where a compiler is there: Python takes several times as long.
+"""Small operators and convolutions of images in C++, where a compiler is there: Python takes several times as long.
 
 The library is built in the background at first use and is found by later processes of the same Python, NumPy and
 PyTorch. Until then, without a compiler or Python's headers, or with GPU2NPU_NATIVE=0, Python does the same:
-`tensor.py`, `memory/`, `dispatch/uniform.py`, `dispatch/cube.py` and `kernels/nn/conv.py`. A build removes those that
-nobody has loaded for a week.
+`tensor.py`, `memory/`, `dispatch/uniform.py`, `dispatch/cube.py`, and `conv.py` and `windows.py` of `kernels/nn`. A
+build removes those that nobody has loaded for a week.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import torch
 from gpu2npu.emulator import shapes
 
 SOURCE = Path(__file__).with_name("native.cpp")
+CONVOLUTIONS = SOURCE.with_name("convolutions.h")
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold")
 FACTORIES = ("empty.memory_format", "empty_strided", "clone")
 PYTHON_KEY = "PrivateUse3"  # where the library finds what Python does for an operator that both have
@@ -63,7 +64,8 @@ def place() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     python = sys.implementation.cache_tag, platform.machine()
-    made_of = (*python, np.__version__, torch.__version__, torch.version.git_version, SOURCE.read_text("utf-8"))
+    sources = (SOURCE.read_text("utf-8"), CONVOLUTIONS.read_text("utf-8"))
+    made_of = (*python, np.__version__, torch.__version__, torch.version.git_version, *sources)
     return folder / "gpu2npu" / f"native-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
 
 

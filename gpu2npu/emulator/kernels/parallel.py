@@ -1,6 +1,6 @@
 """Large kernels, a block at a time on several threads: NumPy and BLAS let go of the interpreter while they compute.
 
-How the work is cut never depends on the number of threads, so that results do not either.
+Where sums depend on how the work is cut, that never depends on the number of threads, so that results do not either.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ def blocks(count: int, elements: int, block: int = BLOCK) -> list[slice]:
     """Consecutive slices that cover `range(count)`, each over about `block` of the `elements` there are in all."""
     step = max(1, count * block // max(elements, 1))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def shares(count: int, least: int = 1) -> list[slice]:
+    """Consecutive slices that cover `range(count)`, at most one for each thread, each of whole multiples of `least`."""
+    step = -(-count // (thread_count() * least)) * least
+    return [slice(start, min(start + step, count)) for start in range(0, count, max(step, 1))]
 
 
 def run(compute: Callable[[slice], T], parts: Sequence[slice]) -> list[T]:

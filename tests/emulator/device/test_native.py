@@ -132,6 +132,35 @@ print(sorted(part["total_size"] for part in torch.npu.memory._snapshot()["segmen
 """
 
 
+CONVOLUTIONS = """
+import random, torch, torch_npu
+import torch.nn.functional as F
+from gpu2npu.emulator.kernels import parallel
+
+torch.npu.conv.allow_hf32 = False
+draw, directions, convolved = random.Random(0), [], parallel.native.convolved
+parallel.native.convolved = lambda what, *rest: convolved(what, *rest) and not directions.append(what)
+torch.manual_seed(0)
+for case in range(60):
+    dimensions = draw.choice((1, 2, 2))
+    pick = lambda low, high: tuple(draw.randrange(low, high) for _ in range(dimensions))
+    kernel, stride, padding, dilation = pick(1, 5), pick(1, 4), pick(0, 4), pick(1, 3)
+    least = [max(1, d * (k - 1) + 1 - 2 * p) for k, p, d in zip(kernel, padding, dilation)]
+    x = torch.randn(draw.randrange(1, 4), draw.randrange(8, 40), *(n + draw.randrange(9) for n in least))
+    w = torch.randn(draw.randrange(8, 70), x.shape[1], *kernel)
+    y_of = lambda x, w: (F.conv1d, F.conv2d)[dimensions - 1](x, w, None, stride, padding, dilation)
+    expected = [each.double().requires_grad_() for each in (x, w)]
+    found = [each.npu().requires_grad_() for each in (x, w)]
+    results = [y_of(*found), y_of(*expected)]
+    g = torch.randn(results[0].shape)
+    both = [[y, *torch.autograd.grad(y, of, g.to(y))] for y, of in zip(results, (found, expected))]
+    for what, ours, theirs in zip(("result", "image", "weight"), *both):
+        error = (ours.cpu().double() - theirs).abs().max() / theirs.abs().max()
+        assert error < 3e-6, (what, x.shape, w.shape, stride, padding, dilation, error)
+assert [directions.count(each) for each in ("result", "image", "weight")] == [60] * 3, directions
+"""
+
+
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("c++") is None, reason="there is no compiler")
 def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +175,8 @@ def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.Monk
         environment = emulating({**os.environ, "GPU2NPU_NATIVE": switch}, python=sys.executable)
         command = [sys.executable, tmp_path / "program.py", switch]
         found.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    environment["OMP_NUM_THREADS"] = "1"
+    subprocess.run([sys.executable, "-c", CONVOLUTIONS], env=environment, check=True)
     assert found[0] == found[1] and found[0].count("\n") > 200
 
 

@@ -14,9 +14,19 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from gpu2npu.emulator.kernels import parallel
+from gpu2npu.emulator.kernels.nn.windows import (
+    IMAGES,
+    copied,
+    counts,
+    folded,
+    is_pointwise,
+    padded,
+    per_dimension,
+    unfolded,
+    windows,
+)
 from gpu2npu.emulator.kernels.promotion import F64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -24,112 +34,57 @@ Sizes = Sequence[int]
 
 _COLUMNS = 1 << 18  # elements of unfolded windows at a time: 1 MiB of float32
 _COLUMNS_LAST = 1 << 19  # the same where samples are last
-_IMAGES = 4  # dimensions of (N, C, H, W)
+_FEW_CHANNELS, _LANES = 8, 32  # of a result for the library in C++, which computes so many at once
 _FEW_PLACES, _MANY = 64, 4  # of windows, and samples of a block, for samples to be last
-
-
-def per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
-    """A size for each of `count` dimensions, from one for all or one for each."""
-    return tuple(sizes) * count if len(sizes) == 1 else tuple(sizes)
-
-
-def padded(x: Array, padding: Sizes) -> Array:
-    """The array (N, C, *spatial, ...) with zeros on both sides of every spatial dimension; uncopied where there are
-    none."""
-    if not any(padding):
-        return x
-    spatial, behind = x.shape[2 : 2 + len(padding)], x.shape[2 + len(padding) :]
-    out = np.zeros((*x.shape[:2], *(s + 2 * p for s, p in zip(spatial, padding, strict=True)), *behind), x.dtype)
-    inside = tuple(slice(pad, pad + size) for size, pad in zip(spatial, padding, strict=True))
-    out[(slice(None),) * 2 + inside] = x
-    return out
-
-
-def windows(x: Array, window: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> Array:
-    """A view (N, C, *window, *out, ...) of the windows of a padded array (N, C, *spatial, ...)."""
-    end = 2 + len(window)
-    steps = x.strides[2:end]
-    strides = (
-        *x.strides[:2],
-        *(step * d for step, d in zip(steps, dilation, strict=True)),
-        *(step * s for step, s in zip(steps, stride, strict=True)),
-        *x.strides[end:],
-    )
-    return as_strided(x, (*x.shape[:2], *window, *out, *x.shape[end:]), strides, writeable=False)
-
-
-def _is_pointwise(shape: Sizes, out: Sizes, window: Sizes, stride: Sizes, padding: Sizes) -> bool:
-    """Return whether windows are the places themselves: output padding adds places that belong to no window."""
-    return prod(window) == 1 and all(s == 1 for s in stride) and not any(padding) and tuple(shape) == tuple(out)
-
-
-def _unfolded(
-    x: Array, groups: int, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
-) -> Array:
-    """Columns (N, groups, C / groups * window, out) of the windows; with samples last, out * N for the last."""
-    n, c = x.shape[:2]
-    pointwise = _is_pointwise(x.shape[2 : 2 + len(window)], out, window, stride, padding)
-    if not pointwise and x.ndim == _IMAGES and len(window) == 2:
-        columns = _copied(x, (0, 1, 2, 3, 4, 5), window, stride, padding, dilation, out)
-        return columns.reshape(n, groups, c // groups * prod(window), prod(out))
-    view = x if pointwise else windows(padded(x, padding), window, stride, dilation, out)
-    places = view.shape[2 if pointwise else 2 + len(window) :]
-    return view.reshape(n, groups, c // groups * prod(window), prod(places))
-
-
-def _copied(x: Array, axes: Sizes, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes) -> Array:
-    """The windows (N, C, *window, *out) of images with their axes in an order."""
-    shape = (*x.shape[:2], *window, *out)
-    columns = np.empty([shape[axis] for axis in axes], x.dtype)
-    order = np.argsort(axes)
-    geometry = (*stride, *padding, *dilation)
-    if parallel.native is None or not parallel.native.unfolded(x, columns.transpose(order), geometry):
-        columns[...] = windows(padded(x, padding), window, stride, dilation, out).transpose(axes)
-    return columns
-
-
-def folded(
-    columns: Array, shape: Sizes, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
-) -> Array:
-    """Columns (N, C, *window, *out, ...) added up where they came from: an array (N, C, *shape, ...)."""
-    behind = columns.shape[2 + 2 * len(shape) :]
-    if parallel.native is not None and columns.ndim == _IMAGES + 2 and not behind:
-        images = np.empty((*columns.shape[:2], *shape), columns.dtype)
-        if parallel.native.folded(images, columns, (*stride, *padding, *dilation)):
-            return images
-    spatial = (size + 2 * pad for size, pad in zip(shape, padding, strict=True))
-    result = np.zeros((*columns.shape[:2], *spatial, *behind), columns.dtype)
-    both = (slice(None), slice(None))
-    for tap in np.ndindex(*window):
-        place = tuple(
-            slice(t * d, t * d + s * (o - 1) + 1, s) for t, d, s, o in zip(tap, dilation, stride, out, strict=True)
-        )
-        result[both + place] += columns[both + tap]
-    inside = tuple(slice(pad, pad + size) for size, pad in zip(shape, padding, strict=True))
-    return result[both + inside]
 
 
 def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Array:
     window = w.shape[2:]
-    out = tuple(
-        (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, p, d, k, s in zip(x.shape[2:], padding, dilation, window, stride, strict=True)
-    )
+    out = counts(x.shape[2:], window, stride, padding, dilation)
     flat = w.reshape(groups, w.shape[0] // groups, -1)
     y = np.empty((x.shape[0], w.shape[0], *out), x.dtype)
+    if _is_direct("result", (x, w, y), (stride, padding, dilation), groups):
+        return y
     per_group = y.reshape(x.shape[0], groups, w.shape[0] // groups, prod(out))
 
     def compute(part: slice) -> None:
-        columns = _unfolded(x[part], groups, window, stride, padding, dilation, out)
+        columns = unfolded(x[part], groups, window, stride, padding, dilation, out)
         np.matmul(flat, columns, out=per_group[part])
 
     def compute_last(part: slice) -> None:
-        columns = _unfolded(_samples_last(x[part]), groups, window, stride, padding, dilation, out)
+        columns = unfolded(_samples_last(x[part]), groups, window, stride, padding, dilation, out)
         y[part] = _samples_first(np.matmul(flat, columns[0]), y[part].shape)
 
     parts = _samples(x.shape[0], x.shape[1], window, out)
     parallel.run(compute_last if _is_last(out, parts) else compute, parts)
     return y
+
+
+def _is_direct(what: str, arrays: tuple[Array, Array, Array], geometry: Sequence[Sizes], groups: int) -> bool:
+    """Fill the last array by the library in C++, where it is there and takes the others: without unfolded windows.
+
+    No sum depends on how the work is cut among threads: each has some samples, or channels of a weight.
+    """
+    if arrays[0].ndim == IMAGES - 1:  # a sequence is an image of one row
+        arrays = tuple(each[:, :, None] for each in arrays)  # type: ignore[assignment]
+        geometry = [(usual, *sizes) for usual, sizes in zip((1, 0, 1), geometry, strict=True)]
+    *given, result = arrays
+    of_weight = what == "weight"
+    count = given[1].shape[1] if of_weight else len(result)
+    is_fit = parallel.native is not None and groups == 1 and result.ndim == IMAGES and result.dtype == np.float32
+    if not is_fit or result.shape[0 if of_weight else 1] < _FEW_CHANNELS:
+        return False
+    first, second = (np.ascontiguousarray(each) for each in given)
+    flat = tuple(size for sizes in geometry for size in sizes)
+
+    def compute(part: slice) -> bool:
+        if of_weight:
+            found = parallel.native.convolved(what, first, second, result, flat, part.start, part.stop)
+        else:
+            found = parallel.native.convolved(what, first[part], second, result[part], flat, 0, 0)
+        return bool(found)
+
+    return all(parallel.run(compute, parallel.shares(count, _LANES if of_weight else 1)))
 
 
 def _samples(count: int, channels: int, window: Sizes, out: Sizes) -> list[slice]:
@@ -159,6 +114,9 @@ def _input_gradient(
     """(N, in, *shape) from the gradient (N, out, *out) of a convolution's result."""
     n, out_channels = g.shape[:2]
     window, out = w.shape[2:], g.shape[2:]
+    result = np.empty((n, w.shape[1] * groups, *shape), g.dtype)
+    if _is_direct("image", (g, w, result), (stride, padding, dilation), groups):
+        return result
     is_narrower = out_channels <= w.shape[1] * groups and prod(out) >= _FEW_PLACES
     if is_narrower and _is_mirrored(shape, out, window, stride, padding, dilation):
         mirrored_padding = [d * (k - 1) - p for d, k, p in zip(dilation, window, padding, strict=True)]
@@ -166,8 +124,7 @@ def _input_gradient(
     flat = w.reshape(groups, out_channels // groups, -1).swapaxes(1, 2)
     in_channels = w.shape[1] * groups
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))
-    pointwise = _is_pointwise(shape, out, window, stride, padding)
-    result = np.empty((n, in_channels, *shape), g.dtype)
+    pointwise = is_pointwise(shape, out, window, stride, padding)
 
     def compute(part: slice) -> None:
         columns = np.matmul(flat, per_group[part])
@@ -212,6 +169,9 @@ def _weight_gradient(
 ) -> Array:
     n, out_channels = g.shape[:2]
     window, out = weight_shape[2:], g.shape[2:]
+    result = np.empty(weight_shape, g.dtype)
+    if _is_direct("weight", (x, g, result), (stride, padding, dilation), groups):
+        return result
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))
     dimensions = len(window)
     # Samples beside the windows' places: one product then sums over both.
@@ -219,7 +179,7 @@ def _weight_gradient(
 
     def compute(part: slice) -> Array:
         if dimensions == 2:
-            columns = _copied(x[part], axes, window, stride, padding, dilation, out)
+            columns = copied(x[part], axes, window, stride, padding, dilation, out)
         else:
             columns = windows(padded(x[part], padding), window, stride, dilation, out).transpose(axes)
         columns = columns.reshape(groups, x.shape[1] // groups * prod(window), -1)
@@ -227,7 +187,7 @@ def _weight_gradient(
         return np.matmul(columns, gradients.swapaxes(1, 2)).swapaxes(1, 2)  # the longer side first is faster
 
     def compute_last(part: slice) -> Array:
-        columns = _unfolded(_samples_last(x[part]), groups, window, stride, padding, dilation, out)[0]
+        columns = unfolded(_samples_last(x[part]), groups, window, stride, padding, dilation, out)[0]
         gradients = _samples_last(g[part]).reshape(groups, out_channels // groups, -1)
         return np.matmul(gradients, columns.swapaxes(1, 2))
 
@@ -350,33 +310,4 @@ def convolution_backward_overrideable(
     """convolution_backward with the signature for back ends outside torch."""
     return convolution_backward(
         grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, output_mask
-    )
-
-
-@kernel("aten::im2col")
-def im2col(self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Array:
-    """(N, C, H, W) -> (N, C * kernel, windows), or unbatched; torch.nn.functional.unfold."""
-    if self.ndim == 3:
-        return im2col(self[None], kernel_size, dilation, padding, stride)[0]
-    out = tuple(
-        (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, p, d, k, s in zip(self.shape[2:], padding, dilation, kernel_size, stride, strict=True)
-    )
-    return _unfolded(self, 1, kernel_size, stride, padding, dilation, out)[:, 0].copy()
-
-
-@kernel("aten::col2im")
-def col2im(
-    self: Array, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
-) -> Array:
-    """(N, C * kernel, windows) -> (N, C, *output_size), overlaps added; torch.nn.functional.fold."""
-    if self.ndim == 2:
-        return col2im(self[None], output_size, kernel_size, dilation, padding, stride)[0]
-    out = tuple(
-        (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, p, d, k, s in zip(output_size, padding, dilation, kernel_size, stride, strict=True)
-    )
-    columns = wide(self).reshape(self.shape[0], self.shape[1] // prod(kernel_size), *kernel_size, *out)
-    return rounded(
-        np.ascontiguousarray(folded(columns, output_size, kernel_size, stride, padding, dilation, out)), self.dtype
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpu2npu.emulator.kernels import parallel
-from gpu2npu.emulator.kernels.nn.conv import per_dimension
+from gpu2npu.emulator.kernels.nn.windows import per_dimension
 from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
