@@ -55,9 +55,14 @@ def _is_of_tensors(reading: TermReader, picked: ast.Subscript) -> bool:
 
 
 def find_reduction(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
-    """`x[mask].sum()` and `x[mask].mean()`."""
+    """`x[mask].sum()` and `x[mask].mean()`, and the same of `torch.masked_select(x, mask)`."""
     picked = node.func.value if isinstance(node.func, ast.Attribute) else None
-    if not isinstance(node.func, ast.Attribute) or not isinstance(picked, ast.Subscript) or node.args or node.keywords:
+    if not isinstance(node.func, ast.Attribute) or node.args or node.keywords:
+        return None
+    if isinstance(picked, ast.Call):
+        given = tuple(map(reading.file.bounds, _selected(reading, picked)))
+        return AffinityReplacement(f"selected_{node.func.attr}", given) if given else None
+    if not isinstance(picked, ast.Subscript):
         return None
     if isinstance(picked.slice, (ast.Slice, ast.Tuple)) or not is_mask(reading.file, picked.slice):
         return None
@@ -66,6 +71,15 @@ def find_reduction(reading: TermReader, node: ast.Call) -> AffinityReplacement |
     at = reading.file.bounds
     function = f"masked_{node.func.attr}"
     return AffinityReplacement(function, (at(picked.value), at(picked.slice)))
+
+
+def _selected(reading: TermReader, call: ast.Call) -> list[ast.expr]:
+    """The tensor and the mask of `torch.masked_select(x, mask)` or `x.masked_select(mask)`."""
+    if last_name(call.func) != "masked_select" or call.keywords or not isinstance(call.func, ast.Attribute):
+        return []
+    is_function = reading.qualified(call.func) == "torch.masked_select"
+    given = call.args if is_function else [call.func.value, *call.args]
+    return given if len(given) == 2 and not any(isinstance(each, ast.Starred) for each in given) else []
 
 
 def find_loss(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:

@@ -327,6 +327,20 @@ def masked_mean(x, mask):
     return x[mask].mean()
 
 
+def selected_sum(x, mask):
+    """x.masked_select(mask).sum()."""
+    if isinstance(x, torch.Tensor):
+        return masked_sum(*torch.broadcast_tensors(x, mask))
+    return x.masked_select(mask).sum()
+
+
+def selected_mean(x, mask):
+    """x.masked_select(mask).mean()."""
+    if isinstance(x, torch.Tensor):
+        return masked_mean(*torch.broadcast_tensors(x, mask))
+    return x.masked_select(mask).mean()
+
+
 def masked_loss(function, x, y, mask, reduction="mean"):
     """function(x[mask], y[mask], reduction=reduction)."""
     leads = _fits(x) and mask.dtype == torch.bool and mask.device == x.device and x.shape[: mask.dim()] == mask.shape
