@@ -195,10 +195,11 @@ def _is_replaced(found: Found, edits: Sequence[Edit]) -> bool:
 
 
 def _is_import(file: PythonFile, edit: Edit) -> bool:
-    """Return whether an edit takes an import out, or gives it another module."""
+    """Return whether an edit takes an import out, or gives it another module; not where other names of it stay."""
     start, end = edit.shown or edit.place
     words = file.text[start:end].split(None, 1)[:1]
-    return words in (["from"], ["import"]) and (edit.text == "" or edit.place[0] > start)
+    is_whole = edit.place == (start, end) if edit.text == "" else edit.place[0] > start
+    return words in (["from"], ["import"]) and is_whole
 
 
 def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:

@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 
+from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.engine.outcome import lost_insertions
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import Edit, FindingKind
@@ -128,3 +129,12 @@ def test_what_the_function_itself_imports_is_not_imported_again(migrate_with) ->
     assert migrate_with([rule], bound).content.decode().count("import teamlib") == 1
     other = "def g():\n    import teamlib\n\n\ndef f(card):\n    return card.count() < 8\n"
     assert migrate_with([rule], other).content.decode().count("import teamlib") == 2
+
+
+def test_a_package_is_reported_where_only_some_of_its_names_go(rulebook) -> None:
+    text = "from bitsandbytes.optim import Adam8bit, AdamW32bit\na = AdamW32bit(p), Adam8bit(p)\n"
+    found = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
+    assert b"import Adam8bit\n" in (found.content or b"")
+    assert [each.rule for each in found.findings] == ["package-bitsandbytes"]
+    text = text.replace("Adam8bit, ", "").replace(", Adam8bit(p)", "")
+    assert not migrate_source(text.encode(), "a.py", rulebook, ProjectContext()).findings
