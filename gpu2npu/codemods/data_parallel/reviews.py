@@ -64,6 +64,9 @@ def review(program: TrainingProgram, wraps: Sequence[Wrap], entries: Entries) ->
             yield from _drawn_later(wrap)
     wrapped = {wrap.file.code(target) for wrap in wraps for target in [target_of(wrap)] if target is not None}
     for file, call in entries.running(all_calls):
+        for home, count in _counts_cards(program, file, call):
+            if not is_skipped(home, count):
+                yield reported(home, count, home.code(count), _CHUNKS, FindingKind.REVIEW)
         for node, api, message in _reviewed(program, file, call, wrapped):
             if not is_skipped(file, call):
                 yield reported(file, node, api, message, FindingKind.REVIEW)
@@ -75,24 +78,26 @@ def _reviewed(
     """Yield what is to be reported of a call: the place, the name in the report, and the message."""
     if _is_summing_loss(program, file, call):
         yield call, file.code(call.func), _SUM
-    yield from ((count, file.code(count), _CHUNKS) for count in _counts_cards(file, call))
     yield from ((left, file.code(left), _NOT_WRAPPED) for left in _not_wrapped(file, call, wrapped))
     if _goes_round(program, file, call):
         yield call.func, file.code(call.func), _ROUND
 
 
-def _counts_cards(file: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
-    """The numbers of cards in the collate function that a loader is given, in the same file."""
+def _counts_cards(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> Iterator[tuple[ParsedFile, ast.expr]]:
+    """The numbers of cards in the collate function that a loader is given, or in its class, with their file."""
     for given in (keyword.value for keyword in call.keywords if keyword.arg == "collate_fn"):
         maker = given.func if isinstance(given, ast.Call) else given
-        name = last_name(given.args[0] if last_name(maker) == "partial" and isinstance(given, ast.Call) else maker)
-        made = [each for each in file.definitions if each.name == name]
-        inside = {*walk(given), *walk(*made)}
-        for node in inside:
-            value = file.scope_of(node).only_value(node.id) if isinstance(node, ast.Name) else node
-            is_new = value is node or value not in inside
-            if is_new and isinstance(value, ast.Call) and last_name(value.func) == "device_count":
-                yield node if isinstance(node, ast.Name) else value
+        maker = given.args[0] if last_name(maker) == "partial" and isinstance(given, ast.Call) else maker
+        found = file.names.definition(maker, file.scope_of(maker))
+        home = program.file(found.names.path) if found is not None else None
+        made = [(home, found.bound.node)] if found is not None and home is not None else []
+        for each, whole in ((file, given), *made):
+            inside = {*walk(whole)}
+            for node in inside:
+                value = each.scope_of(node).only_value(node.id) if isinstance(node, ast.Name) else node
+                is_new = value is node or value not in inside
+                if is_new and isinstance(value, ast.Call) and last_name(value.func) == "device_count":
+                    yield each, node if isinstance(node, ast.Name) else value
 
 
 def _seeding_calls(file: ParsedFile) -> list[ast.Call]:
