@@ -214,6 +214,16 @@ class OwnCode(Struct, frozen=True):
         is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
         return is_named_so and all(is_compiled_binding(binding, names, self.table) for binding in found[1])
 
+    def calls_kernels(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements call a kernel for tensors on CUDA, and run nothing in place of it."""
+        for each in body:
+            if isinstance(each, ast.If):
+                if not each.orelse and not isinstance(each.body[-1], ast.Return) and self.calls_kernels(each.body):
+                    return True
+            elif isinstance(value := getattr(each, "value", None), ast.Call) and self.is_kernel(value, of_tensor=True):
+                return True
+        return False
+
     def _is_extension(self, binding: Binding) -> bool:
         is_package = isinstance(binding, Imported) and is_of_package(binding.qualified, self.table)
         return is_package or is_extension(binding, self.names, self.table)

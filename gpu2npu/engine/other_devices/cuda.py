@@ -179,7 +179,8 @@ class _CudaCode:
             or ((reads_build(body) or self.code.always_imports(body)) and not chooses_cuda(body))
         ):
             return True
-        return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+        calls = self.code.calls_kernels(body) or self.code.tries_kernels(body)
+        return _is_of_tensor(node.test, self.names) and (calls or self._captures(node, body))
 
     def body_behind(self, node: ast.If | ast.IfExp) -> list[Bounds]:
         """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`, and of all
@@ -210,7 +211,9 @@ class _CudaCode:
         is_error = is_error or (len(node.body) == 1 and isinstance(first, ast.If) and ends_in_error(first))
         if not (isinstance(first, ast.Raise) or is_error) or not self._is_denial(node.test):
             return False
-        return self._is_refusal(node, first) or (isinstance(first, ast.Raise) and builds_kernels(node, self.names))
+        of_kernels = _is_of_tensor(node.test, self.names) and self.code.calls_kernels(node.orelse or self._after(node))
+        is_raised = isinstance(first, ast.Raise) and (of_kernels or builds_kernels(node, self.names))
+        return is_raised or self._is_refusal(node, first)
 
     def _is_denial(self, test: ast.expr) -> bool:
         """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
@@ -285,8 +288,8 @@ class _CudaCode:
 
     def _captures(self, node: ast.If, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""
-        other = node.orelse if body is node.body else node.body
-        return is_capture(body, other or self.names.file.block(node), self.names, self.table)
+        other = (node.orelse if body is node.body else node.body) or self.names.file.block(node)
+        return is_capture(body, other, self.names, self.table)
 
     def _needs_cuda(self, test: ast.expr, path: tuple[ast.expr, ...] = ()) -> bool:
         """Return whether a condition holds with CUDA alone, or where the user asks for it: not `not is_available()`,
@@ -326,12 +329,6 @@ class _CudaCode:
     def _after(self, node: ast.stmt) -> Sequence[ast.stmt]:
         block = self.names.file.block(node)
         return block[block.index(node) + 1 :]
-
-    def _calls_kernel(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether statements, not those within others, call a kernel for CUDA, or try one."""
-        values = [getattr(statement, "value", None) for statement in body]
-        calls = (value for value in values if isinstance(value, ast.Call))
-        return self.code.tries_kernels(body) or any(self.code.is_kernel(each, of_tensor=True) for each in calls)
 
     def _is_own(self, body: Sequence[ast.stmt], of_tensor: bool) -> bool:
         """Return whether statements, or a `try`'s, only import, list, set or call what is CUDA's own, and print. Where

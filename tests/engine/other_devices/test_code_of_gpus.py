@@ -190,3 +190,16 @@ def f(x):
     assert project({"pkg/__init__.py": "", "pkg/a.py": code})["pkg/a.py"].content is None
     own = code.replace("_C.sample(x)", "x * 2")
     assert b"x.is_npu" in project({"pkg/__init__.py": "", "pkg/a.py": own})["pkg/a.py"].content
+
+
+def test_a_refusal_before_a_kernel_stays_cudas_but_for_other_ways(project):
+    head = "import torch\nfrom . import _ext\ndef f(x, fast):\n    if not x.is_cuda:\n        raise TypeError(x)\n"
+    uses = {
+        "    y = x.new_empty(2)\n    if fast:\n        y = y + 1\n        _ext.run(x, y)\n    return y\n": False,
+        "    if fast:\n        return _ext.run(x)\n    return x * 2\n": True,
+        "    if fast:\n        y = _ext.run(x)\n    else:\n        y = x * 2\n    return y\n": True,
+    }
+    for use, is_changed in uses.items():
+        found = project({"pkg/__init__.py": "", "pkg/a.py": head + use})["pkg/a.py"]
+        assert (found.content is not None) is is_changed
+        assert found.findings or is_changed
