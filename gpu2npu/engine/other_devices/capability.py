@@ -134,7 +134,10 @@ def _always_tests_capability(node: ast.AST, names: Names, table: RuleTable) -> b
 
 
 def _is_capability(node: ast.AST, names: Names, table: RuleTable) -> bool:
-    """`torch.cuda.get_device_capability()`, `torch.cuda.get_device_properties(0).major`, `p.multi_processor_count`"""
+    """`torch.cuda.get_device_capability()`, `torch.cuda.get_device_properties(0).major`, `p.multi_processor_count`; not
+    a call whose answer nobody takes."""
+    if isinstance(node, ast.Call) and isinstance(names.file.parents.get(node), ast.Expr):
+        return False
     if isinstance(node, ast.Call):
         wanted = names.qualified(node.func, names.file.scope_of(node))
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):

@@ -203,3 +203,10 @@ def test_a_refusal_before_a_kernel_stays_cudas_but_for_other_ways(project):
         found = project({"pkg/__init__.py": "", "pkg/a.py": head + use})["pkg/a.py"]
         assert (found.content is not None) is is_changed
         assert found.findings or is_changed
+
+
+def test_a_check_whose_answer_nobody_takes_decides_nothing(project):
+    code = "import torch\nfrom .links import check_nvlink\nif torch.cuda.is_available():\n    check_nvlink()\n"
+    assert project({"p/__init__.py": "", "p/a.py": code})["p/a.py"].content is not None
+    tested = code.replace("    check_nvlink()", "    if not check_nvlink():\n        raise OSError")
+    assert project({"p/__init__.py": "", "p/a.py": tested})["p/a.py"].content is None
