@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Set
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 from gpu2npu.engine.strings.value_effects import forget_values
 from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file, values_in
 from gpu2npu.kinds.import_ import rules_for_built
+from gpu2npu.kinds.name import NameMatch
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.settings import RuleChoice
@@ -103,7 +104,7 @@ class Migrator(Struct, frozen=True):
         forget_values(self.context.project)
         migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
         if self.analyser is not None and migrated.failure is None and self.analyser.concerns(source, path):
-            migrated = analysed(migrated, self.analyser, source)
+            migrated = analysed(migrated, self.analyser, source, _renamed(self.rulebook))
         spans = [*(each.span for each in migrated.changes), *(each.span for each in migrated.findings)]
         if spans and has_npu_file(path, self._exists):
             first = min(spans, key=lambda span: (span.start_line, span.start_column))
@@ -201,8 +202,17 @@ def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
     return replace(codemods, skipped=frozenset(each.name for each in CODEMODS if each.rule and each.rule not in ids))
 
 
-def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> MigratedFile:
-    """The record of a migrated file with what an analysis of its source adds."""
+@lru_cache(maxsize=4)
+def _renamed(rulebook: Rulebook) -> frozenset[str]:
+    """The names that rules replace wherever they are, and the ids of these rules, which rows of behaviour may have."""
+    rules = [rule for rule in rulebook.rules if isinstance(rule.match, NameMatch) and rule.then.rename is not None]
+    return frozenset(text for rule in rules if isinstance(rule.match, NameMatch) for text in (rule.id, rule.match.name))
+
+
+def analysed(
+    migrated: MigratedFile, analyser: FileAnalyser, source: bytes, renamed: Set[str] = frozenset()
+) -> MigratedFile:
+    """The record of a migrated file with what an analysis of its source adds, but of names that are `renamed`."""
     path = migrated.path
     try:
         found = analyser(source, path)
@@ -213,13 +223,18 @@ def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> M
         if failure is not None:
             return MigratedFile(path, failure=failure)
         return replace(migrated, findings=merged(migrated.findings, [_unread(found.failure)]))
-    findings = merged(migrated.findings, found.findings, partial(_is_answered, migrated=migrated))
+    findings = merged(migrated.findings, found.findings, partial(_is_answered, migrated=migrated, renamed=renamed))
     return replace(migrated, findings=findings, advice=found.advice)
 
 
-def _is_answered(finding: Finding, migrated: MigratedFile) -> bool:
-    """Return whether the rules have dealt with what an analysis found; with a limit, by a finding on the same call."""
+def _is_answered(finding: Finding, migrated: MigratedFile, renamed: Set[str]) -> bool:
+    """Return whether the rules have dealt with what an analysis found; with a limit, by a finding on the same call, or
+    by the rule that has the id of the row."""
+    if finding.api in renamed:
+        return True
     if finding.rule == NPU_LIMIT:
+        if finding.message.rpartition("[")[2].rstrip("]") in renamed:
+            return True
         return any(_begins_as(finding.span, each.span) for each in migrated.findings)
     reported = [change.span for change in migrated.changes] + [each.span for each in migrated.findings]
     place = _method_name(finding) if finding.api.startswith(_OF_METHODS) else finding.span

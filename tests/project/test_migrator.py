@@ -48,6 +48,14 @@ def test_a_limit_is_reported_of_a_call_that_the_rules_edit_and_once_where_they_r
     assert len({finding.span for finding in exchanged.findings}) == len(exchanged.findings) == 1
 
 
+@pytest.mark.parametrize("value", ["torch.channels_last", "nhwc", "Own.nhwc"])
+def test_a_name_that_a_rule_replaces_everywhere_is_not_reported_besides(value: str) -> None:
+    text = "import torch\nfrom torch import channels_last as nhwc\nclass Own:\n    nhwc = torch.channels_last\n"
+    source = f"{text}net = torch.nn.Conv2d(3, 4, 3).to(memory_format={value})\n".encode()
+    assert BOTH(source, "a.py").findings == ()
+    assert {each.rule for each in ANALYSER(source, "a.py").findings} >= {"npu-limit"}
+
+
 @pytest.mark.parametrize(("end", "is_answered"), [(3, False), (4, False), (5, True)])
 def test_a_change_answers_for_what_it_overlaps_and_not_for_what_it_touches(end: int, is_answered: bool) -> None:
     source = b"x = torch.sspaddmm(a, b, c)\n"
