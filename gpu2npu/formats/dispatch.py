@@ -59,6 +59,7 @@ _COMPARED = "Conditions of this workflow compare the entry: change it here and i
 # The key of an entry, also of one in a list, as the text before it ends.
 _KEY = re.compile(r"(\w+)[\"']?:[ \t]*(?:\[[^\]\n:]*|(?:\r?\n[ \t]*-[^\n:]*)*\r?\n[ \t]*-[ \t]*)?[\"']?$")
 _TESTED = r"{1}{0}\s*[!=]=|[!=]=\s*{1}{0}\b|(?:contains|endsWith|startsWith)\(\s*{1}{0}\b"
+_GIVEN = r"(\w+)[\"']?:[ \t]*[\"']?\${{{{\s*{1}{0}\s*}}}}"  # another name of an entry
 _CONTEXTS = r"\b(?:matrix|env)\."  # https://docs.github.com/en/actions/reference/workflows-and-actions/contexts
 _NO_PLUGIN = (
     "No Python file of this project imports torch_npu or would after the migration, and PyTorch below 2.5 does not "
@@ -217,7 +218,10 @@ def _compared(marks: list[Mark], text: str) -> list[Mark]:
 
 def _if_compared(mark: Mark, text: str) -> Mark:
     key = _KEY.search(text[: mark.place[0]])
-    if not isinstance(mark, Edit) or key is None or re.search(_TESTED.format(key[1], _CONTEXTS), text) is None:
+    if not isinstance(mark, Edit) or key is None:
+        return mark
+    names = [key[1], *re.findall(_GIVEN.format(key[1], _CONTEXTS), text)]  # DEVICE: ${{ matrix.device }}
+    if not any(re.search(_TESTED.format(each, _CONTEXTS), text) for each in names):
         return mark
     return Found(mark.place, mark.rule, FindingKind.REVIEW, text[slice(*mark.place)], _COMPARED, Severity.CHANGE)
 

@@ -75,6 +75,15 @@ def test_a_matrix_that_conditions_compare_is_only_reported(entries, test):
     assert any("Conditions of this workflow" in message for message in messages)
 
 
+@pytest.mark.parametrize("given", ["DEVICE: ${{ matrix.device }}", "'DEVICE': \"${{matrix.device}}\""])
+def test_a_matrix_that_is_compared_by_the_name_of_a_variable_is_only_reported(given):
+    matrix = "jobs:\n  t:\n    strategy:\n      matrix: {device: [cpu, cuda]}\n"
+    source = f"{matrix}    env:\n      {given}\n    if: env.DEVICE == 'cuda'\n"
+    text, messages = after(source, ".github/workflows/a.yml")
+    assert text == source
+    assert any("Conditions of this workflow" in message for message in messages)
+
+
 @pytest.mark.parametrize(
     "test", ["env.DEVICE == 'cuda'", "${{ env.DEVICE != 'cuda' }}", "contains(env.DEVICE, 'cuda')"]
 )
