@@ -12,7 +12,7 @@ from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
 from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, reported, review
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
-from gpu2npu.engine.strings.flow import Flow, judge_by_flow, judge_by_texts, judge_data
+from gpu2npu.engine.strings.flow import Flow, is_read, judge_by_flow, judge_by_texts, judge_data
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.keys import is_option, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
@@ -26,7 +26,7 @@ from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Json, Match
-from gpu2npu.rulebook.rule import Role
+from gpu2npu.rulebook.rule import Role, Rule
 
 if TYPE_CHECKING:
     from gpu2npu.engine.line_sites import Site
@@ -182,23 +182,33 @@ class _Strings:
         it as a part."""
         core = text.raw.strip()
         lowered = core.lower()
-        for each in self.table.strings if " " not in core and len(core) < _LONGEST else ():
+        is_short = " " not in core and len(core) < _LONGEST
+        for each in self.table.strings:
             new = each.rule.then.rename
             if new is None or each.text not in lowered or re.search(rf"\b{each.text}\b", lowered) is None:
+                continue
+            if re.search(rf"[:=]\s*[\"']?{each.text}\b", core) and is_read(self.place(text.node, scope, new)):
+                self._report_part(text, each.rule, new)
+                return
+            if not is_short:
                 continue
             flow = judge_by_flow(self.place(text.node, scope, new), each.role, self.is_foreign)
             if flow.verdict != YES:
                 continue
-            written_text = text.quoted(text.raw)
-            self.matches.note(each.rule, text.place, written_text)
             if each.literal.fullmatch(lowered) is None:
-                message = f"A part of this text means '{new}' on the NPU: change it by hand."
-                self.matches.report(Found(text.place, each.rule.id, FindingKind.REVIEW, written_text, message))
+                self._report_part(text, each.rule, new)
                 return
+            self.matches.note(each.rule, text.place, text.quoted(text.raw))
             renamed = text.raw.replace(each.text, new).replace(each.text.upper(), new.upper())
             why = self.targets.why(each.rule, new) + flow.why_edited()
             self.matches.edit(Edit(text.place, text.quoted(renamed), each.rule.id, why))
             return
+
+    def _report_part(self, text: StringText, rule: Rule, new: str) -> None:
+        written_text = text.quoted(text.raw)
+        self.matches.note(rule, text.place, written_text)
+        message = f"A part of this text means '{new}' on the NPU: change it by hand."
+        self.matches.report(Found(text.place, rule.id, FindingKind.REVIEW, written_text, message))
 
     def _beginning(self, quoted: Quoted) -> StringText | None:
         """The text of an f-string before the code that is all of the rest; None where it begins or goes on

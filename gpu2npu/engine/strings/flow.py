@@ -33,6 +33,8 @@ _OTHERS = frozenset(
     {"open", "import_module", "__import__", "find_spec", "getenv", "Path", "PurePath", "system", "popen", "which"}
 )
 
+_PARSERS = READERS | {"omegaconf.OmegaConf.create"}  # of texts
+
 # The key that a value comes from, whose way before it is not known: of `?['where']` and of `?.where`.
 _LAST_FIELD = re.compile(r"""(?:\.|\[['"])(?P<key>\w+)(?:['"]\])?$""")
 
@@ -101,6 +103,14 @@ def _may_be_contradicted(place: StringPlace, role: Role) -> bool:
     """Return whether the project has a text in capitals too, or names what takes such a text for something else."""
     text, others = string_value(place.node) or "", (each.rpartition(".")[2] for each in role.others)
     return any(place.names.project.naming(each) for each in (text.upper(), *others) if each)
+
+
+def is_read(place: StringPlace) -> bool:
+    """Return whether a text is read as data, such as YAML in the code."""
+    values = values_of(place.names.project)
+    at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
+    uses = values.uses(at, place.names.path) if at is not None else ()
+    return any(use.kind == "argument" and use.key == "0" and use.text in _PARSERS for use in uses)
 
 
 def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Callable[[str], bool]) -> Flow:

@@ -20,7 +20,7 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     ValueFacts,
 )
-from gpu2npu.python.flow.holders import join_holders, set_attribute
+from gpu2npu.python.flow.holders import join_holders, load_attribute, set_attribute
 from gpu2npu.python.flow.indirect_calls import (
     DECORATIONS,
     evaluated,
@@ -181,11 +181,10 @@ def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is the attribute of the first argument that the second one names, or the third one."""
+    """The result is the attribute of the first argument that the second one names, or any, or the third one."""
     given, result = file.arguments(call), file.first + call.node
-    text = file.values.get(given.get("1", 0))
-    if text is not None and "0" in given:
-        file.add(given["0"], LOAD, result, f".{text}")
+    if {"0", "1"} <= given.keys():
+        load_attribute(file, given["0"], file.values.get(given["1"]), result)
     if "2" in given:
         file.add(given["2"], ASSIGN, result)
 

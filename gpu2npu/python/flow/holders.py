@@ -19,6 +19,8 @@ def join_holders(file: ValueFile) -> None:
         _dicts(file)
     if not _LOOKUPS.isdisjoint(file.facts.labels):
         _lookups(file)
+    if ".value" in file.facts.labels:
+        _members(file)
 
 
 def table_of(file: ValueFile, key: int, value: int) -> int | None:
@@ -38,6 +40,16 @@ def table_of(file: ValueFile, key: int, value: int) -> int | None:
             if (kind in (ASSIGN, INHERIT) or (kind == LOAD and label in ("[0]", "[each]"))) and source not in todo
         ]
     return None
+
+
+def load_attribute(file: ValueFile, owner: int, name: str | None, result: int) -> None:
+    """A value is the attribute of an object that has a name, or any where that is not known."""
+    if name is not None:
+        file.add(owner, LOAD, result, f".{name}")
+        return
+    table = file.new(file.lines[result - file.first])
+    file.add(owner, KEYS, table)
+    file.add(table, LOAD, result, "[*]")
 
 
 def set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -71,6 +83,26 @@ def _dicts(file: ValueFile) -> None:
     for owner, stores in list(file.stores.items()):
         for table in stores.get(".__dict__", ()):
             file.join(table, KEYS, owner, ".")
+
+
+def _members(file: ValueFile) -> None:
+    """Give members of an Enum, and its objects, what they are assigned as the attribute `value`."""
+    for made in file.facts.classes:
+        if any(_is_enum(file, file.first + base) for base in made.bases):
+            for label, sources in list(file.stores.get(file.first + made.node, {}).items()):
+                for value in list(sources) if label != "()" else ():
+                    member = file.new(file.lines[value - file.first])
+                    file.add(value, STORE, member, ".value")
+                    file.add(member, STORE, file.first + made.node, label)
+                    file.add(value, STORE, file.first + made.instance, ".value")
+
+
+def _is_enum(file: ValueFile, base: int) -> bool:
+    what, one = file.kinds.get(base, ("", None))
+    if what == "import":
+        return bool(one.name.endswith("Enum"))
+    into = file.into.get(base, ())
+    return any(label.endswith("Enum") or (kind == ASSIGN and _is_enum(file, at)) for at, kind, label in into)
 
 
 def _lookups(file: ValueFile) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, LOAD, STORE, Called, Parameters
+from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, LOAD, STORE, TEXT, Called, Parameters
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
@@ -46,11 +46,14 @@ def mapped(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given = {int(key): value for key, value in file.arguments(call).items() if key.isdigit()}
     if 0 in given:
         inner, is_unpacked = file.new(call.line), call.name == "starmap"
+        is_text = file.kinds.get(given[0]) == ("outside", "str")
         file.add(given.pop(0), LOAD, inner, "()")
         for index, value in given.items():
             each = file.new(call.line)
             file.add(value, LOAD, each, "[each]")
             file.add(each, ARGUMENT, inner, "*" if is_unpacked else str(index - 1))
+            if is_text:
+                file.add(each, TEXT, inner)
         file.add(inner, STORE, file.first + call.node, "[*]")
 
 
