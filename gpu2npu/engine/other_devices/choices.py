@@ -72,6 +72,13 @@ def switched_off(node: ast.If | ast.IfExp, file: PythonFile) -> list[str]:
     return [compared.get(name) or name for name in names]  # kind == "fast" and device != "cuda": kind = None
 
 
+def picks_kernels(node: ast.If | ast.IfExp, table: RuleTable) -> bool:
+    """`kind = "cuda" if x.is_cuda else "torch"`: of two texts that are not both devices, so that code for CUDA is."""
+    texts = {string_value(node.body), string_value(node.orelse)} if isinstance(node, ast.IfExp) else set()
+    devices = {"cuda", *(name for each in table.strings for name in each.role.siblings)}
+    return "cuda" in texts and None not in texts and not texts <= devices
+
+
 def otherwise(node: ast.If) -> ast.stmt | None:
     """The first statement of the last `else` of a row of conditions."""
     while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):

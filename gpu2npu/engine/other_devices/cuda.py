@@ -17,6 +17,7 @@ from gpu2npu.engine.other_devices.choices import (
     decides_device,
     guarded,
     otherwise,
+    picks_kernels,
     switched_off,
 )
 from gpu2npu.engine.other_devices.compiled import OF_TORCH, OwnCode, ends_in_error, with_uses
@@ -169,6 +170,7 @@ class _CudaCode:
             value = node.orelse if is_denied else node.body
             is_own = self.code.is_kernel(value) or self.code.is_member(value)
             is_own = is_own or is_source(value, self.names, self.table)
+            is_own = is_own or (_is_of_tensor(node.test, self.names) and picks_kernels(node, self.table))
             return is_own or (not is_none(node.orelse) and finds_capability([value], self.names, self.table))
         body = (node.orelse or self._rest(node)) if is_denied else node.body
         if (

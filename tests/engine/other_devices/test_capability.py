@@ -156,3 +156,9 @@ def test_a_condition_that_only_leads_to_answers_about_a_gpu_stays(migrate, last,
 def test_a_name_or_what_follows_a_return_decides_for_bfloat16_too(migrate, code):
     assert "torch.npu.is_bf16_supported()" in migrate(f"import torch\n{code}")
     assert "is_bf16_supported" not in migrate(f"import torch\n{code.replace('bfloat16', 'float32')}")
+
+
+@pytest.mark.parametrize(("other", "stays"), [("'torch'", True), ("'cpu'", False), ("None", False)])
+def test_a_choice_of_code_by_the_device_of_a_tensor_stays(migrate, other, stays):
+    text = f"import torch\nkind = 'cuda' if x.is_cuda else {other}\n"
+    assert ("x.is_cuda" in migrate(text)) is stays
