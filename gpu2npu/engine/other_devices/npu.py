@@ -18,7 +18,7 @@ _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN = frozenset({_NPU, "hccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Try, ast.Match, ast.If)
-_SKIPS, _OF_CUDA = ("skipUnless", "skipIf"), re.compile(r"\b(CUDA|GPUs?)\b")
+_SKIPS, _OF_CUDA = ("skipUnless", "skipIf", "skip"), re.compile(r"\b(CUDA|GPUs?)\b")
 _AVAILABLE = "torch.cuda.is_available"
 _QUESTION = re.compile(r"(^|[._])(is|has)_")  # of the NPU, by any name: `is_npu_available`
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
@@ -36,17 +36,17 @@ def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
     beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU is beside them."""
     branches = (place for kind in _WITH_OTHERS for node in kinds.get(kind, ()) for place in _other_parts(node, file))
-    found = (*_printed_twice(file, kinds), *compared_with_cuda(file, kinds), *_skipped_without_cuda(kinds, file))
-    return sorted([*branches, *found])
+    return sorted([*branches, *_printed_twice(file, kinds), *compared_with_cuda(file, kinds), *_skips(file, kinds)])
 
 
-def _skipped_without_cuda(kinds: ByKind, file: PythonFile) -> Iterator[Bounds]:
-    """`unittest.skipUnless(torch.cuda.device_count() > 1, "needs two GPUs")`, where the file has one for NPUs too."""
+def _skips(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    """`skipUnless(torch.cuda.is_available(), "needs CUDA")`, or the condition of a `skip`, beside one for NPUs."""
     calls = [call for call in kinds.get(ast.Call, ()) if isinstance(call, ast.Call) and last_name(call.func) in _SKIPS]
     if any(isinstance(each, ast.expr) and _is_named(each) for call in calls for each in walk(*call.args[:1])):
         for call in calls:
-            if any(_OF_CUDA.search(string_value(each) or "") for each in walk(*call.args[1:])):
-                yield file.bounds(call)
+            guards = [call] if call.args[1:] else [each.test for each in file.above(call) if isinstance(each, ast.If)]
+            if any(_OF_CUDA.search(file.code(each)) for each in (*call.args[-1:], *call.keywords)):
+                yield from map(file.bounds, guards[:1])
 
 
 def _printed_twice(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
