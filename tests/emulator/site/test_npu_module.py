@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch_npu
+from torch_npu.testing.common_distributed import init_pg
 
 from gpu2npu.emulator.device import events
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
@@ -252,3 +253,10 @@ def test_events_of_torch_time_an_npu():
     end.synchronize()
     assert end.query() and start.elapsed_time(end) >= 0
     assert start.device == torch.device("npu") and isinstance(torch.Event("cpu"), torch._C.Event)
+
+
+def test_ranks_of_a_test_meet_in_a_file(monkeypatch):
+    given = {}
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda **options: given.update(options))
+    init_pg("gloo", 2, 1, "/tmp/store")
+    assert given == {"backend": "gloo", "world_size": 2, "rank": 1, "init_method": "file:///tmp/store"}

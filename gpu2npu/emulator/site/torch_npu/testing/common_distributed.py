@@ -30,7 +30,7 @@ def skipIfUnsupportMultiNPU(npu_number_needed: int) -> Callable[[Test], Test]:  
     return decorate
 
 
-def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name: str = "file://") -> None:
+def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name: str = "") -> None:
     """Make the process group, and with hccl the rank's NPU the current one.
 
     Raises:
@@ -40,7 +40,7 @@ def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name
         raise RuntimeError(f"Backend {backend} not supported!")
     if backend == "hccl" and torch.npu.device_count() < world_size:
         raise RuntimeError(f"Need at least {world_size} ASCEND devices")
-    dist.init_process_group(backend=backend, world_size=world_size, rank=rank, init_method=file_name)
+    dist.init_process_group(backend=backend, world_size=world_size, rank=rank, init_method=f"file://{file_name}")
     if backend == "hccl":
         torch.npu.set_device(rank)
 

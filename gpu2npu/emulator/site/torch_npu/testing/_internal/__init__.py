@@ -1,0 +1,1 @@
+"""Bases of torch_npu's own tests."""
