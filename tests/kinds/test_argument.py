@@ -41,3 +41,10 @@ def test_a_name_that_has_a_number_or_a_device(use: str, is_written: bool) -> Non
     migrated = migrate_source(f"{code}        device = 'cuda'\n    {use}\n    return x.to(device)\n", version="2.1.0")
     assert ('device = f"npu:{rank % 4}"' in migrated.text) is is_written
     assert any("may be one here" in finding.message for _, finding, _ in migrated.findings) is not is_written
+
+
+@pytest.mark.parametrize(("given", "is_written"), [("0", True), ("'cuda'", False), ("x.device", False)])
+def test_a_parameter_that_is_given_a_device_is_no_number(given: str, is_written: bool) -> None:
+    code = "import torch\n\n\ndef move(x, card: int):\n    return x.to(card)\n\n\ndef f(x: torch.Tensor):\n"
+    migrated = migrate_source(f"{code}    return move(x, {given})\n", version="2.1.0")
+    assert ("npu:{card}" in migrated.text) is is_written

@@ -115,7 +115,9 @@ class TypedArguments:
         """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
         default is the number of a card, is reported."""
         is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
-        if not is_one and wanted == "integer" and (self._branches(value, scope) or self._calls_for(value)):
+        is_device = wanted == "integer" and is_one is True and self._is_given_device(value, scope)
+        is_mixed = wanted == "integer" and not is_one and (self._branches(value, scope) or self._calls_for(value))
+        if is_device or is_mixed:
             shown = self.file.code(value)
             message = f"{rule.why} `{shown}` may be one here: write its other uses and this one by hand."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
@@ -165,6 +167,28 @@ class TypedArguments:
         others = [each for each in known if self.matcher.is_of("device", each, scope) or is_none(each)]
         return numbers if numbers and others and len(numbers) + len(others) == len(values) else []
 
+    def _is_given_device(self, value: ast.expr, scope: Scope) -> bool:
+        """Return whether some call gives a parameter a device by its name or that of a tensor, whatever the annotation
+        says that it is."""
+        bound = scope.bound(value)
+        call, at = self._argument(value)
+        if call is None or not any(isinstance(each, Parameter) and each.annotation is not None for each in bound):
+            return False
+        values = values_of(self.names.project)
+        place = values.call_at(self.names, call)
+        file = values.at(place) if place else None
+        given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
+        origins = values.sources(given, self.names.path) if given else ()
+        return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
+
+    def _argument(self, value: ast.expr) -> tuple[ast.Call | None, str]:
+        """The call that a value is an argument of, with its keyword or position; None where it is not one."""
+        above = self.file.parents[value]
+        call = self.file.parents[above] if isinstance(above, ast.keyword) else above
+        if not isinstance(call, ast.Call) or value is call.func:
+            return None, ""
+        return call, above.arg or "" if isinstance(above, ast.keyword) else str(call.args.index(value))
+
     def _takes_device(self, use: ast.expr) -> bool:
         above = self.file.parents[use]
         if isinstance(above, ast.keyword):
@@ -173,9 +197,8 @@ class TypedArguments:
 
     def _calls_for(self, value: ast.expr) -> list[ast.Call]:
         """The calls in this file that give a number which comes to a call as this argument."""
-        above = self.file.parents[value]
-        outer = self.file.parents[above] if isinstance(above, ast.keyword) else above
-        if not isinstance(value, (ast.Name, ast.Attribute)) or not isinstance(outer, ast.Call) or not self._uses:
+        outer, _ = self._argument(value)
+        if not isinstance(value, (ast.Name, ast.Attribute)) or outer is None or not self._uses:
             return []
         here = values_of(self.names.project).call_at(self.names, outer)
         return [call for call, uses in self._uses.items() if any(use.place == here for use in uses)]
