@@ -211,6 +211,7 @@ def calls_in(*code: ast.AST) -> Iterator[ast.Call]:
 
 # Methods that modules and tensors of libraries have too: by their name alone they say nothing about the class.
 _OF_LIBRARIES = frozenset(MEMBERS["of_libraries"])
+RETURNING_SELF = frozenset(MEMBERS["returning_self"])  # methods of modules
 
 
 def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) -> Dataflow:
@@ -223,7 +224,7 @@ def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) 
     word = re.compile(words)
     paths = sorted(path for path in set().union(*runs) if path in entries or word.search(program.sources[path]))
     files = {path: file for path in paths if (file := program.file(path)) is not None}
-    return Dataflow(program, files, runs, _OF_LIBRARIES)
+    return Dataflow(program, files, runs, _OF_LIBRARIES, RETURNING_SELF)
 
 
 def _files_run(program: TrainingProgram, entry: str) -> frozenset[str]:

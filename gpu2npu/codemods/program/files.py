@@ -13,13 +13,17 @@ from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 
-__all__ = ["FILE_CALLS", "MEMBERS", "ParsedFile", "TrainingProgram"]
+__all__ = ["FILE_CALLS", "MEMBERS", "SCALERS", "ParsedFile", "TrainingProgram"]
 
 # The calls of libraries that read or write files: `paths` are their arguments that are paths, and whether they write
 # there; `writing_methods` are those of a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
 FILE_CALLS = json.loads(Path(__file__).with_name("file_calls.json").read_bytes())
 # Members of modules, of DistributedDataParallel and of objects of libraries, by what is known of them.
 MEMBERS = json.loads(Path(__file__).with_name("members.json").read_bytes())
+# Objects of these compute gradients and step when they are called with a loss and an optimizer:
+# https://github.com/huggingface/pytorch-image-models/blob/v1.0.0/timm/utils/cuda.py
+SCALERS = frozenset({"timm.utils.ApexScaler", "timm.utils.NativeScaler"})
+_GRADIENTS = (b".backward(", *(f"{each.rpartition('.')[2]}(".encode() for each in sorted(SCALERS)))
 
 
 class TrainingProgram(Program):
@@ -60,4 +64,4 @@ def packages_of(paths: Iterable[str]) -> frozenset[str]:
 
 def has_backward(sources: Mapping[str, bytes]) -> bool:
     """Return whether some file computes gradients."""
-    return any(b".backward(" in source for source in sources.values())
+    return any(word in source for source in sources.values() for word in _GRADIENTS)

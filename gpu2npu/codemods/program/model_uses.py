@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpu2npu.codemods.places import Step, inserted
-from gpu2npu.codemods.program.entries import Entry
+from gpu2npu.codemods.program.entries import RETURNING_SELF, Entry
 from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_class import model_class
 from gpu2npu.python.text.templates import code
@@ -32,7 +32,6 @@ _MESSAGE = "The wrapped model has this in its module."
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
 # Methods that return the module that they are called on.
-_RETURNING_SELF = frozenset(MEMBERS["returning_self"])
 _PROPERTIES = frozenset({"cached_property", "property"})
 # Code that takes the wrapper off, if there is one: what it gives has no `.module`.
 _UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")
@@ -111,7 +110,7 @@ class ModelUses:
         """The expressions that have the same model as their value: `model.cuda()`, `deepcopy(model)`, a call of a
         function that returns it."""
         parent = file.parents[use]
-        if isinstance(parent, ast.Attribute) and parent.attr in _RETURNING_SELF:
+        if isinstance(parent, ast.Attribute) and parent.attr in RETURNING_SELF:
             moved = file.call_of(parent)
             if moved is not None and "cpu" not in map(string_value, moved.args):  # which is a copy: cpu_moves.py
                 yield file, moved

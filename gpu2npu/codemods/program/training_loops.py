@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from gpu2npu.codemods.program.files import SCALERS
 from gpu2npu.python.flow.dataflow import Dataflow, Made
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.tree.nodes import walk
@@ -41,6 +42,7 @@ class LoopFinder:
 
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
+        self._has_scalers = any("timm" in file.text for file in flow.files.values())
         self._does: dict[Function, frozenset[str]] = {}
         self._work_out()
 
@@ -76,6 +78,12 @@ class LoopFinder:
 
     def _called_directly(self, call: CallPlace) -> frozenset[str]:
         name = last_name(call.node.func)
+        if (
+            self._has_scalers
+            and len(call.node.args) > 1
+            and any(map(_is_scaler, self.flow.made(call.at(call.node.func))))
+        ):
+            return frozenset({_BACKWARD, _STEP})
         if not isinstance(call.node.func, ast.Attribute):
             return frozenset()
         # scaler.step(optimizer) and optimizer.step(closure), not trainer.step(x, y)
@@ -152,6 +160,10 @@ class LoopFinder:
         if isinstance(node, (*WITHS, *FORS, ast.Try)):
             return self._always(file, node.body)
         return _BACKWARD in self.does(file, node)
+
+
+def _is_scaler(made: Made) -> bool:
+    return made.place.file.qualified(made.place.node.func) in SCALERS
 
 
 def is_loader(call: CallPlace) -> bool:

@@ -64,8 +64,8 @@ _Found = dict[tuple[ast.Call, ast.Call | None], Made]
 
 class Dataflow:
     """Follows values over the given files of a program. `runs` are the files that each start of a program loads: a
-    value goes by an attribute's or a method's name only between files that are loaded together. `shared` are names of
-    methods that the objects of libraries have too: by the name alone they say nothing about the class."""
+    value goes by an attribute's or a method's name only between files that are loaded together. `shared` are methods of
+    libraries' objects too: their names say nothing about the class. `same` are those that give their own object."""
 
     def __init__(
         self,
@@ -73,11 +73,13 @@ class Dataflow:
         files: Mapping[str, ParsedFile],
         runs: Sequence[Collection[str]] = (),
         shared: frozenset[str] = frozenset(),
+        same: frozenset[str] = frozenset(),
     ) -> None:
         self.program = program
         self.files = files
         self.index = Assignments.of(files.values())
         self._shared = shared
+        self._same = same
         self._together = _together(runs)
         self._targets: dict[ast.Call, list[Place[Definition]]] = {}
         self._owners: dict[ast.AST, list[ast.ClassDef]] = {}
@@ -188,7 +190,8 @@ class Dataflow:
     def _is_forwarding(self, call: CallPlace) -> bool:
         """Return whether a call only hands on what another expression makes."""
         name = last_name(call.node.func)
-        if name in PASSED_ON or name in {"zip", "items", "values", "dict"}:
+        is_same = name in self._same and isinstance(call.node.func, ast.Attribute)
+        if is_same or name in PASSED_ON or name in {"zip", "items", "values", "dict"}:
             return True
         return any(isinstance(target.node, FUNCTIONS) for target in self.targets(call))
 
@@ -275,10 +278,11 @@ class Dataflow:
                 if keyword.arg is not None and steps and steps[0] in (None, keyword.arg):
                     yield Value(place.at(keyword.value), steps[1:])
         else:
-            for target in self.targets(place):
-                if isinstance(target.node, FUNCTIONS):
-                    function = target.at(target.node)
-                    yield from (Value(value, steps, place) for value in returned(function))
+            functions = [target.at(target.node) for target in self.targets(place) if isinstance(target.node, FUNCTIONS)]
+            for function in functions:
+                yield from (Value(value, steps, place) for value in returned(function))
+            if not functions and name in self._same and isinstance(call.func, ast.Attribute):
+                yield Value(place.at(call.func.value), steps)
 
     # Calls and what they call
 
@@ -347,13 +351,8 @@ class Dataflow:
     def iterated(self, made: CallPlace) -> list[AnyPlace]:
         """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
         classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]
-        methods = [
-            owner.at(part)
-            for owner in classes
-            for part in owner.node.body
-            if isinstance(part, FUNCTIONS) and part.name == "__iter__"
-        ]
-        return [place for method in methods for place in returned(method)]
+        parts = [owner.at(part) for owner in classes for part in owner.node.body if isinstance(part, FUNCTIONS)]
+        return [place for method in parts if method.node.name == "__iter__" for place in returned(method)]
 
     def callers(self, function: FunctionPlace) -> list[CallPlace]:
         """The calls of a function or method of the program; of `__init__` those of its class."""

@@ -29,6 +29,14 @@ loss.backward()
 
 dist.destroy_process_group()
 """
+
+
+def test_a_program_that_trains_by_a_scaler_of_timm_is_converted(after):
+    scaled = PLAIN.replace("loss.backward()", "NativeScaler()(loss, optimizer)")
+    text = after({"train.py": f"from timm.utils import NativeScaler\n{scaled}"})["train.py"]
+    assert "DistributedDataParallel(model.cuda(), " in text
+
+
 # A program around a fragment, and what it becomes.
 HEAD = "import os\nimport torch\nimport torch.distributed as dist\nimport torch.nn as nn\n"
 TAIL = """

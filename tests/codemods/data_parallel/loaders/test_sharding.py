@@ -416,3 +416,35 @@ def test_a_loader_of_another_class_stays_whole(after):
     assert "batch_size=8 // dist.get_world_size(), sampler=DistributedSampler(ds))" in changed["base.py"]
     assert "loader = DataLoader(ds, batch_size=8)\n" in changed["base.py"]
     assert changed.keys() == {"base.py", "train.py"}
+
+
+STEPS = """
+class Net(torch.nn.Module):
+    def backward(self, loss):
+        loss.backward()
+        self.optimizer.step()
+class Trainer:
+    def __init__(self, config):
+        self.net = Net().to(config.device)
+
+    def train(self):
+        train_loader = DataLoader(ds, batch_size=64, shuffle=True)
+        for x in train_loader:
+            self.net.backward(self.net(x))
+Trainer(config).train()
+"""
+SCALED = """from timm.utils import NativeScaler
+scale = NativeScaler()
+train_loader = DataLoader(ds, batch_size=64, shuffle=True)
+for x in train_loader:
+    scale(net(x), optimizer, parameters=net.parameters())
+"""
+
+
+@pytest.mark.parametrize("source", [STEPS, SCALED], ids=["a module that was moved trains", "timm's scaler does"])
+def test_what_trains_is_known_by_its_class(shard_one, source):
+    shared = "DataLoader(ds, batch_size=64 // dist.get_world_size(), sampler=DistributedSampler(ds))"
+    after, _ = shard_one(source)
+    assert after == source.replace("DataLoader(ds, batch_size=64, shuffle=True)", shared)
+    other = source.replace("timm.utils", "tools").replace("Net().to", "make().to").replace("class Net", "class Other")
+    assert shard_one(other)[0] == other
