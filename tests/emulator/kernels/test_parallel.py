@@ -136,3 +136,13 @@ def test_a_product_is_cut_where_blas_copies_little_again(rows, inner, columns, m
         assert (KERNELS["aten::mm"](a, b) == inner).all()
     assert 2 <= len(shapes) <= 8 and sum(m * n for m, n in shapes) == rows * columns
     assert all((m >= 256 and n == columns) or (m == rows and n >= 128) for m, n in shapes)
+
+
+@pytest.mark.parametrize(
+    ("count", "least", "shares"), [(7, 1, [3, 3, 1]), (70, 32, [32, 32, 6]), (2, 1, [1, 1]), (0, 1, [])]
+)
+def test_shares_are_one_for_each_thread(count, least, shares, monkeypatch):
+    monkeypatch.setattr(parallel, "thread_count", lambda: 3)
+    found = parallel.shares(count, least)
+    assert [part.stop - part.start for part in found] == shares
+    assert [number for part in found for number in range(count)[part]] == list(range(count))
