@@ -182,7 +182,6 @@ class _Strings:
         it as a part."""
         core = text.raw.strip()
         lowered = core.lower()
-        is_short = " " not in core and len(core) < _LONGEST
         for each in self.table.strings:
             new = each.rule.then.rename
             if new is None or each.text not in lowered or re.search(rf"\b{each.text}\b", lowered) is None:
@@ -190,7 +189,7 @@ class _Strings:
             if re.search(rf"[:=]\s*[\"']?{each.text}\b", core) and is_read(self.place(text.node, scope, new)):
                 self._report_part(text, each.rule, new)
                 return
-            if not is_short:
+            if " " in core or len(core) >= _LONGEST:
                 continue
             flow = judge_by_flow(self.place(text.node, scope, new), each.role, self.is_foreign)
             if flow.verdict != YES:

@@ -243,6 +243,15 @@ FLOWS = {
         "t = torch.zeros(2, dtype=torch.float64, device='cuda')\nt = t.float()\ndist.all_reduce(t)",
         [],
     ),
+    "to the host and back": (
+        "t = torch.eye(3, dtype=torch.float64).cuda()\ndist.all_reduce(t.cpu().cuda())",
+        [(4, "torch.distributed.all_reduce")],
+    ),
+    "an array that is sent in a loop": (
+        "import numpy as np\nb = np.eye(3)\nfor _ in x:\n    t = torch.from_numpy(b).to('cuda')\n"
+        "    dist.all_reduce(t)\n    b = t.cpu().numpy()",
+        [(7, "torch.distributed.all_reduce")],
+    ),
     "a cast on the NPU": ("dist.all_reduce(x.cuda().double())", [(3, "torch.Tensor.double")]),
     "a stack": (
         "a = [torch.zeros(2, dtype=torch.float64, device='cuda') for _ in b]\ndist.all_reduce(torch.stack(a))",

@@ -25,6 +25,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     KEEPING,
     NUMPY_DTYPES,
     NUMPY_FLOAT64,
+    OF_FAR,
     OF_LAYERS,
     OF_NUMBERS,
     OPERATORS,
@@ -252,10 +253,9 @@ class Tensors:
             elif callee.kind != "instance":
                 ends[UNKNOWN] = None
         if not self._values.callees(place):
-            if (name := self._values.at(place).calls[place].name) in OF_LAYERS:  # of what came a long way
-                ends.update(dict.fromkeys(reduce(field_of, path, each) for each in self._called(f"?.{name}", place)))
-            else:
-                ends[UNKNOWN] = None
+            name = self._values.at(place).calls[place].name
+            given = self._called(f"?.{name}", place) if name in OF_FAR else (UNKNOWN,)
+            ends.update(dict.fromkeys(reduce(field_of, path, each) for each in given))
 
     def _called(self, name: str, place: int) -> Iterator[Label]:
         """The labels of what a function or method gives that is not of the project, by its name: "torch.zeros",
@@ -287,8 +287,8 @@ class Tensors:
             yield owner._replace(device="cpu" if method == "cpu" else "npu", is_moved=True)
         elif method in CONVERTING:
             yield cast(owner, CONVERTING[method]) if owner != UNKNOWN and owner.name != "module" else UNKNOWN
-        elif method in ("tolist", "item"):
-            yield Label(is_number=True)
+        elif method in ("tolist", "item", "numpy"):
+            yield Label(owner.dtype, of_numpy=True) if method == "numpy" else Label(is_number=True)
         elif is_layer(owner) and method in OF_LAYERS:
             yield owner._replace(name=f".{method}") if method.endswith("parameters") else owner
         else:

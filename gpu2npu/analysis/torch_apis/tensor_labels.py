@@ -59,6 +59,8 @@ REAL = _names("abs angle real imag view_as_real")
 _LAYER = re.compile(r"torch\.nn\.[A-Z]\w*")
 # Methods of a layer that give its parameters, or it; and one of theirs.
 OF_LAYERS = _names("parameters named_parameters train eval requires_grad_ apply detach")
+# Methods that are known of what came through many calls too.
+OF_FAR = OF_LAYERS | CONVERTING.keys() | _names("to type cuda npu cpu numpy")
 _FIELDS = _names(".T .mT .H .mH .data .grad .dtype .device")
 # What makes complex numbers of real ones, and the reverse.
 COMPLEX = _names("view_as_complex complex polar", "torch.") | _names(

@@ -110,7 +110,7 @@ def is_read(place: StringPlace) -> bool:
     values = values_of(place.names.project)
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     uses = values.uses(at, place.names.path) if at is not None else ()
-    return any(use.kind == "argument" and use.key == "0" and use.text in _PARSERS for use in uses)
+    return any((use.kind, use.key) == ("argument", "0") and use.text in _PARSERS for use in uses)
 
 
 def judge_data(values: Values, place: int, role: Role, new: str, is_foreign: Callable[[str], bool]) -> Flow:

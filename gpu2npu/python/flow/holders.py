@@ -44,12 +44,10 @@ def table_of(file: ValueFile, key: int, value: int) -> int | None:
 
 def load_attribute(file: ValueFile, owner: int, name: str | None, result: int) -> None:
     """A value is the attribute of an object that has a name, or any where that is not known."""
-    if name is not None:
-        file.add(owner, LOAD, result, f".{name}")
-        return
-    table = file.new(file.lines[result - file.first])
-    file.add(owner, KEYS, table)
-    file.add(table, LOAD, result, "[*]")
+    table = file.new(file.lines[result - file.first]) if name is None else owner
+    if name is None:
+        file.add(owner, KEYS, table)
+    file.add(table, LOAD, result, "[*]" if name is None else f".{name}")
 
 
 def set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
