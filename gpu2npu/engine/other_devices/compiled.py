@@ -15,6 +15,7 @@ from gpu2npu.engine.other_devices.kernels import LOADERS
 from gpu2npu.engine.other_devices.sources import is_source
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.facts.reading import loaded_module
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
@@ -216,9 +217,11 @@ class OwnCode(Struct, frozen=True):
 
     def calls_kernels(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether statements call a kernel for tensors on CUDA, and run nothing in place of it."""
-        for each in body:
+        for index, each in enumerate(body):
             if isinstance(each, ast.If):
-                if not each.orelse and not isinstance(each.body[-1], ast.Return) and self.calls_kernels(each.body):
+                others = each.orelse or (body[index + 1 :] if isinstance(each.body[-1], ast.Return) else [])
+                is_one_way = not each.orelse and not isinstance(each.body[-1], ast.Return)
+                if self.calls_kernels(each.body) and (is_one_way or self.calls_kernels(others)):
                     return True
             elif isinstance(value := getattr(each, "value", None), ast.Call) and self.is_kernel(value, of_tensor=True):
                 return True
@@ -255,6 +258,8 @@ def is_extension(binding: Binding, names: Names, table: RuleTable) -> bool:
     if isinstance(binding, Imported):
         return is_compiled_binding(binding, names, table)
     call = binding.whole if isinstance(binding, Assigned) else None
+    if module := loaded_module(call):  # import_module("norm_cuda")
+        return _COMPILED.search(module) is not None and names.project.module_path(module, names.path) is None
     made = names.qualified(call.func, names.file.scope_of(call)) if isinstance(call, ast.Call) else None
     return made in LOADERS
 
@@ -303,9 +308,10 @@ def runs_library(function: ast.expr, names: Names, scope: Scope, table: RuleTabl
 
 def applies_kernels(function: ast.expr, names: Names, scope: Scope, table: RuleTable) -> bool:
     """Return whether a function is the `apply` of a class of the project, a torch.autograd.Function, whose methods call
-    a compiled module."""
+    a compiled module; or an object of such a class, as PyTorch had them before 0.4."""
     is_apply = isinstance(function, ast.Attribute) and function.attr == "apply"
-    made = names.definition(function.value, scope) if isinstance(function, ast.Attribute) and is_apply else None
+    cls = function.func if isinstance(function, ast.Call) else getattr(function, "value", None) if is_apply else None
+    made = names.definition(cls, scope) if cls is not None else None
     if made is None or not isinstance(made.bound.node, ast.ClassDef):
         return False
     called = (node.func for node in walk(made.bound.node) if isinstance(node, ast.Call))
@@ -315,8 +321,9 @@ def applies_kernels(function: ast.expr, names: Names, scope: Scope, table: RuleT
 def _is_of_extension(function: ast.expr, names: Names, table: RuleTable) -> bool:
     """`_C.forward`, where all that binds the name is a compiled module"""
     owner = function.value if isinstance(function, ast.Attribute) else None
-    found = names.file.scope_of(owner).lookup(owner.id) if isinstance(owner, ast.Name) else None
-    return found is not None and all(is_extension(each, names, table) for each in found[1])
+    bound = names.file.scope_of(owner).bound(owner) if isinstance(owner, ast.Name) else ()
+    given = [each for each in bound if not (isinstance(each, Assigned) and is_none(each.whole))]
+    return bool(given) and all(is_extension(each, names, table) for each in given)
 
 
 def with_uses(body: Sequence[ast.stmt], marked: Sequence[bool]) -> list[bool]:

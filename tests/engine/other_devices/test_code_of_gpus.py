@@ -210,3 +210,26 @@ def test_a_check_whose_answer_nobody_takes_decides_nothing(project):
     assert project({"p/__init__.py": "", "p/a.py": code})["p/a.py"].content is not None
     tested = code.replace("    check_nvlink()", "    if not check_nvlink():\n        raise OSError")
     assert project({"p/__init__.py": "", "p/a.py": tested})["p/a.py"].content is None
+
+
+def test_what_follows_a_way_without_kernels_stays_cudas_where_each_way_calls_one(project):
+    code = """import importlib
+import torch
+norm_cuda = None
+class Norm(torch.autograd.Function):
+    def __init__(self, eps):
+        global norm_cuda
+        norm_cuda = importlib.import_module("norm_cuda")
+    def forward(self, x):
+        return norm_cuda.run(x)
+def f(x, affine):
+    if not x.is_cuda:
+        return torch.layer_norm(x, (2,))
+    if affine:
+        return Norm(1)(x)
+    else:
+        return Norm(2)(x)
+"""
+    assert project({"pkg/__init__.py": "", "pkg/a.py": code})["pkg/a.py"].content is None
+    other = code.replace("return Norm(2)(x)", "return x * 2")
+    assert b"is_npu" in project({"pkg/__init__.py": "", "pkg/a.py": other})["pkg/a.py"].content
