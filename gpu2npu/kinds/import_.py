@@ -22,6 +22,7 @@ from gpu2npu.python.tree.syntax import (
     import_module,
     imported_names,
     last_name,
+    local_name,
     string_value,
 )
 from gpu2npu.records import Edit, FindingKind, Found, Severity
@@ -180,11 +181,16 @@ class Packages:
                 self.add(rule, rule.then.add, node)
             if not rule.then.remove or self.is_optional(node, named[0]):
                 continue
-            if len(named) == len(matched):
+            bound = {local_name(alias, node) for alias in node.names}
+            reading = (each for each in self.file.unordered().get(ast.Name, ()) if isinstance(each, ast.Name))
+            is_read = any(each.id in bound for each in reading)
+            if len(named) == len(matched) and not is_read:
                 self.matches.edit(removal(self.file, node, rule.id, rule.why))
                 return True
             if rule.then.report is None:
                 message = f"{rule.why} The statement imports something else as well: take this out by hand."
+                if is_read:
+                    message = f"{rule.why} Other code of this file uses it: take this out by hand."
                 place = self.file.bounds(node)
                 self.matches.report(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
         return False
