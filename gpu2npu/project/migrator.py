@@ -104,7 +104,7 @@ class Migrator(Struct, frozen=True):
         forget_values(self.context.project)
         migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
         if self.analyser is not None and migrated.failure is None and self.analyser.concerns(source, path):
-            migrated = analysed(migrated, self.analyser, source, _renamed(self.rulebook))
+            migrated = analysed(migrated, self.analyser, source, _renamed(self.rulebook, self.context.version))
         spans = [*(each.span for each in migrated.changes), *(each.span for each in migrated.findings)]
         if spans and has_npu_file(path, self._exists):
             first = min(spans, key=lambda span: (span.start_line, span.start_column))
@@ -203,9 +203,10 @@ def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
 
 
 @lru_cache(maxsize=4)
-def _renamed(rulebook: Rulebook) -> frozenset[str]:
-    """The names that rules replace wherever they are, and the ids of these rules, which rows of behaviour may have."""
-    rules = [rule for rule in rulebook.rules if isinstance(rule.match, NameMatch) and rule.then.rename is not None]
+def _renamed(rulebook: Rulebook, version: str) -> frozenset[str]:
+    """The names that rules for a release replace wherever they are, and the ids of these rules, which rows of behaviour
+    may have."""
+    rules = [rule for rule in rulebook.rules if rule.then.rename is not None and rule.applies_to(version)]
     return frozenset(text for rule in rules if isinstance(rule.match, NameMatch) for text in (rule.id, rule.match.name))
 
 

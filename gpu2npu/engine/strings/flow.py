@@ -297,9 +297,11 @@ class _Judge:
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
 
     def _is_given(self, text: int) -> bool:
-        """Return whether a text like this one is given to a function: in code, or by a file that names the function."""
+        """Return whether a text like this one is given to a function: in code, or by a file that names the function.
+        torch.device takes no name in capitals."""
         is_code = self.values.at(text).path not in self.values.project.data
-        return self.values.text(text) == self.text and (is_code or _is_argument(text, self.values))
+        is_same = self.values.text(text) == self.text == self.text.lower()
+        return is_same and (is_code or _is_argument(text, self.values))
 
     def _texts_compared(self, other: int) -> str | None:
         """The verdict of the texts that a value is compared with: of "cpu" in `accelerator == "cpu"`."""
