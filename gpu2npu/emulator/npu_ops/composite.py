@@ -10,7 +10,6 @@ import torch
 COMPOSITE: dict[str, Callable[..., Any]] = {}
 
 npu = torch.ops.npu
-_HEADS_ALIGNED = 16
 
 
 def composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -103,9 +102,6 @@ def npu_multi_head_attention(
     softmax_use_float: bool,
 ) -> tuple[torch.Tensor, ...]:
     """Attention with its projections, of (batch * length, width), in the query's dtype: op-plugin's eight tensors."""
-    sizes = (tgt_len, src_len, attn_head_num, attn_dim_per_head)
-    if any(size <= 0 or size % _HEADS_ALIGNED for size in sizes):
-        raise RuntimeError(f"tgt_len, src_len, attn_head_num, attn_dim_per_head should align to 16, not {sizes}")
 
     def linear(x: torch.Tensor, *parameters: torch.Tensor | None) -> torch.Tensor:
         return torch.nn.functional.linear(x, *(None if each is None else each.to(query.dtype) for each in parameters))  # type: ignore[arg-type]

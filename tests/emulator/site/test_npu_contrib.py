@@ -157,7 +157,7 @@ def test_attention_of_fairseq():
     )
     theirs = F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).reshape(x.shape)
     torch.testing.assert_close(ours.cpu(), layer.out_proj(theirs), rtol=1e-3, atol=1e-3)
-    with pytest.raises(RuntimeError, match=r"should align to 16, not \(16, 16, 16, 8\)"):
+    with pytest.raises(RuntimeError, match="should align to 16"):
         module.MultiheadAttention(128, heads).npu()(*[torch.ones(32, 128).npu()] * 3, batch, length, length, mask.npu())
 
 
