@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gpu2npu.engine import migrate_source
 from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
 from gpu2npu.project.check.choice import CheckChoice
@@ -36,6 +38,7 @@ from gpu2npu.report.tables import (
     finding_rows,
     performance_rows,
 )
+from gpu2npu.rulebook.in_code import UNREAD
 
 # What says where a record stands and what it says.
 _Row = tuple[object, ...]
@@ -66,7 +69,10 @@ class Agreement:
 def agreement(source: Path, version: str, jobs: int | None = 1) -> Agreement:
     """Migrate, check and analyse a folder, without writing anything into it, and compare what they say."""
     settings = Settings(version, jobs=jobs)
-    migrated = {file.path: file for file in preview_project(source, settings).outcome.files}
+    files = preview_project(source, settings).outcome.files
+    # A migration has a row for a file that could not be read, as well as its failure, which check has too.
+    read = (replace(file, findings=tuple(one for one in file.findings if one.rule != UNREAD)) for file in files)
+    migrated = {file.path: file for file in read}
     comparisons = (_with_check, _with_analysis, _without_gates)
     found = [each for compare in comparisons for each in compare(source, settings, migrated)]
     return Agreement(

@@ -94,10 +94,12 @@ class RuleTable(Struct, frozen=True):
     one of the endings is for. `foreign_packages` know no NPU, `has_built` says
     that the project builds modules from CUDA sources, `argument_names` are the keywords and positions of the
     arguments that rules are for, `users_names` the qualified names that users' rules
-    are for. `cuda_only_patterns` has what shows code for CUDA alone, by where it is looked for.
+    are for, `new_packages` those that names are renamed to. `cuda_only_patterns` has what shows code for CUDA alone, by
+    where it is looked for.
     """
 
     leaves: frozenset[str]
+    new_packages: frozenset[str]
     trigger: Trigger
     literal: re.Pattern[str]
     plugins: dict[str, str]
@@ -217,6 +219,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     others = (*(text for _, text in strings), *index.get("command", ()), *variables, *families)
     return RuleTable(
         leaves=frozenset(map(leaf, index.get("name", ()))),
+        new_packages=frozenset(new for rule in rules if rule.match.key == "name" and (new := rule.then.rename)),
         trigger=trigger_of([*((rule, rule.match.evidence) for rule in rules), *capitals]),
         literal=re.compile(_any_of(text for rule, text in strings if rule.id in roles)),
         plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},

@@ -48,3 +48,8 @@ def test_a_parameter_that_is_given_a_device_is_no_number(given: str, is_written:
     code = "import torch\n\n\ndef move(x, card: int):\n    return x.to(card)\n\n\ndef f(x: torch.Tensor):\n"
     migrated = migrate_source(f"{code}    return move(x, {given})\n", version="2.1.0")
     assert ("npu:{card}" in migrated.text) is is_written
+
+
+def test_a_number_for_a_function_of_torch_npu_stays() -> None:
+    code = "import torch\nimport torch_npu\n\nn = torch.npu.current_device()\nstream = torch.npu.Stream(device=n)\n"
+    assert migrate_source(code, version="2.1.0").text == code

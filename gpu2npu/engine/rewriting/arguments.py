@@ -62,13 +62,16 @@ class Callees:
         if wanted.startswith("*"):
             return True
         qualified = self.names.qualified(node.func, scope) or ""
-        if wanted.endswith(".*"):  # but for what a rule for its package renames: that takes its own arguments
+        if wanted.endswith(
+            ".*"
+        ):  # but for what a rule for its package renames, or renamed: that takes its own arguments
             return qualified.startswith(wanted[:-1]) and not self._is_in_renamed(qualified)
         return qualified == wanted
 
     def _is_in_renamed(self, qualified: str) -> bool:
-        packages = accumulate(qualified.split(".")[:-1], "{}.{}".format)
-        return any(rule.then.rename is not None for name in packages for rule in self.table.names.get(name, ()))
+        packages = list(accumulate(qualified.split(".")[:-1], "{}.{}".format))
+        is_renamed = any(rule.then.rename is not None for name in packages for rule in self.table.names.get(name, ()))
+        return is_renamed or not self.table.new_packages.isdisjoint(packages)
 
     def spelled(self, code: Text, rule: Rule, node: ast.Call, scope: Scope) -> tuple[Text, tuple[str, ...]]:
         """The code of a template with its packages as the call spells them, and those that nothing here spells."""
