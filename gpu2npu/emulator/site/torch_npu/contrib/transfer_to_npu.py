@@ -104,7 +104,7 @@ _NUMBERS_ARE_DEVICES = ("to", "to_empty")
 
 Function = Callable[..., Any]
 
-_cuda_is_available = torch.cuda.is_available
+_cuda_is_available, _cuda_device_count = torch.cuda.is_available, torch.cuda.device_count
 
 
 def _replace_cuda_to_npu_in_dict(device_dict: dict[Any, Any]) -> dict[Any, Any]:
@@ -181,11 +181,12 @@ def _wrapper_libraries_func(fn: Function) -> Function:
 
     @functools.wraps(fn)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        answer, torch.cuda.is_available = torch.cuda.is_available, _cuda_is_available
+        answers = torch.cuda.is_available, torch.cuda.device_count  # the first may call the second
+        torch.cuda.is_available, torch.cuda.device_count = _cuda_is_available, _cuda_device_count
         try:
             return fn(*args, **kwargs)
         finally:
-            torch.cuda.is_available = answer
+            torch.cuda.is_available, torch.cuda.device_count = answers
 
     return decorated
 
