@@ -24,6 +24,7 @@ Matcher = Callable[[Code], Found]
 
 _MASKING_CALLS = BOOLEAN_CALLS | {"byte"}  # a tensor of bytes picks as one of booleans does
 _PICKING_CALLS = _MASKING_CALLS | {"nonzero"}  # and the places of booleans, which pick the same
+_may_be_mask = partial(is_mask, all_inverted=True)
 _SELECTING = frozenset({"masked_select", "index_select"})
 _ARRAYS = re.compile(r"\b(numpy|pandas|cupy|jax|tensorflow)\b")
 _OF_TENSORS = frozenset(
@@ -59,7 +60,7 @@ def masked_store(code: Code) -> Found:
         target = statement.targets[0]
         assert isinstance(target, ast.Subscript)
         mask = target.slice.elts[0] if isinstance(target.slice, ast.Tuple) and target.slice.elts else target.slice
-        if is_mask(code.file, mask, _MASKING_CALLS):
+        if _may_be_mask(code.file, mask, _MASKING_CALLS):
             own = code.types.of(target.value, scope)
             is_tensor = TENSOR in own | _operand_types(code, mask, scope) or _ARRAYS.search(code.text) is None
             if is_tensor and OTHER not in own:
@@ -73,7 +74,7 @@ def masked_update(code: Code) -> Found:
             scope = code.file.scope_of(statement)
             kinds = code.types.of(target.value, scope)
             if (
-                is_mask(code.file, target.slice)
+                _may_be_mask(code.file, target.slice)
                 and not isinstance(statement.op, ast.MatMult)
                 and OTHER not in kinds
                 and TENSOR
@@ -100,7 +101,7 @@ def masked_select(code: Code) -> Found:
         is_whole = bool(ends) and all(ends)
         if not is_whole and not _computes_loss(code, picked):
             continue
-        if (is_selection and _takes_mask(picked)) or is_mask(code.file, mask, _PICKING_CALLS):
+        if (is_selection and _takes_mask(picked)) or _may_be_mask(code.file, mask, _PICKING_CALLS):
             found = ends if is_whole else [picked]
             yield from ((each, "a loss of input[condition]") for each in found if each is not None)
 
