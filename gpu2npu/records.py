@@ -64,7 +64,8 @@ class Change(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """One place that was not (or not fully) migrated: `api` is what was met, `message` is what to do.
 
-    `advice` is the part of the message that other APIs share; "" stands for all of it.
+    `advice` is the part of the message that other APIs share; "" is all of it. `row` is the id of the row of behaviour
+    that it comes from.
     """
 
     span: Span
@@ -74,6 +75,7 @@ class Finding(Struct, frozen=True):
     message: str
     severity: Severity = Severity.CHANGE
     advice: str = ""
+    row: str = ""
 
 
 # The offsets of a first character and of the one behind the last.

@@ -188,9 +188,11 @@ class Packages:
                 self.matches.edit(removal(self.file, node, rule.id, rule.why))
                 return True
             if rule.then.report is None:
-                message = f"{rule.why} The statement imports something else as well: take this out by hand."
-                if is_read:
-                    message = f"{rule.why} Other code of this file uses it: take this out by hand."
+                message = (
+                    f"{rule.why} Other code of this file uses it: take this out by hand."
+                    if is_read
+                    else f"{rule.why} The statement imports something else as well: take this out by hand."
+                )
                 place = self.file.bounds(node)
                 self.matches.report(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
         return False

@@ -231,11 +231,9 @@ def analysed(
 def _is_answered(finding: Finding, migrated: MigratedFile, renamed: Set[str]) -> bool:
     """Return whether the rules have dealt with what an analysis found; with a limit, by a finding on the same call, or
     by the rule that has the id of the row."""
-    if finding.api in renamed:
+    if finding.api in renamed or finding.row in renamed:
         return True
     if finding.rule == NPU_LIMIT:
-        if finding.message.rpartition("[")[2].rstrip("]") in renamed:
-            return True
         return any(_begins_as(finding.span, each.span) for each in migrated.findings)
     reported = [change.span for change in migrated.changes] + [each.span for each in migrated.findings]
     place = _method_name(finding) if finding.api.startswith(_OF_METHODS) else finding.span

@@ -104,10 +104,11 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
             some = on if len(on) < len(chips) else []
             text = _text(api, met, some)
             severity = Severity.ADVICE if met.outcome == SLOW else Severity.CHANGE
-            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, text, severity))
+            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, text, severity, row=met.id))
         if (gone := lifted(api, given, version)) is not None:
             text = f"Before torch_npu {gone[1]}: {_text(api, gone[0], [])}"
-            found.append(Finding(code.file.span(node), NPU_LIMIT, FindingKind.REVIEW, api, text, Severity.NOTE))
+            place, kind = code.file.span(node), FindingKind.REVIEW
+            found.append(Finding(place, NPU_LIMIT, kind, api, text, Severity.NOTE, row=gone[0].id))
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 

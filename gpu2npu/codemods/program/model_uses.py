@@ -31,7 +31,6 @@ _MESSAGE = "The wrapped model has this in its module."
 # Members of DistributedDataParallel with the same meaning. State dicts are read from the module, so their keys are
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
-# Methods that return the module that they are called on.
 _PROPERTIES = frozenset({"cached_property", "property"})
 # Code that takes the wrapper off, if there is one: what it gives has no `.module`.
 _UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")

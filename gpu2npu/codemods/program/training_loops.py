@@ -78,11 +78,8 @@ class LoopFinder:
 
     def _called_directly(self, call: CallPlace) -> frozenset[str]:
         name = last_name(call.node.func)
-        if (
-            self._has_scalers
-            and len(call.node.args) > 1
-            and any(map(_is_scaler, self.flow.made(call.at(call.node.func))))
-        ):
+        takes_several = self._has_scalers and len(call.node.args) > 1
+        if takes_several and any(map(_is_scaler, self.flow.made(call.at(call.node.func)))):
             return frozenset({_BACKWARD, _STEP})
         if not isinstance(call.node.func, ast.Attribute):
             return frozenset()

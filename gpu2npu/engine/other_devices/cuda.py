@@ -170,11 +170,11 @@ class _CudaCode:
             value = node.orelse if is_denied else node.body
             is_own = self.code.is_kernel(value) or self.code.is_member(value)
             is_own = is_own or is_source(value, self.names, self.table)
-            is_own = is_own or (_is_of_tensor(node.test, self.names) and picks_kernels(node, self.table))
+            is_own = is_own or (_is_of_tensor(node.test) and picks_kernels(node, self.table))
             return is_own or (not is_none(node.orelse) and finds_capability([value], self.names, self.table))
         body = (node.orelse or self._rest(node)) if is_denied else node.body
         if (
-            self._is_own(body, _is_of_tensor(node.test, self.names))
+            self._is_own(body, _is_of_tensor(node.test))
             or begins_with_kernels(body, self.names)
             or finds_capability(body, self.names, self.table)
             or self._is_of_source(node.body)
@@ -182,7 +182,7 @@ class _CudaCode:
         ):
             return True
         calls = self.code.calls_kernels(body) or self.code.tries_kernels(body)
-        return _is_of_tensor(node.test, self.names) and (calls or self._captures(node, body))
+        return _is_of_tensor(node.test) and (calls or self._captures(node, body))
 
     def body_behind(self, node: ast.If | ast.IfExp) -> list[Bounds]:
         """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`, and of all
@@ -213,7 +213,7 @@ class _CudaCode:
         is_error = is_error or (len(node.body) == 1 and isinstance(first, ast.If) and ends_in_error(first))
         if not (isinstance(first, ast.Raise) or is_error) or not self._is_denial(node.test):
             return False
-        of_kernels = _is_of_tensor(node.test, self.names) and self.code.calls_kernels(node.orelse or self._after(node))
+        of_kernels = _is_of_tensor(node.test) and self.code.calls_kernels(node.orelse or self._after(node))
         is_raised = isinstance(first, ast.Raise) and (of_kernels or builds_kernels(node, self.names))
         return is_raised or self._is_refusal(node, first)
 
@@ -371,14 +371,14 @@ class _CudaCode:
         )
 
 
-def _is_of_tensor(test: ast.expr, names: Names) -> bool:
+def _is_of_tensor(test: ast.expr) -> bool:
     """Return whether a condition asks where a tensor is, or joins such a question with others."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(_is_of_tensor(each, names) for each in test.values)
-    questions = [node for node in walk(test) if _tests_cuda(node, names)]
-    is_of_all = any(last_name(node) == "is_available" for node in walk(test))
-    words = ((string_value(node) == "cuda", last_name(node) or "") for node in questions)
-    return not is_of_all and any(is_kind or name.startswith(_OF_TENSOR) for is_kind, name in words)
+        return any(_is_of_tensor(each) for each in test.values)
+    nodes = list(walk(test))
+    if any(last_name(node) == "is_available" for node in nodes):
+        return False
+    return any(string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in nodes)
 
 
 def _tests_cuda(node: ast.AST, names: Names) -> bool:

@@ -62,9 +62,7 @@ class Callees:
         if wanted.startswith("*"):
             return True
         qualified = self.names.qualified(node.func, scope) or ""
-        if wanted.endswith(
-            ".*"
-        ):  # but for what a rule for its package renames, or renamed: that takes its own arguments
+        if wanted.endswith(".*"):  # but for what a rule renames, or renamed: that takes its own arguments
             return qualified.startswith(wanted[:-1]) and not self._is_in_renamed(qualified)
         return qualified == wanted
 

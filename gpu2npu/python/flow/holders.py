@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpu2npu.python.facts.values import ASSIGN, INHERIT, KEYS, LOAD, STORE, SUBSCRIPT, Called
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
+_ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "ReprEnum", "Flag", "IntFlag"})
 _LOOKUPS = frozenset({".__getattr__", ".__getattribute__", ".__getitem__"})
 
 
@@ -96,11 +97,15 @@ def _members(file: ValueFile) -> None:
 
 
 def _is_enum(file: ValueFile, base: int) -> bool:
+    """Return whether a base is one of the module `enum`, a class that has one, or, where no text of this file says
+    which, one that is named like an Enum."""
     what, one = file.kinds.get(base, ("", None))
-    if what == "import":
-        return bool(one.name.endswith("Enum"))
+    if what == "class":
+        return any(_is_enum(file, file.first + each) for each in one.bases)
+    if what == "import" and one.name:
+        return one.name in _ENUMS if one.module == "enum" else bool(one.name.endswith("Enum"))
     into = file.into.get(base, ())
-    return any(label.endswith("Enum") or (kind == ASSIGN and _is_enum(file, at)) for at, kind, label in into)
+    return any(label[1:] in _ENUMS or (kind == ASSIGN and _is_enum(file, at)) for at, kind, label in into)
 
 
 def _lookups(file: ValueFile) -> None:
