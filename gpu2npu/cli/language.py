@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -121,7 +121,7 @@ def padded(text: str, columns: int) -> str:
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns; a wide character may end any of them."""
     lines, line, used = [], "", 0
-    for unit in _units(text):
+    for unit in (match.group() for match in re.finditer(_UNIT, text)):
         size = cells(unit)
         if used + size > width and line.strip():
             lines.append(line.rstrip())
@@ -131,7 +131,3 @@ def wrapped(text: str, width: int) -> list[str]:
         line += unit
         used += size
     return [*lines, line.rstrip()]
-
-
-def _units(text: str) -> Iterator[str]:
-    return (match.group() for match in re.finditer(_UNIT, text))

@@ -51,7 +51,7 @@ def modelarts(program: TrainingProgram, choice: CodemodChoice) -> dict[str, File
 
 def _wrapped(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     api = _called(file, call)
-    if api is None or _called_mapped(file, call):
+    if api is None or any(_called(file, node) is not None for node in calls_in(*arguments(call))):
         return
     for index, keyword, writes in _PATHS[api]:
         path = _argument(call, index, keyword)
@@ -72,11 +72,6 @@ def _called(file: ParsedFile, call: ast.Call) -> str | None:
         return "open"
     api = file.names.qualified(call.func, scope)
     return api if api in _PATHS else None
-
-
-def _called_mapped(file: ParsedFile, call: ast.Call) -> bool:
-    """Return whether a path argument holds a known call, whose edit would be within this one: `open(glob(x)[0])`."""
-    return any(_called(file, node) is not None for node in calls_in(*arguments(call)))
 
 
 def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:

@@ -38,16 +38,12 @@ CODEMOD = Codemod(
 
 def similar(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Calls of torch functions with an equivalent, where the release lacks them and no `out` is given."""
-    lacking = {api: name for api, name in EQUIVALENTS.items() if _is_lacking(api, program.version)}
+    lacking = {api: name for api, name in EQUIVALENTS.items() if verdict(api, program.version).kind in _LACKING}
     steps: list[Step] = []
     for file in program.parsed(files_naming(program, frozenset(lacking))):
         for call in file.nodes(ast.Call):
             steps += _replaced(file, call, lacking)
     return of_rule("similar", by_file(steps))
-
-
-def _is_lacking(api: str, version: str) -> bool:
-    return verdict(api, version).kind in _LACKING
 
 
 def _replaced(file: ParsedFile, call: ast.Call, lacking: dict[str, str]) -> list[Step]:

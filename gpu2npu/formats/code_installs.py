@@ -13,7 +13,7 @@ from functools import cached_property
 
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge
-from gpu2npu.engine.skips import Skips, find_skips
+from gpu2npu.engine.skips import find_skips
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.formats.required_packages import installed, npu_findings, requirement, requirement_marks
 from gpu2npu.formats.shell_lexer import lex
@@ -64,11 +64,7 @@ def install_findings(source: SourceFile, project: Project, knowledge: Knowledge)
         for mark in installs.of_call(node, scope)
         if isinstance(mark, Found)
     ]
-    return merged(each for each in found if not _is_skipped(each, skips))
-
-
-def _is_skipped(finding: Finding, skips: Skips) -> bool:
-    return skips.covers(finding.rule, finding.span.start_line, finding.span.end_line)
+    return merged(each for each in found if not skips.covers(each.rule, each.span.start_line, each.span.end_line))
 
 
 class _Installs:

@@ -314,7 +314,7 @@ def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str])
     """New lines before the `index`-th old one: strings of their own where each line has its own."""
     line = old[max(index - 1, 0)]
     is_only = sum(other.scalar is line.scalar for other in old) == 1
-    strings = is_only and (len(old) > 1 or _in_list(text, line))
+    strings = is_only and (len(old) > 1 or text[: line.scalar.start - 1].rstrip().endswith("["))
     if not strings:
         at = line.place(len(line.text)) if index else line.place(0)
         return Edit((at, at), plain(_escaped("".join(lines), "")), "", "")
@@ -326,11 +326,6 @@ def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str])
         return Edit((at, at), plain("".join(between + one for one in quoted)), "", "")
     at = line.scalar.start - 1
     return Edit((at, at), plain("".join(one + between for one in quoted)), "", "")
-
-
-def _in_list(text: str, line: _Line) -> bool:
-    """Return whether a string that is all of a cell is the only item of a list."""
-    return text[: line.scalar.start - 1].rstrip().endswith("[")
 
 
 def _escaped(value: str, like: str) -> str:

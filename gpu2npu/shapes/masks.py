@@ -38,21 +38,21 @@ def is_mask(
     """Return whether an index is made of booleans: by comparisons, or by `calls`. A name is, where all that it is
     assigned in its function is. `~i` is one of a mask; with `all_inverted` of anything, as for advice: a person would
     seldom index by an inverted number."""
-    asked = partial(is_mask, file, calls=calls, all_inverted=all_inverted)
+    is_one = partial(is_mask, file, calls=calls, all_inverted=all_inverted)
     if isinstance(index, ast.Compare):
         return not isinstance(index.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
     if isinstance(index, ast.UnaryOp):
-        return isinstance(index.op, ast.Invert) and (all_inverted or asked(index.operand, depth=depth))
+        return isinstance(index.op, ast.Invert) and (all_inverted or is_one(index.operand, depth=depth))
     if isinstance(index, ast.BinOp):
         is_joined = isinstance(index.op, (ast.BitAnd, ast.BitOr))
-        return is_joined and any(asked(each, depth=depth) for each in (index.left, index.right))
+        return is_joined and any(is_one(each, depth=depth) for each in (index.left, index.right))
     if isinstance(index, ast.Call):
         method = index.func if isinstance(index.func, ast.Attribute) and index.func.attr in BY_ELEMENT else None
-        return last_name(index.func) in calls or (method is not None and asked(method.value, depth=depth))
+        return last_name(index.func) in calls or (method is not None and is_one(method.value, depth=depth))
     found = file.scope_of(index).lookup(index.id) if isinstance(index, ast.Name) and depth else None
     assigned = [each for each in found[1] if isinstance(each, Assigned)] if found is not None else []
     return bool(assigned) and all(
-        each.value is not None and not each.is_part and asked(each.value, depth=depth - 1) for each in assigned
+        each.value is not None and not each.is_part and is_one(each.value, depth=depth - 1) for each in assigned
     )
 
 

@@ -80,16 +80,12 @@ def find_reshaped(reading: TermReader, node: ast.Call) -> AffinityReplacement | 
     dims = [reading.term(each).number for each in turned.args]
     if x is None or shape is None or turned.keywords or None in dims or reading.qualified(turned.func):
         return None
-    if len(dims) < (4 if _function(turned) == "permuted_reshape" else 2) or not _may_be_tensor(reading, x):
+    least = 4 if _function(turned) == "permuted_reshape" else 2
+    if len(dims) < least or OTHER in reading.types.of(x, reading.file.scope_of(x)):
         return None
     numbers = code(str(tuple(int(each) for each in dims if each is not None)))
     more = (code("copied=True"),) if copied else ()
     return AffinityReplacement(_function(turned), (reading.file.bounds(x), numbers, shape, *more))
-
-
-def _may_be_tensor(reading: TermReader, x: ast.expr) -> bool:
-    """Return whether nothing says that a value is something else, such as an array of NumPy."""
-    return OTHER not in reading.types.of(x, reading.file.scope_of(x))
 
 
 def _function(turned: ast.Call) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct
 
 from gpu2npu.analysis.affinity.shapes import (
-    Found,
     Matcher,
     expert_loop,
     masked_select,
@@ -145,7 +144,7 @@ def affinity_advice(code: Code, version: str) -> list[Advice]:
         *_called(code, known),
         *_defined(code, known),
         *(_advice(code, each, node, api, each.replacement, known)
-          for each in known.shapes for node, api in _shaped(each, code)),
+          for each in known.shapes for node, api in MATCHERS[each.shape](code)),
         *_fused(code, known),
     }  # fmt: skip
     return sorted(_without_parts(found), key=lambda advice: (advice.span, advice.rule))
@@ -173,10 +172,6 @@ def _without_parts(found: set[Advice]) -> Iterator[Advice]:
         near = any(0 <= advice.span.start_line - line <= _ATTENTION_LINES for line in attention)
         if advice.rule != "transposed-matmul" or not near:
             yield advice
-
-
-def _shaped(affinity: Affinity, code: Code) -> Found:
-    return MATCHERS[affinity.shape](code)
 
 
 def _called(code: Code, known: Affinities) -> Iterator[Advice]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -360,7 +359,7 @@ def _check_one(
         write_report(lambda: frames_of_check(result), shown.tables, place, shown.quiet)
     else:
         show(result, shown)
-    return exit_code(_counted(result), bool(result.failures), shown.bar)
+    return exit_code([*result.severities.items(), *result.counts.items()], bool(result.failures), shown.bar)
 
 
 def _add_skips(result: CheckResult) -> int:
@@ -374,8 +373,3 @@ def _add_skips(result: CheckResult) -> int:
     if left:
         say(f"No comment can be written at {', '.join(left)}: use --baseline for these.")
     return EXIT_CLEAN
-
-
-def _counted(result: CheckResult) -> list[tuple[Enum, int]]:
-    """Count the reported findings of each severity and of each kind, from the worst."""
-    return [*result.severities.items(), *result.counts.items()]

@@ -85,17 +85,14 @@ def test(files: tuple[Path, ...], jobs: int | None) -> None:
         runs = {rule.id: found for rule, found in run_apart(rules, rulebook, jobs or available_cpus())}
     for path, found in own.items():
         _show_file(path, [(index, run) for index, rule in enumerate(found) for run in runs[rule.id]])
-    proven = [_with_what_holds(rule, runs[rule.id]) for rule in rules]
+    proven = [
+        replace(rule, examples=tuple(run.example for run in runs[rule.id] if run.problem is None)) for rule in rules
+    ]
     gaps = [(rule, words) for rule in proven if (words := [*unshown_acts(rule), *unshown_limits(rule)])]
     say(f"Examples show all of {len(rules) - len(gaps)} of {counted(len(rules), 'rule')}.")
     _show_gaps(gaps)
     if any(run.problem is not None for found in runs.values() for run in found) or any(map(_is_unshown, proven)):
         raise SystemExit(EXIT_FAILED)
-
-
-def _with_what_holds(rule: Rule, runs: list[ExampleRun]) -> Rule:
-    """The rule with the examples that hold alone."""
-    return replace(rule, examples=tuple(run.example for run in runs if run.problem is None))
 
 
 def _is_unshown(rule: Rule) -> bool:

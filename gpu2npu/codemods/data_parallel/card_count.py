@@ -101,13 +101,9 @@ def _conditions(wrap: Wrap) -> Iterator[ast.If | ast.IfExp]:
     for node in wrap.file.above(wrap.call):
         if isinstance(node, DEFINITIONS):
             return
-        if isinstance(node, (ast.If, ast.IfExp)) and not _is_guard(wrap.file, node):
+        if isinstance(node, (ast.If, ast.IfExp)) and "__name__" not in wrap.file.code(node.test):
             yield node
             return
-
-
-def _is_guard(file: ParsedFile, node: ast.If | ast.IfExp) -> bool:
-    return "__name__" in file.code(node.test)
 
 
 def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:

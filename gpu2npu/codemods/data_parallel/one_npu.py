@@ -307,7 +307,7 @@ def _is_on_cpu(file: ParsedFile, use: ast.expr, name: str, depth: int = _DEPTH) 
     sure = [node for node in last if file.parents[node] in above]
     if sure:
         value = _value_of(sure[-1], name)
-        if any(is_move(file, node) or _is_placed(node) for node in walk(value)):
+        if any(is_move(file, node) or (isinstance(node, ast.keyword) and node.arg == "device") for node in walk(value)):
             return False
         if isinstance(value, ast.Name) and depth:
             return _is_on_cpu(file, value, value.id, depth - 1)
@@ -334,11 +334,6 @@ def _value_of(assigned: ast.Assign, name: str) -> ast.expr:
                 assigned.value,
             )
     return assigned.value
-
-
-def _is_placed(node: ast.AST) -> bool:
-    """`torch.ones(3, device=device)`"""
-    return isinstance(node, ast.keyword) and node.arg == "device"
 
 
 def _makes_tensor(file: ParsedFile, call: ast.Call) -> bool:

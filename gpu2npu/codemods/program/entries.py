@@ -153,11 +153,7 @@ def library_entry(program: TrainingProgram, file: ParsedFile, called: Definition
 def entry_of(program: TrainingProgram, path: str) -> Entry | None:
     """The program that starts with a file; None if that cannot be parsed."""
     file = program.file(path)
-    return None if file is None else _entry(program, file)
-
-
-def _entry(program: TrainingProgram, file: ParsedFile) -> Entry:
-    return program.once((Entry, file.path), lambda: _new_entry(program, file))
+    return None if file is None else program.once((Entry, file.path), lambda: _new_entry(program, file))
 
 
 def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:

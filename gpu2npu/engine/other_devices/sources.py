@@ -71,16 +71,11 @@ def _captures(call: ast.Call, scope: Scope, names: Names, table: RuleTable, dept
         return False
     function, home = found
     for node in walk(function):
-        if isinstance(node, ast.Attribute) and _is_lacking(node, home, table):
+        if isinstance(node, ast.Attribute) and _lacks(home.qualified(node, home.file.scope_of(node)) or "", table):
             return True
         if isinstance(node, ast.Call) and _captures(node, home.file.scope_of(node), home, table, depth - 1):
             return True
     return False
-
-
-def _is_lacking(node: ast.Attribute, names: Names, table: RuleTable) -> bool:
-    """`torch.cuda.CUDAGraph` in a release without graphs"""
-    return _lacks(names.qualified(node, names.file.scope_of(node)) or "", table)
 
 
 def _lacks(qualified: str, table: RuleTable) -> bool:

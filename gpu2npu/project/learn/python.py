@@ -198,7 +198,7 @@ class _Versions:
         if callee is not None and which is not None and old and new and old != new and not VARIABLE.fullmatch(old):
             yield self._seen(({"argument": which, "of": callee, "value": old}, {"rename": new}), one)
         elif (
-            _is_plain(one)
+            (isinstance(one, ast.Constant) and not (isinstance(one.value, str) and one.value))
             and ast.dump(one) != ast.dump(other)
             and callee
             and "*" not in callee
@@ -277,10 +277,6 @@ def _same_shape(one: ast.AST, other: ast.AST) -> bool:
     if isinstance(one, ast.Name) and isinstance(other, ast.Name):
         return one.id == other.id
     return all(len(_expressions(one, field)) == len(_expressions(other, field)) for field in one._fields)
-
-
-def _is_plain(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not (isinstance(node.value, str) and node.value)
 
 
 def _called(node: ast.AST, meaning: FileMeanings) -> str | None:

@@ -346,11 +346,8 @@ class Project:
     def _imported(self, path: str) -> frozenset[str] | None:
         """The files of the project that a file imports; None for one that names the library."""
         if path not in self._imports:
-            self._imports[path] = self._read_imports(path)
+            self._imports[path] = None if self.spells_library(path) else self.imported_by(path)
         return self._imports[path]
-
-    def _read_imports(self, path: str) -> frozenset[str] | None:
-        return None if self.spells_library(path) else self.imported_by(path)
 
     def imported_paths(self, facts: FileFacts, path: str) -> frozenset[str]:
         """The files of the project that the import statements of the file at `path` may run."""

@@ -142,7 +142,7 @@ def _code(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple
     while position < end:
         character = text[position]
         if depth == 0 and character in "!:}=" and not text.startswith("!=", position):
-            if character == "=" and _compares(text, position):
+            if character == "=" and (text[position + 1] == "=" or text[position - 1] in "<>=!"):
                 position += 2 if text[position + 1] == "=" else 1
                 continue
             return _closed(text, start, position, end, quote, is_raw)
@@ -159,10 +159,6 @@ def _code(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple
             depth += _BRACKETS.get(character, 0)
             position += 2 if text.startswith("!=", position) else 1
     raise LiteralError("a brace of an f-string does not end")
-
-
-def _compares(text: str, position: int) -> bool:
-    return text[position + 1] == "=" or text[position - 1] in "<>=!"
 
 
 def _closed(text: str, start: int, position: int, end: int, quote: str, is_raw: bool) -> tuple[LiteralPart, int]:

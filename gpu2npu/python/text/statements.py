@@ -64,7 +64,7 @@ class Statements:
             last = bisect_right(block, max(start, end - 1), key=self.begin) - 1
             first, last = self._line(block, first)[0], self._line(block, last)[1]
             if last < 0 or (start >= (past := self._end(block[last])) and not self._ends_text(past, start)):
-                indent = self._indent(block[0])
+                indent = self._line_start(block[0])[1]
                 is_line = start == end and indent is not None and self.lines.starts[self._number(start)] == start
                 if is_line or start == end:
                     return Fragment(start, end, indent=indent, is_empty=True)
@@ -151,9 +151,6 @@ class Statements:
         found = _REST.match(self.text, self.lines.offset(node.end_lineno, node.end_col_offset))
         assert found is not None
         return found.end()
-
-    def _indent(self, node: Any) -> str | None:
-        return self._line_start(node)[1]
 
     def _number(self, offset: int) -> int:
         return bisect_right(self.lines.starts, offset) - 1

@@ -151,8 +151,5 @@ def rollup_page(
         owners=owners if any(each.owner for each in owners) else (),
         pages=pages,
         trends=trends,
-        changes=[
-            (word, sum(each.word == word for each in trends.values()))
-            for word in (message("better"), message("worse"), message("new"))
-        ],
+        changes=[(word, sum(each.word == word for each in trends.values())) for word in _TRENDS],
     )

@@ -61,7 +61,7 @@ class _Search:
         aliases = frozenset(name for file in found for use in uses[file.path] for name in _alias(file, use))
         for file in found:
             for definition in _decorated(file, aliases):
-                whole = _outermost(file, definition)
+                whole = next((each for each in file.above(definition) if isinstance(each, ast.ClassDef)), definition)
                 self.parts.add(whole)
                 self._reach(_names(whole), {file.path})
             for use in (*uses[file.path], *_aliased(file, aliases)):
@@ -266,11 +266,6 @@ def _decorated(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.AST]:
                 yield definition
         if isinstance(definition, ast.ClassDef) and any(file.qualified(base) in _CLASSES for base in definition.bases):
             yield definition
-
-
-def _outermost(file: ParsedFile, definition: ast.AST) -> ast.AST:
-    """The class of a method, whose other methods it may call, or the definition itself."""
-    return next((each for each in file.above(definition) if isinstance(each, ast.ClassDef)), definition)
 
 
 def _given(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: Parameter) -> list[ast.expr]:

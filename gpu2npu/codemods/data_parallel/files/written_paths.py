@@ -85,7 +85,7 @@ def read_by_all(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt]) -> 
     later = [node for node in code if isinstance(node, (ast.Call, ast.Return)) and file.bounds(node)[0] >= end]
     reads = any(isinstance(node, ast.Call) and _reads(file, node, paths) for node in later)
     returned = any(isinstance(node, ast.Return) and _names(file, node.value, paths) for node in later)
-    if not reads and not (returned and function is not None and _is_result_read(flow, function)):
+    if not reads and not (returned and function is not None and any(_is_used(call) for call in flow.callers(function))):
         return None
     return FileRead(_meeting(flow, file, group, function))
 
@@ -147,11 +147,6 @@ def _reads(file: ParsedFile, call: ast.Call, paths: set[str]) -> bool:
     owner = [call.func.value] if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("read") else []
     given = (*owner, *call.args, *(keyword.value for keyword in call.keywords))
     return any("".join(file.code(each).split()) in paths for each in given)
-
-
-def _is_result_read(flow: Dataflow, function: FunctionPlace) -> bool:
-    """Return whether some caller of a function reads the file whose path it returns."""
-    return any(_is_used(call) for call in flow.callers(function))
 
 
 def _is_used(call: CallPlace) -> bool:

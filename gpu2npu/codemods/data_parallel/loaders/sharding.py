@@ -99,11 +99,6 @@ def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
         )
 
 
-def _only_yields(loop: BatchLoop) -> bool:
-    """Return whether a loop only yields the batches to another."""
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(loop.place.node))
-
-
 def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader], rewriting: Rewriting) -> None:
     """Loops that train on what no DataLoader gives, and loops that only look at what is shared out now."""
     for loop in loops:
@@ -122,7 +117,7 @@ def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader],
             )
         elif (
             not loop.trains
-            and not _only_yields(loop)
+            and not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(loop.place.node))
             and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by)
         ):
             is_inner = isinstance(loop.place.node, ast.comprehension)  # which has no place of its own in the text
@@ -181,7 +176,7 @@ def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:
     sampler = call.value("sampler")
     if sampler is not None and call.code("sampler") != "None":
         made = flow.makers(call.place.at(sampler))
-        if made and all(_is_random(maker) for maker in made):
+        if made and all(_called(maker) in _RANDOM and len(arguments(maker.node)) == 1 for maker in made):
             return (
                 f"This sampler draws every sample once: write DistributedSampler({call.code('dataset')}) in place of "
                 f"RandomSampler, call its set_epoch(epoch) in the loop over epochs, and {_DIVIDE}."
@@ -191,11 +186,6 @@ def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:
             f"yield indices[dist.get_rank()::{_RANKS}], and {_DIVIDE}."
         )
     return None
-
-
-def _is_random(maker: CallPlace) -> bool:
-    """`RandomSampler(dataset)`: without replacement, and as many samples as there are."""
-    return _called(maker) in _RANDOM and len(arguments(maker.node)) == 1
 
 
 def _of_dataset(flow: Dataflow, call: LoaderCall) -> str | None:
