@@ -153,7 +153,7 @@ class _Strings:
         is_spelled = self.table.literal.search(text.raw) is not None
         for candidate in self.table.strings if is_spelled else ():
             whole = candidate.literal.fullmatch(text.raw)
-            if whole is not None and (not text.is_formatted or (len(literals[0].parts) == 1) != bool(whole["suffix"])):
+            if whole is not None and (not text.is_formatted or len(literals[0].parts) > 1 or not whole["suffix"]):
                 self.literal(text, whole, candidate, scope)
                 return
         if quoted.text is not None:
@@ -255,7 +255,9 @@ class _Strings:
             is_decided = verdict == LEFT or (verdict == YES and is_listed)
             is_named = verdict == YES
             flow = Flow(verdict) if is_decided else judge_by_flow(place, candidate.role, self.is_foreign, is_named)
-        if flow.verdict == NO or (flow.verdict != YES and (is_raised or rule.then.rename is None)):
+        # f"cuda{index}" may name a version, a file or a key as well: only a use as a device makes it one.
+        is_open = not suffix and isinstance(text.node, ast.JoinedStr) and len(text.node.values) > 1
+        if flow.verdict == NO or (flow.verdict != YES and (is_raised or is_open or rule.then.rename is None)):
             return
         if self.targets.is_missing(rule, new + suffix):
             self.targets.report_missing(rule, text.place, matched.group(), new + suffix)

@@ -168,8 +168,7 @@ class OwnCode(Struct, frozen=True):
         tried = body[0] if len(body) == 1 else None
         if not isinstance(tried, ast.Try):
             return False
-        caught = {last_name(node) for handler in tried.handlers for node in walk(handler.type or handler)}
-        if "ImportError" not in caught or any(isinstance(each.body[-1], ast.Raise) for each in tried.handlers):
+        if not tried.handlers or any(isinstance(each.body[-1], ast.Raise) for each in tried.handlers):
             return False
         return any(isinstance(each, ast.Call) and self._imports_tried(each) for each in walk(*tried.body))
 

@@ -47,7 +47,7 @@ def f(x):
     ("caught", "then", "stays"),
     [
         ("(RuntimeError, ImportError)", "print('without kernels')", True),
-        ("RuntimeError", "print('without kernels')", False),
+        ("RuntimeError", "print('without kernels')", True),
         ("ImportError", "raise", False),
     ],
 )
