@@ -14,7 +14,7 @@ from gpu2npu.python.meaning.inheritance import Wanted
 from gpu2npu.python.meaning.instances import INTEGER, Instances, may_be_none
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import TENSOR, UNKNOWN, ObjectKinds
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.scopes import Binding, Imported, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
@@ -347,6 +347,5 @@ def _stands_for(binding: Binding) -> str | None:
     """The last part of the dotted name that a binding gives another name."""
     if isinstance(binding, Imported):
         return binding.qualified.rpartition(".")[2]
-    if isinstance(binding, Assigned) and binding.whole is not None:
-        return (dotted_name(binding.whole) or "").rpartition(".")[2]
-    return None
+    value = value_of(binding)
+    return (dotted_name(value) or "").rpartition(".")[2] if value is not None else None

@@ -14,7 +14,7 @@ from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import ATTACH, CONFIGURE, MOCK_MEMBERS, SET_UP, SPECS, makes_mock
 from gpu2npu.python.meaning.object_kinds import OWN
 from gpu2npu.python.text.templates import plain
-from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
+from gpu2npu.python.tree.scopes import Defined, Scope
 from gpu2npu.python.tree.syntax import elements, last_name
 from gpu2npu.records import Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
@@ -79,8 +79,7 @@ class MockedMembers:
             yield from _of_dict(value)
             return
         is_shared = scope.only_value(value.id) is None or not all(self._reads(value, scope))
-        for bound in scope.bound(value):
-            made = bound.whole if isinstance(bound, Assigned) else None
+        for made in scope.values(value):
             for each in _of_dict(made) if made is not None else ():
                 yield replace(each, is_shared=is_shared)
 

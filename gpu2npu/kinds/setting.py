@@ -14,7 +14,7 @@ from gpu2npu.engine.marks import Mark, applied
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.scopes import Assigned, Binding, Scope
+from gpu2npu.python.tree.scopes import Binding, Scope, value_of
 from gpu2npu.python.tree.syntax import is_self, last_name, string_value
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
@@ -275,7 +275,7 @@ def _only_value(node: ast.AST, scope: Scope) -> tuple[ast.expr, Scope] | None:
     elif cls is not None and isinstance(node, ast.Attribute):
         bound = list(cls.attributes.get(node.attr, ()))
     binding, owner = bound[0] if len(bound) == 1 else (None, scope)
-    value = binding.whole if isinstance(binding, Assigned) else None
+    value = value_of(binding)
     is_read = isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)) or (
         isinstance(value, ast.Call) and _step(value)
     )

@@ -13,6 +13,7 @@ from msgspec import Struct
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import value_of
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
     FUNCTIONS,
@@ -142,7 +143,7 @@ class TermReader:
         own = self.file.scope_of(node).enclosing_class()
         if own is None or classes.keys() != {own} or len(classes[own]) != 1:
             return None
-        value = classes[own][0][0].whole
+        value = value_of(classes[own][0][0])
         if value is None or self.names.project.storing(node.attr) - {self.names.path}:
             return None
         found = self.term(value)

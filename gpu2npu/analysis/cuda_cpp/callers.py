@@ -11,7 +11,7 @@ from gpu2npu.python.facts.reading import loaded_module
 from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, chain, last_name
 
 # Names that methods of any module, optimizer, tensor or container may have, too: such a name says nothing alone.
@@ -105,9 +105,7 @@ def _uses(names: Names, operators: OperatorNames, defined: set[str]) -> Iterator
 def _qualified(node: ast.Attribute | ast.Name, scope: Scope, names: Names) -> str | None:
     """The qualified name of an expression, also where it starts at a variable that holds a loaded extension."""
     root, *members = chain(node)
-    found = scope.lookup(root.id) if isinstance(root, ast.Name) else None
-    for binding in found[1] if found is not None else ():
-        loaded = loaded_extension(binding.whole) if isinstance(binding, Assigned) else None
+    for loaded in map(loaded_extension, scope.values(root)):
         if loaded is not None:
             return ".".join([loaded, *(member.attr for member in members if isinstance(member, ast.Attribute))])
     qualified = names.qualified(node, scope)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.scopes import Assigned, Scope, value_of
 from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import FindingKind
 
@@ -136,7 +136,7 @@ def _values(name: str, scope: Scope) -> Iterator[ast.expr]:
     found = scope.lookup(name)
     for binding in found[1] if found is not None else ():
         if isinstance(binding, Assigned):
-            added = binding.statement.value if isinstance(binding.statement, ast.AugAssign) else binding.whole
+            added = binding.statement.value if isinstance(binding.statement, ast.AugAssign) else value_of(binding)
             yield from [added] if added is not None else []
 
 

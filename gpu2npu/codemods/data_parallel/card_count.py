@@ -14,7 +14,6 @@ from gpu2npu.codemods.program.group_condition import world_size
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FindingKind
 
@@ -152,6 +151,6 @@ def _counts_ids(wrap: Wrap, node: ast.AST) -> bool:
 
 def _assigned_counts(file: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
     """The counts that the only assignment to a name, or to an attribute of `self`, takes."""
-    bindings = file.scope_of(node).bound(node)
-    if len(bindings) == 1 and isinstance(bindings[0], Assigned) and bindings[0].whole is not None:
-        yield from (part for part in walk(bindings[0].whole) if _is_count(file, part))
+    values = file.scope_of(node).values(node)
+    if len(values) == 1 and values[0] is not None:
+        yield from (part for part in walk(values[0]) if _is_count(file, part))

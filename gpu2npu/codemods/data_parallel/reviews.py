@@ -18,6 +18,7 @@ from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.scopes import value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
     FUNCTIONS,
@@ -242,7 +243,7 @@ def _conditional(file: ParsedFile, forward: Function) -> Iterator[tuple[str, ast
     owner = file.scope_of(forward.body[0]).enclosing_class()
     for name, found in calls.items():
         assigned = owner.attributes.get(name, ()) if owner is not None else ()
-        is_part = any(isinstance(one.whole, ast.Call) for one, _ in assigned)
+        is_part = any(isinstance(value_of(one), ast.Call) for one, _ in assigned)
         if is_part and all(_depends_on_input(file, call) for call in found):
             yield name, found[0]
 

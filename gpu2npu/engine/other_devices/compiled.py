@@ -18,7 +18,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.facts.reading import loaded_module
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.scopes import Binding, Imported, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     IMPORTS,
@@ -59,8 +59,7 @@ class OwnCode(Struct, frozen=True):
             return False
         if is_of_package(self._qualified(node), self.table):
             return True
-        bound = self.names.file.scope_of(node).bound(node)
-        values = [each.whole for each in bound if isinstance(each, Assigned) and each.whole is not None]
+        values = [each for each in self.names.file.scope_of(node).values(node) if each is not None]
         made = (each.func for each in values if isinstance(each, ast.Call))
         if any(self.table.is_cuda_only("member", last_name(each)) for each in made):
             return True
@@ -256,7 +255,7 @@ def is_extension(binding: Binding, names: Names, table: RuleTable) -> bool:
     """`_C` of `from . import _C`, or what `torch.utils.cpp_extension.load` gives"""
     if isinstance(binding, Imported):
         return is_compiled_binding(binding, names, table)
-    call = binding.whole if isinstance(binding, Assigned) else None
+    call = value_of(binding)
     if module := loaded_module(call):  # import_module("norm_cuda")
         return _COMPILED.search(module) is not None and names.project.module_path(module, names.path) is None
     made = names.qualified(call.func, names.file.scope_of(call)) if isinstance(call, ast.Call) else None
@@ -276,10 +275,8 @@ def is_compiled_member(binding: Imported, names: Names, table: RuleTable) -> boo
 
 def is_compiled_binding(binding: Binding, names: Names, table: RuleTable) -> bool:
     """`kernels = load_extension(...)`, `from . import _ext` where the project has no such file in Python"""
-    if isinstance(binding, Assigned):
-        return isinstance(binding.whole, ast.Call)
     if not isinstance(binding, Imported):
-        return False
+        return isinstance(value_of(binding), ast.Call)
     if _COMPILED.search(binding.qualified) and not OF_TORCH.match(binding.qualified):
         return names.project.module_path(binding.qualified, names.path) is None
     name = binding.qualified.rpartition(".")[2]
@@ -321,7 +318,7 @@ def _is_of_extension(function: ast.expr, names: Names, table: RuleTable) -> bool
     """`_C.forward`, where all that binds the name is a compiled module"""
     owner = function.value if isinstance(function, ast.Attribute) else None
     bound = names.file.scope_of(owner).bound(owner) if isinstance(owner, ast.Name) else ()
-    given = [each for each in bound if not (isinstance(each, Assigned) and is_none(each.whole))]
+    given = [each for each in bound if not is_none(value_of(each))]
     return bool(given) and all(is_extension(each, names, table) for each in given)
 
 

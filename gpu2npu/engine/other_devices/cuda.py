@@ -30,7 +30,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
-from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     IMPORTS,
@@ -129,9 +129,9 @@ def _without_not(test: ast.expr) -> ast.expr:
 
 def _value(home: Scope, name: str) -> ast.expr:
     """The only value that is assigned to a name."""
-    (binding,) = home.bindings[name]
-    assert isinstance(binding, Assigned) and binding.whole is not None
-    return binding.whole
+    value = home.only_value(name)
+    assert value is not None
+    return value
 
 
 def tests_device(place: Bounds, file: PythonFile) -> bool:
@@ -310,9 +310,9 @@ class _CudaCode:
     def flag(self, test: ast.expr, path: tuple[ast.expr, ...] = ()) -> tuple[Scope, ast.Name] | None:
         """The scope and the name, where a condition is a name that is bound once, to a question for CUDA."""
         found = self.names.file.scope_of(test).lookup(test.id) if isinstance(test, ast.Name) else None
-        if not isinstance(test, ast.Name) or found is None or len(found[1]) != 1:
+        if not isinstance(test, ast.Name) or found is None:
             return None
-        value = found[1][0].whole if isinstance(found[1][0], Assigned) else None
+        value = found[0].only_value(test.id)
         if value is None or isinstance(value, ast.Name) or value in path:
             return None
         return (found[0], test) if self._needs_cuda(value, (*path, value)) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.scopes import Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_value,
@@ -75,15 +75,15 @@ def assigned_to(node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]
     if isinstance(node, ast.Name):
         found = scope.lookup(node.id)
         for binding in found[1] if found is not None else ():
-            if isinstance(binding, Assigned) and binding.whole is not None and found is not None:
-                yield binding.whole, found[0]
-            elif isinstance(binding, Parameter) and found is not None:
+            if isinstance(binding, Parameter) and found is not None:
                 yield from _default(binding, found[0])
+            elif (value := value_of(binding)) is not None and found is not None:
+                yield value, found[0]
     elif isinstance(node, ast.Attribute):
         cls = scope.enclosing_class()
         for assigned, method in cls.attributes.get(node.attr, ()) if cls is not None else ():
-            if assigned.whole is not None:
-                yield assigned.whole, method
+            if (value := value_of(assigned)) is not None:
+                yield value, method
 
 
 def is_read(node: ast.AST) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
-from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.scopes import Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import FUNCTIONS, blocks, dotted_name, elements, is_self, last_name, string_value
 from gpu2npu.records import Bounds
 
@@ -371,7 +371,7 @@ def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind
     """The same for a name, or an attribute of `self`, that is bound to a test: where all else it is bound to is a
     constant that is no more true than the test."""
     bound = file.scope_of(target).bound(target)
-    values = [each.whole if isinstance(each, Assigned) else None for each in bound]
+    values = [value_of(each) for each in bound]
     others = [value for value in values if value is not path[-1]]
     if not bound or not all(isinstance(value, ast.Constant) and bool(value.value) is not holds for value in others):
         return None

@@ -9,7 +9,7 @@ from gpu2npu.engine.other_devices.choices import chooses_cuda
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, Function, last_name, string_value
 from gpu2npu.records import FindingKind
 
@@ -24,8 +24,7 @@ def is_source(value: ast.expr, names: Names, table: RuleTable) -> bool:
         return any(is_source(each, names, table) for each in value.elts)
     if not isinstance(value, ast.Name):
         return table.is_cuda_only("source", string_value(value), last_name(value))
-    found = names.file.scope_of(value).lookup(value.id)
-    values = [each.whole for each in found[1] if isinstance(each, Assigned) and each.whole] if found else []
+    values = [each for each in names.file.scope_of(value).values(value) if each is not None]
     if not values:
         return table.is_cuda_only("source", value.id) or table.is_cuda_only("sources", value.id)
     return all(any(table.is_cuda_only("source", string_value(part)) for part in walk(each)) for each in values)

@@ -17,7 +17,7 @@ from gpu2npu.python.flow.values import ValueUse
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
-from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
@@ -157,8 +157,7 @@ class TypedArguments:
     def _branches(self, value: ast.expr, scope: Scope) -> list[ast.expr]:
         """The numbers among the values of a condition, or of a name, where the others are devices or None."""
         if isinstance(value, ast.Name):
-            _, bindings = scope.lookup(value.id) or (scope, [])
-            values = [each.whole if isinstance(each, Assigned) else None for each in bindings]
+            values = scope.values(value)
             if len(values) == 1:
                 return self._branches(values[0], scope) if isinstance(values[0], ast.IfExp) else []
         else:
@@ -277,9 +276,8 @@ class UnpackedArguments:
         found = scope.lookup(mapping.id) if isinstance(mapping, ast.Name) else None
         if found is None or not isinstance(mapping, ast.Name):
             return
-        for binding in found[1]:
-            if isinstance(binding, Assigned) and binding.whole is not None:
-                yield from self._given(binding.whole)
+        for value in filter(None, scope.values(mapping)):
+            yield from self._given(value)
         for owner, where in self._stores.get(mapping.id, ()):
             known = where.lookup(mapping.id)
             if known is not None and known[0] is found[0]:

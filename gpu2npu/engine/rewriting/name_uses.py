@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope, value_of
 from gpu2npu.python.tree.syntax import dotted_name, last_name
 
 # What may be between a type and the place that asks for it.
@@ -37,10 +37,8 @@ def stands_for(binding: Binding, interesting: set[str]) -> bool:
     """Return whether a name is bound to something with one of the interesting names in its own."""
     if isinstance(binding, Imported):
         return not interesting.isdisjoint(binding.qualified.split("."))
-    if isinstance(binding, Assigned) and binding.whole is not None:
-        dotted = dotted_name(binding.whole)
-        return dotted is not None and not interesting.isdisjoint(dotted.split("."))
-    return False
+    dotted = dotted_name(value) if (value := value_of(binding)) is not None else None
+    return dotted is not None and not interesting.isdisjoint(dotted.split("."))
 
 
 def is_alias(name: str, scope: Scope) -> bool:

@@ -15,7 +15,7 @@ from gpu2npu.python.facts.value_walk import value_facts
 from gpu2npu.python.facts.values import encoded_values
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, parsed_file
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
     WITHS,
@@ -233,7 +233,7 @@ def _exported(binding: Binding) -> Sequence[ast.AST | None]:
         return ()
     if isinstance(statement, ast.AugAssign):
         return _parts(statement.value)
-    return _parts(binding.whole) if isinstance(binding, Assigned) else [None]
+    return _parts(value_of(binding))
 
 
 def _parts(value: ast.AST | None) -> list[ast.AST | None]:
@@ -250,7 +250,7 @@ def _origin(binding: Binding) -> Origin:
         return Origin(OriginKind.IMPORT, binding.qualified)
     if isinstance(binding, Defined):
         return _DEFINITION
-    value = binding.whole if isinstance(binding, Assigned) else None
+    value = value_of(binding)
     dotted = dotted_name(value) if value is not None else None
     if dotted is not None:
         return Origin(OriginKind.ALIAS, dotted)

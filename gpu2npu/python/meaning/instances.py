@@ -13,7 +13,7 @@ from gpu2npu.python.meaning.inheritance import Wanted, gives
 from gpu2npu.python.meaning.live_names import is_declaration, live_bindings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import UNKNOWN, Own, Types, ValueTypes
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     COMPREHENSIONS,
     FORS,
@@ -206,7 +206,7 @@ class Instances:
         if annotation is not None:
             return self._annotated(annotation, scope, wanted)
         is_class = isinstance(binding, Defined) or (isinstance(binding, Parameter) and binding.node.arg == "cls")
-        value = (binding.whole or binding.entered) if isinstance(binding, Assigned) else None
+        value = value_of(binding) or (binding.entered if isinstance(binding, Assigned) else None)
         if value is not None:
             return self.is_one(value, scope, wanted)
         loop = binding.statement if isinstance(binding, Assigned) else None
@@ -307,7 +307,7 @@ def _may_give_none(binding: Binding, scope: Scope) -> bool:
         return is_default or _allows_none(binding.annotation)
     if not isinstance(binding, Assigned):
         return False
-    value = binding.whole
+    value = value_of(binding)
     parts = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
     return any(map(is_none, parts)) or (value is None and _allows_none(binding.annotation))
 

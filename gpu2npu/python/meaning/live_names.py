@@ -15,7 +15,7 @@ from gpu2npu.python.facts.reading import loaded_module
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import FORS, IMPORTS, member_of, string_value
 
 _LOOPS = (*FORS, ast.While)
@@ -97,7 +97,7 @@ class _Search:
         if isinstance(binding, Imported):
             found = self._member(binding.qualified)
             return self._one(self.names.follow(binding.qualified), node) if found is None else found
-        value = binding.whole if isinstance(binding, Assigned) else None
+        value = value_of(binding)
         if isinstance(value, (ast.Name, ast.Attribute)):
             line = self.file.span(node).start_line
             return frozenset(each._replace(path=self.names.path, line=line) for each in self.of(value))

@@ -19,7 +19,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED, TENSOR, TENSORS
 from gpu2npu.python.project.imports import absolute_name, module_names
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_value,
@@ -135,8 +135,8 @@ class Meanings(Classes):
         if isinstance(statement, ast.withitem):
             whole = isinstance(statement.optional_vars, ast.Name)
             return self.of(statement.context_expr, scope, names) if whole else ()
-        if binding.whole is not None:
-            return self.of(binding.whole, scope, names)
+        if (value := value_of(binding)) is not None:
+            return self.of(value, scope, names)
         return without_modules(self.of(binding.value or _unpacked(statement), scope, names))
 
     def _parameter(self, binding: Parameter, owner: Scope, names: Names) -> Iterable[Meaning]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.python.tree.scopes import Assigned, Binding, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, parameters, string_value
 
 _PATCH = "patch"
@@ -34,7 +34,7 @@ def replaced_by_mock(binding: Binding, scope: Scope) -> str | None:
     """The dotted name that a mock replaces, `package.module.torch`, where a name of this scope is bound to the mock:
     by a decorator, a `with` statement or a call."""
     if isinstance(binding, Assigned):
-        return _target(binding.whole or binding.entered)
+        return _target(value_of(binding) or binding.entered)
     if not isinstance(binding, Parameter) or not isinstance(scope.node, FUNCTIONS) or not scope.node.decorator_list:
         return None
     names = [each.arg for each in parameters(scope.node)]

@@ -13,7 +13,7 @@ from gpu2npu.python.meaning.module_names import Bound, Definition, ModuleNames
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import PythonFile, parsed_file
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     Function,
@@ -220,7 +220,7 @@ class Names(ModuleNames):
         return found if found in self.project.library.packages else None
 
     def _assigned(self, binding: Assigned, scope: Scope) -> str | None:
-        value = binding.whole
+        value = value_of(binding)
         if isinstance(value, (ast.Name, ast.Attribute)):
             return self.qualified(value, scope)
         return loaded_module(value)
@@ -271,7 +271,7 @@ class Names(ModuleNames):
         """The calls of which an expression is the result: a call, those that a name or `self.x` is assigned to, and
         those whose result `with` gives a name."""
         assigned = (each for each in scope.bound(node) if isinstance(each, Assigned))
-        values = (node, *(each.whole or each.entered for each in assigned))
+        values = (node, *(value_of(each) or each.entered for each in assigned))
         return [value for value in values if isinstance(value, ast.Call)]
 
     def method(self, node: ast.Attribute, scope: Scope) -> Method | None:
@@ -321,7 +321,7 @@ def _carried(file: PythonFile, library: Library) -> dict[ast.AST, tuple[ast.Call
 
 def _name_given(binding: Binding) -> str | None:
     """The name whose value a class attribute is, or that a property returns in its last statement."""
-    value = binding.whole if isinstance(binding, Assigned) else None
+    value = value_of(binding)
     if isinstance(binding, Defined) and is_property(binding.node):
         last = binding.node.body[-1]
         value = last.value if isinstance(last, ast.Return) else None
@@ -350,5 +350,5 @@ def _leads_on(binding: Binding, scope: Scope) -> bool:
         return False
     if isinstance(binding, Imported) or replaced_by_mock(binding, scope) is not None:
         return True
-    value = binding.whole if isinstance(binding, Assigned) else None
+    value = value_of(binding)
     return isinstance(value, (ast.Name, ast.Attribute)) or loaded_module(value) is not None

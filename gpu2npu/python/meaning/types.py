@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpu2npu.python.meaning.mocks import makes_mock, spec
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope, value_of
 from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_none, is_self, is_static, last_name, returned_values
 from gpu2npu.python.tree.syntax_tree import alternatives
 
@@ -179,7 +179,7 @@ class ValueTypes:
         alias = self.names.binding(node, scope)
         if alias is not None and isinstance(alias.bound, Assigned):  # Adjacency = Union[Tensor, SparseTensor]
             inner = self._within(alias.names)
-            ask = partial(inner.annotated, alias.bound.whole, alias.names.file.module)
+            ask = partial(inner.annotated, value_of(alias.bound), alias.names.file.module)
             return self.names.project.once(("annotated", alias.bound), ask) or _UNKNOWN
         return self._instance(node, scope)
 

@@ -33,11 +33,6 @@ class Assigned(NamedTuple):
     is_part: bool = False
 
     @property
-    def whole(self) -> ast.expr | None:
-        """The expression whose value the name has, None where it has a part of one."""
-        return None if self.is_part else self.value
-
-    @property
     def entered(self) -> ast.expr | None:
         """The context manager of `with manager as name`, which is what most of them give the name."""
         item = self.statement
@@ -65,6 +60,11 @@ class Defined(NamedTuple):
 
 
 Binding = Imported | Assigned | Parameter | Defined
+
+
+def value_of(binding: Binding | None) -> ast.expr | None:
+    """The expression whose value a binding gives a name; None where it gives a part of one or assigns none."""
+    return binding.value if isinstance(binding, Assigned) and not binding.is_part else None
 
 
 class Scope:
@@ -142,11 +142,14 @@ class Scope:
         cls = self.enclosing_class()
         return [assigned for assigned, _ in cls.attributes.get(node.attr, ())] if cls is not None else ()
 
+    def values(self, node: ast.AST) -> list[ast.expr | None]:
+        """The expressions whose values a name, or an attribute of `self`, is given here: one for each binding."""
+        return [value_of(each) for each in self.bound(node)]
+
     def only_value(self, name: str) -> ast.expr | None:
         """The expression that a name refers to here, where one assignment binds the name and nothing else does."""
         found = self.lookup(name)
-        bound = found[1][0] if found is not None and len(found[1]) == 1 else None
-        return bound.whole if isinstance(bound, Assigned) else None
+        return value_of(found[1][0]) if found is not None and len(found[1]) == 1 else None
 
     def enclosing_class(self) -> Scope | None:
         """The class whose method, or function within a method, this scope is in."""

@@ -14,7 +14,6 @@ from gpu2npu.codemods.program.files import FILE_CALLS, ParsedFile
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above
-from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import FORS, FUNCTIONS, WITHS, argument_value, arguments, last_name, string_value
 
 # Functions that write a file, by qualified name.
@@ -134,8 +133,7 @@ def _is_in_memory(file: ParsedFile, node: ast.expr) -> bool:
 
 def _assigned(file: ParsedFile, node: ast.expr) -> list[ast.expr]:
     """The values that a name is assigned whole."""
-    found = file.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else None
-    values = [one.whole for one in found[1] if isinstance(one, Assigned)] if found is not None else []
+    values = file.scope_of(node).values(node) if isinstance(node, ast.Name) else []
     return [value for value in values if value is not None]
 
 
