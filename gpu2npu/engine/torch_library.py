@@ -74,10 +74,7 @@ def _tensor_attribute(name: str) -> frozenset[str]:
 
 
 def _called(names: Names, call: ast.Call) -> str | None:
-    values = values_of(names.project)
-    place = values.call_at(names, call)
-    file = values.at(place) if place else None
-    found = values.sources(file.first + file.calls[place].callee, names.path) if file is not None else []
+    found = values_of(names.project).called(names, call)
     known = {each.text if each.kind == "outside" else "" for each in found if each.kind != "unknown"}
     known = {each for each in known if "()" not in each}
     name = known.pop() if len(known) == 1 else ""

@@ -200,22 +200,18 @@ def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> 
 def _is_on_cpu(function: ast.Attribute, code: Code) -> bool:
     """Return whether the tensor that a method is called on is on the CPU: `torch.from_numpy(a)`, `torch.zeros(2)`."""
     call, tensors = code.file.parents[function], Tensors(code.names)
-    place = tensors.call(call) if isinstance(call, ast.Call) else 0
-    label = tensors.label(tensors.receiver(place) if place else 0)
+    label = tensors.label(tensors.receiver(tensors.call(call)) if isinstance(call, ast.Call) else 0)
     return label.device == "cpu" or ((label.name in FACTORIES or label.of_numpy) and not label.is_moved)
 
 
 def _is_never_moved(function: ast.Attribute, code: Code) -> bool:
     """Return whether the module that a method is called on was made on the CPU, and nothing moves it before."""
     values, call = values_of(code.names.project), code.file.parents[function]
-    place = values.call_at(code.names, call) if isinstance(call, ast.Call) else 0
-    file = values.at(place) if place else None
-    receiver = file.first + file.calls[place].receiver if file is not None else 0
+    receiver = values.receiver(values.call_at(code.names, call)) if isinstance(call, ast.Call) else 0
     made = values.sources(receiver, code.names.path) if receiver else []
     if not made or not all(each.kind == "instance" or each.text.endswith("()") for each in made):
         return False
-    ways = values.closed(("moved", receiver), (receiver, ()), values.before)
-    moved = {label for at, path in ways if not path for label in values.at(at).loads.get(at, ())}
+    moved = {label for at, path in values.way_to(receiver) if not path for label in values.fields(at)}
     return moved.isdisjoint(_MOVES) and not any(move in each.text for each in made for move in _MOVES)
 
 

@@ -90,9 +90,7 @@ class Tensors:
 
     def receiver(self, call: int) -> int:
         """The value that a method is called on; 0 where that is not followed."""
-        file = self._values.at(call)
-        receiver = file.calls[call].receiver
-        return file.first + receiver if receiver else 0
+        return self._values.receiver(call)
 
     # Answers
 

@@ -297,7 +297,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     known = tuple(defaults)
     is_method = isinstance(call.func, ast.Attribute) and api.startswith((f"{_TENSOR}.", f"{_MODULE}."))
     if is_method and isinstance(call.func, ast.Attribute):
-        positional.insert(0, (call.func.value, tensors.receiver(place) if place else 0))
+        positional.insert(0, (call.func.value, tensors.receiver(place)))
     if api == _EINSUM and not contracts(positional.pop(0)[0] if positional else None):
         return CallFacts()
     if any(isinstance(each, ast.Starred) for each, _ in positional):

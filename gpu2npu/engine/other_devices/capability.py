@@ -14,7 +14,6 @@ from gpu2npu.python.facts.values import SUBSCRIPT
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, dotted_name, last_name
 
 BUILD = "torch.version.cuda"  # None where PyTorch is built for an NPU
@@ -57,9 +56,8 @@ def compared_answer(comparison: ast.Compare, names: Names) -> str | None:
 
 def _is_computed(place: int, values: Values) -> bool:
     """Return whether arithmetic makes a value, or a part of it, of others."""
-    states = values.closed(("computed", place), (place, ()), values.before)
-    operations = (values.at(at).operations.get(at) for at, _ in states)
-    return any(each is not None and each.operator != SUBSCRIPT and each.operator[0] != "[" for each in operations)
+    operators = (values.operator(at) for at, _ in values.way_to(place))
+    return any(each not in ("", SUBSCRIPT) and each[0] != "[" for each in operators)
 
 
 class _Answers:
@@ -184,11 +182,10 @@ def tests_build(test: ast.expr, names: Names, above: Sequence[str] = ()) -> bool
     question and to False alone; one such or another. The names `above` lead here: `found = found or other` is none."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
         return all(tests_build(each, names, above) for each in test.values)
-    bound = names.file.scope_of(test).bound(test) if isinstance(test, ast.Name) and test.id not in above else []
+    values = names.file.scope_of(test).values(test) if isinstance(test, ast.Name) and test.id not in above else []
     above = [*above, test.id] if isinstance(test, ast.Name) else above
-    values = [each.whole for each in bound if isinstance(each, Assigned)]
     questions = [each for each in values if not isinstance(each, (ast.Constant, ast.Name))]
-    if questions and len(values) == len(bound):
+    if questions:
         return all(each is not None and tests_build(each, names, above) for each in questions)
     return any(dotted_name(each) in BUILDS for each in affirmed(test))
 

@@ -10,7 +10,6 @@ from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.other_devices.capability import compared_answer
 from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.rulebook.code_pattern import parse_code
@@ -66,14 +65,7 @@ def is_taken_apart(names: Names, node: ast.AST) -> bool:
     place = values.call_at(names, node) if isinstance(node, ast.Call) else 0
     uses = values.uses(place, names.path) if place else ()
     places = [at for at, path in values.reach(place) if not path] if place else []
-    if any(_is_tested(at, values) for at in places):
+    if any(not {"Is", "IsNot"}.isdisjoint(values.operators_on(at)) for at in places):  # `value is None`
         return False
     is_compared = any(use.kind == "compared" or (use.kind == "argument" and use.text in _TAKING) for use in uses)
-    return is_compared or any(label[0] == "[" for at in places for label in values.at(at).loads.get(at, ()))
-
-
-def _is_tested(place: int, values: Values) -> bool:
-    """`value is None`"""
-    file = values.at(place)
-    tests = (one for one in file.operations.values() if one.operator in ("Is", "IsNot"))
-    return any(file.first + one.operands[0] == place for one in tests)
+    return is_compared or any(label[0] == "[" for at in places for label in values.fields(at))

@@ -46,6 +46,16 @@ class CallValues(ValueProject):
         file, end = self.file_of(names), (node.end_lineno or 0, node.end_col_offset or 0)
         return file.ends.get(end, 0) if file is not None else 0
 
+    def called(self, names: Names, node: ast.Call) -> Iterable[ValueOrigin]:
+        """The sources of what a call in a file calls."""
+        place, self._asker = self.call_at(names, node), names.path
+        return self.origins(self.at(place).first + self.at(place).calls[place].callee) if place else ()
+
+    def receiver(self, call: int) -> int:
+        """The place of what a method is called on; 0 where it is not followed, or without a call."""
+        made = self.at(call).calls.get(call) if call else None
+        return self.at(call).first + made.receiver if made is not None and made.receiver else 0
+
     def callees(self, call: int) -> Iterable[tuple[ValueOrigin, int]]:
         """The callees of a call, each with the number of parameters that come before its first argument."""
         found: dict[tuple[ValueOrigin, int], None] = self.ask(

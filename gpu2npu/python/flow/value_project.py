@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -228,6 +228,20 @@ class ValueProject(Questions):
     def text(self, place: int) -> str | None:
         """The string that is written in a place."""
         return self.at(place).values.get(place)
+
+    def operator(self, place: int) -> str:
+        """The operator that gives what is in a place, if one does."""
+        one = self.at(place).operations.get(place)
+        return one.operator if one is not None else ""
+
+    def operators_on(self, place: int) -> list[str]:
+        """The operators whose first operand is in a place."""
+        file = self.at(place)
+        return [one.operator for one in file.operations.values() if file.first + one.operands[0] == place]
+
+    def fields(self, place: int) -> Iterable[str]:
+        """The fields that are read of what is in a place."""
+        return self.at(place).loads.get(place, ())
 
     def importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
         """The nodes of import statements in other files that bring in a name of a file, or the file as a module."""

@@ -245,6 +245,10 @@ class Values(CallValues):
 
     # Back
 
+    def way_to(self, place: int) -> Steps:
+        """All states that a value comes through on its way to a place."""
+        return self.closed(("before", place), (place, ()), self.before)
+
     def origins(self, place: int, path: Path = ()) -> Iterable[ValueOrigin]:
         """The sources of the value that is in a place, under some fields."""
         key = ("origins", place, path)
