@@ -101,13 +101,9 @@ def masked_select(code: Code) -> Found:
         is_whole = bool(ends) and all(ends)
         if not is_whole and not _computes_loss(code, picked):
             continue
-        if (is_selection and _takes_mask(picked)) or _may_be_mask(code.file, mask, _PICKING_CALLS):
+        if last_name(picked) == "masked_select" or _may_be_mask(code.file, mask, _PICKING_CALLS):
             found = ends if is_whole else [picked]
             yield from ((each, "a loss of input[condition]") for each in found if each is not None)
-
-
-def _takes_mask(call: ast.expr) -> bool:
-    return isinstance(call, ast.Call) and last_name(call.func) == "masked_select"
 
 
 def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpu2npu.codemods.program.entries import RETURNING_SELF
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.scopes import Assigned, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
     FUNCTIONS,
@@ -29,10 +30,9 @@ _BARE = re.compile(
     r"Unflatten|Fold|Unfold|Soft(max|min|plus|sign|shrink)\w*|LogSoftmax|Log?Sigmoid|Hard\w+|\w*ReLU6?|ELU|SELU|CELU|GELU|"
     r"SiLU|Mish|Tanh\w*|Sigmoid|CosineSimilarity|PairwiseDistance|Sequential|ModuleList|ModuleDict"
 )
-_MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _FILLING = frozenset({"add_module", "append", "extend", "insert", "register_module", "register_parameter", "setattr"})
 # Methods that give a model no other parts.
-_KEEPING = frozenset({"cuda", "detach_", "eval", "float", "half", "load_state_dict", "requires_grad_", "to", "train"})
+_KEEPING = RETURNING_SELF | {"detach_", "load_state_dict"}
 _DEPTH = 3
 _ARRAYS = ("math.", "numpy.", "torch.", "torchvision.transforms.functional.", "torch.nn.functional.")
 
@@ -52,7 +52,8 @@ def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> M
     """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
     scope: Scope = file.scope_of(node)
     for _ in range(5):
-        if isinstance(node, (ast.Name, ast.Attribute)) and (made := _made(node, scope)) is not None:
+        made = next((each for each in scope.values(node) if isinstance(each, ast.Call)), None)
+        if made is not None:
             node = made
         elif isinstance(node, ast.Call):
             found = file.names.definition(node.func, scope)
@@ -65,12 +66,6 @@ def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> M
         else:
             return None
     return None
-
-
-def _made(node: ast.Name | ast.Attribute, scope: Scope) -> ast.Call | None:
-    """The first call that a name, or an attribute of `self`, is assigned."""
-    values = [one.whole for one in scope.bound(node) if isinstance(one, Assigned)]
-    return next((value for value in values if isinstance(value, ast.Call)), None)
 
 
 def forward_obstacle(model: ModelClass) -> str | None:
@@ -121,8 +116,8 @@ def learns_nothing(program: TrainingProgram, model: ModelClass, depth: int = _DE
     attributes = owner.attributes if owner is not None else {}
     return all(
         f"self.{name}" in frozen
-        or (one.whole is not None and is_bare(program, model.file, one.whole, depth))
-        or (isinstance(one.whole, ast.Name) and _is_used_as_value(model, name))
+        or ((value := value_of(one)) is not None and is_bare(program, model.file, value, depth))
+        or (isinstance(value, ast.Name) and _is_used_as_value(model, name))
         for name, assigned in attributes.items()
         for one, _ in assigned
     )
@@ -146,7 +141,7 @@ def _fills_later(model: ModelClass) -> bool:
 
 def _is_bare_base(program: TrainingProgram, model: ModelClass, base: ast.expr, depth: int) -> bool:
     """Return whether a base is PyTorch's Module, or a class of the project that has nothing to learn either."""
-    if (model.file.qualified(base) or "") in _MODULES:
+    if model.file.qualified(base) in model.file.names.project.library.modules:
         return True
     found = model.file.names.definition(base, model.file.scope_of(model.node)) if depth else None
     home = program.file(found.names.path) if found is not None and isinstance(found.bound.node, ast.ClassDef) else None
