@@ -18,7 +18,8 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
 from gpu2npu.emulator.device.dispatch.limits import refusing
-from gpu2npu.emulator.device.dispatch.signature import Signature, read
+from gpu2npu.emulator.device.dispatch.operator_errors import naming
+from gpu2npu.emulator.device.dispatch.signature import read
 from gpu2npu.emulator.registration import implement
 
 NAMESPACE = "npu"
@@ -69,10 +70,10 @@ def install() -> None:
         _library.define(schema, tags=(torch.Tag.nondeterministic_seeded,) if seeded else ())
     atb.install()
     for name, function in {**memory.OWN, **optimizer.OWN}.items():
-        checked = refusing(_signature(name), function)
+        checked = _checked(name, function)
         implement(_library, name, checked, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
     for name, function in composite.COMPOSITE.items():
-        implement(_library, name, refusing(_signature(name), function), "CompositeImplicitAutograd")
+        implement(_library, name, _checked(name, function), "CompositeImplicitAutograd")
     for name, function in gradient.nodes(schemas()).items():
         implement(_library, name, function, "AutogradPrivateUse1")
     for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
@@ -86,9 +87,11 @@ def install() -> None:
     _defined = True
 
 
-def _signature(name: str) -> Signature:
+def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which raises for what the NPU refuses; its errors name the operator."""
     packet, _, overload = name.partition(".")
-    return read(getattr(getattr(torch.ops.npu, packet), overload or "default"))
+    op = getattr(getattr(torch.ops.npu, packet), overload or "default")
+    return naming(op.name(), refusing(read(op), function))
 
 
 def _functional_twins() -> dict[str, OpOverload]:

@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 from gpu2npu.emulator import kernels, npu_ops, shapes
 from gpu2npu.emulator.device import lifecycle, native, visible_npus
 from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
-from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
+from gpu2npu.emulator.device.dispatch.operator_errors import naming
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.sparse import dispatch as sparse
@@ -62,7 +62,7 @@ def install() -> None:
         implement(
             _aten,
             name,
-            _initializing(name, function) if name in _ALLOCATING else _naming_operator(name, function),
+            _initializing(name, function) if name in _ALLOCATING else naming(f"aten::{name}", function),
             native.PYTHON_KEY if name in in_cpp else _KEY,
         )
     parallel.native = native.library
@@ -93,6 +93,7 @@ def _storage_operators() -> dict[str, Callable[..., Any]]:
 
 def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:
     """Every npu tensor's life starts with an allocation, so this is where the kernels are first needed."""
+    named = naming(f"aten::{name}", allocate)
 
     @functools.wraps(allocate)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -101,21 +102,7 @@ def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]
             load_kernels()
             if native.account is not None:
                 native.account.visible(visible_npus.device_count())
-        try:
-            return allocate(*args, **kwargs)
-        except Exception as error:
-            raise with_operator(error, f"aten::{name}", args, kwargs)  # noqa: B904
-
-    return run
-
-
-def _naming_operator(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            raise with_operator(error, f"aten::{name}", args, kwargs)  # noqa: B904
+        return named(*args, **kwargs)
 
     return run
 
@@ -168,6 +155,7 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool, in_cpp: bool) -> No
     _operators[op] = run
     library = _aten
     if op.namespace != "aten":
+        run = naming(op.name(), run)
         library = _others.setdefault(op.namespace, torch.library.Library(op.namespace, "IMPL"))
     implement(library, op, run, native.PYTHON_KEY if in_cpp else _KEY)
     if in_cpp:

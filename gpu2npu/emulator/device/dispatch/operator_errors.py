@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
 _OPENING = "raised by the operator "
+_OWN = "npu::"  # torch_npu's operators
+_NAMED = "_npu_operator"  # an attribute of errors whose message names the operator
+# What NumPy and Python raise in the middle of a kernel.
+_ACCIDENTS = (ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError)
 _RAISES = dis.opmap["RAISE_VARARGS"]
 _KERNELS = str(Path(__file__).parents[2])
 
@@ -21,14 +26,29 @@ class OperatorError(RuntimeError):
     """The arguments of an operator, as the cause of its error in tracebacks of Python 3.10, which has no notes."""
 
 
+def naming(operator: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose errors name the operator and what it was given."""
+
+    @functools.wraps(run)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except Exception as error:
+            raise with_operator(error, operator, args, kwargs)  # noqa: B904
+
+    return named
+
+
 def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
     """The error, with a note below its message that names the operator and the dtypes, shapes and devices it got.
 
-    The message itself stays torch's; where host memory ran out, it is that of the NPU, which lives there. An error that
-    passes through several operators keeps the innermost one's name.
+    The message itself stays torch's; that of torch_npu's own operators has the names itself. Where host memory ran out,
+    it is that of the NPU, which lives there. An error that passes through several operators has the innermost's name.
     """
     if memory.is_exhaustion(error):
         error = memory.exhausted(error, visible_npus.current_device())
+    elif operator.startswith(_OWN):
+        return _naming_call(unfit(error, operator, args, kwargs), operator, args, kwargs)
     if any(note.startswith(_OPENING) for note in getattr(error, "__notes__", ())):
         return error
     given = [_described(value) for value in args]
@@ -43,28 +63,35 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
 
 
 def unfit(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
-    """The error of a kernel, in a sentence with the tensors' shapes where it is NumPy's or Python's own.
+    """The error of a kernel, in a sentence with what the operator got where it is NumPy's or Python's own.
 
     These name no argument of the operator: they say what went wrong in the middle of it. A kernel's own is as it was.
     """
-    if (isinstance(error, TypeError) and operator.startswith("aten::")) or _is_raised_by_kernel(error):
+    if not isinstance(error, _ACCIDENTS) or hasattr(error, _NAMED) or _is_raised_by_kernel(error):
         return error
-    schemas = torch._C._jit_get_schemas_for_operator(operator.partition(".")[0])
-    names = [each.name for each in schemas[0].arguments] if schemas else []
-    named = dict(zip(names or map(str, range(len(args))), args, strict=False)) | dict(kwargs)
-    shapes = [f"{name} {list(value.shape)}" for name, value in named.items() if isinstance(value, torch.Tensor)]
-    for name, value in named.items():
-        if isinstance(value, (list, tuple)):
-            shapes += [f"{name}[{n}] {list(each.shape)}" for n, each in enumerate(value) if torch.is_tensor(each)]
-    if "out of bounds" in str(error):
-        sentence = f"an index is beyond its dimension: {', '.join(shapes)}"
-    elif len(shapes) == 1:
-        sentence = f"the shape of {shapes[0]} does not fit its other arguments"
-    else:
-        sentence = f"the shapes of {', '.join(shapes)} do not fit together"
-    found = RuntimeError(f"{operator}: {sentence}")
+    if isinstance(error, TypeError) and not operator.startswith(_OWN):
+        return error
+    is_index = "out of bounds" in str(error)
+    sentence = "an index is beyond its dimension" if is_index else "the arguments do not fit together"
+    found = _naming_call(RuntimeError(f"{operator}: {sentence}"), operator, args, kwargs)
     found.__cause__ = error
     return found
+
+
+def _naming_call(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
+    """The error, whose message has the operator and each argument; once for all of torch_npu's that it passes."""
+    if hasattr(error, _NAMED):
+        return error
+    name, _, overload = operator.partition(".")
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    names = next(([each.name for each in found.arguments] for found in schemas if found.overload_name == overload), ())
+    named = dict(zip(names or map(str, range(len(args))), args, strict=False)) | dict(kwargs)
+    given = ", ".join(f"{label} {_described(value)}" for label, value in named.items())
+    text = str(error)
+    error.args = (f"{text} ({given})" if name.partition("::")[2] in text else f"{text} ({name}: {given})",)
+    if operator.startswith(_OWN):
+        setattr(error, _NAMED, True)
+    return error
 
 
 def _is_raised_by_kernel(error: Exception) -> bool:

@@ -43,7 +43,7 @@ def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes,
     out = counts(x.shape[2:], window, stride, padding, dilation)
     flat = w.reshape(groups, w.shape[0] // groups, -1)
     y = np.empty((x.shape[0], w.shape[0], *out), x.dtype)
-    if _is_direct("result", (x, w, y), (stride, padding, dilation), groups):
+    if _filled_directly("result", (x, w, y), (stride, padding, dilation), groups):
         return y
     per_group = y.reshape(x.shape[0], groups, w.shape[0] // groups, prod(out))
 
@@ -60,8 +60,8 @@ def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes,
     return y
 
 
-def _is_direct(what: str, arrays: tuple[Array, Array, Array], geometry: Sequence[Sizes], groups: int) -> bool:
-    """Fill the last array by the library in C++, where it is there and takes the others: without unfolded windows.
+def _filled_directly(what: str, arrays: tuple[Array, Array, Array], geometry: Sequence[Sizes], groups: int) -> bool:
+    """Fill the last array by the library in C++ without unfolded windows; return whether it is there and takes them.
 
     No sum depends on how the work is cut among threads: each has some samples, or channels of a weight.
     """
@@ -115,7 +115,7 @@ def _input_gradient(
     n, out_channels = g.shape[:2]
     window, out = w.shape[2:], g.shape[2:]
     result = np.empty((n, w.shape[1] * groups, *shape), g.dtype)
-    if _is_direct("image", (g, w, result), (stride, padding, dilation), groups):
+    if _filled_directly("image", (g, w, result), (stride, padding, dilation), groups):
         return result
     is_narrower = out_channels <= w.shape[1] * groups and prod(out) >= _FEW_PLACES
     if is_narrower and _is_mirrored(shape, out, window, stride, padding, dilation):
@@ -170,7 +170,7 @@ def _weight_gradient(
     n, out_channels = g.shape[:2]
     window, out = weight_shape[2:], g.shape[2:]
     result = np.empty(weight_shape, g.dtype)
-    if _is_direct("weight", (x, g, result), (stride, padding, dilation), groups):
+    if _filled_directly("weight", (x, g, result), (stride, padding, dilation), groups):
         return result
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))
     dimensions = len(window)
@@ -273,9 +273,16 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Gradients for input, weight and bias, each where its mask is set."""
+    """Gradients for input, weight and bias, each where its mask is set.
+
+    Raises:
+        RuntimeError: A stride or dilation is not positive.
+    """
     count = weight.ndim - 2
     stride, padding, dilation = (per_dimension(each, count) for each in (stride, padding, dilation))
+    for name, sizes in (("stride", stride), ("dilation", dilation)):
+        if min(sizes) <= 0:
+            raise RuntimeError(f"non-positive {name} is not supported")
     g, x, w = wide(grad_output), wide(input), wide(weight)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:

@@ -8,7 +8,7 @@ import traceback
 import pytest
 import torch
 
-from gpu2npu.emulator.device.dispatch import dispatch
+from gpu2npu.emulator.device.dispatch import dispatch, limits
 from gpu2npu.emulator.device.dispatch.operator_errors import OperatorError, with_operator
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.launch import emulating
@@ -32,19 +32,56 @@ def test_forward():
     assert MM in text
 
 
-def test_shapes_that_do_not_fit_are_named_with_their_arguments():
-    import torch_npu
+ONES = torch.ones
 
-    with pytest.raises(RuntimeError) as caught:
-        torch_npu.npu_linear(torch.ones(2, 8).npu(), torch.ones(4, 8).npu(), torch.ones(3).npu())
-    shapes = "input [2, 8], weight [4, 8], bias [3]"
-    assert str(caught.value) == f"npu::npu_linear: the shapes of {shapes} do not fit together"
-    with pytest.raises(RuntimeError, match=r"npu_roi_align: the shape.* \[1, 2, 8, 8\], rois \[1, 3\] do not fit"):
-        torch_npu.npu_roi_align(torch.ones(1, 2, 8, 8).npu(), torch.ones(1, 3).npu(), 1.0, 2, 2, 1, 0)
-    with pytest.raises(RuntimeError, match=r"scatter_update.*: an index is beyond its dimension: self \[2, 4\]"):
-        torch_npu.scatter_update(torch.ones(2, 4).npu(), torch.tensor([0] * 3).npu(), torch.ones(3, 1).npu(), -1)
-    with pytest.raises(ValueError, match="a dropout mask of 1 bytes is too short"):  # a kernel's own words
-        torch_npu.npu_dropout_do_mask(torch.ones(300).npu(), torch.ones(1, dtype=torch.uint8).npu(), 0.5)
+
+CONVOLVED = (ONES(1, 3, 2, 2), ONES(3, 2, 3, 3))
+REFUSED = {
+    # The words of NumPy or Python in the middle of a kernel, or of an operator that is others in a row.
+    "npu_linear: the arguments do not fit together (input float32[2, 8] on npu:0, weight float32[4, 8] on npu:0, ": (
+        "npu_linear",
+        (ONES(2, 8), ONES(4, 8), ONES(3)),
+    ),
+    "npu_roi_align: the arguments do not fit together (self float32[1, 2, 8, 8] on npu:0, rois float32[1, 3]": (
+        "npu_roi_align",
+        (ONES(1, 2, 8, 8), ONES(1, 3), 1.0, 2, 2, 1, 0),
+    ),
+    "scatter_update: an index is beyond its dimension (self float32[2, 4] on npu:0": (
+        "scatter_update",
+        (ONES(2, 4), torch.tensor([0] * 3), ONES(3, 1), -1),
+    ),
+    "(npu::npu_conv2d_backward: input float32[0, 2, 4, 4] on npu:0": (
+        "npu_conv2d_backward",
+        (ONES(0, 2, 4, 4), *CONVOLVED, [1, 1], [0, 0], [1, 1], 1, [True] * 3),
+    ),
+    "non-positive stride is not supported (npu::npu_conv2d_backward: input float32[1, 2, 4, 4]": (
+        "npu_conv2d_backward",
+        (ONES(1, 2, 4, 4), *CONVOLVED, [0, 1], [0, 0], [1, 1], 1, [True] * 3),
+    ),
+    # A kernel's own words, PyTorch's, those of a documented limit, and of an operator without a kernel.
+    "a dropout mask of 1 bytes is too short for 300 elements (npu::npu_dropout_do_mask: self float32[300] on npu:0": (
+        "npu_dropout_do_mask",
+        (ONES(300), ONES(1, dtype=torch.uint8), 0.5),
+    ),
+    "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3) (npu::npu_ffn: x float32[2, 3] on npu:0": (
+        "npu_ffn",
+        (A, B, B, "relu"),
+    ),
+    "[npu_rms_norm-weights] (self float32[2, 3] on npu:0, gamma float32[2] on npu:0)": ("npu_rms_norm", (A, ONES(2))),
+    "(npu::npu_change_data_ptr: dst float32[2, 3] on npu:0, src float32[3] on npu:0": (
+        "npu_change_data_ptr",
+        (A, ONES(3), 7),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_an_operator_of_torch_npu_refuses_is_named_with_its_arguments(message, monkeypatch):
+    name, args = REFUSED[message]
+    monkeypatch.setattr(limits, "refuses", True)
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        getattr(torch.ops.npu, name)(*(each.npu() if isinstance(each, torch.Tensor) else each for each in args))
+    assert message in str(caught.value)
 
 
 def test_several_results_lists_scalars_and_named_arguments():

@@ -27,12 +27,18 @@ def _floating(boxes: torch.Tensor) -> torch.Tensor:
     return boxes if boxes.dtype in (torch.float32, torch.float16) else boxes.float()
 
 
-def _deprecated(name: str) -> None:
+def _deprecated(name: str, stacklevel: int = 3) -> None:
     warnings.warn(
         f"torch_npu.contrib.{name} is deprecated. Please use torch_npu.{name} as a replacement.",
         FutureWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
+
+
+def _overlaps(name: str, *arguments: object) -> torch.Tensor:
+    _deprecated(name, stacklevel=4)
+    result: torch.Tensor = getattr(npu, name)(*arguments)
+    return result
 
 
 def npu_iou(
@@ -79,31 +85,27 @@ def npu_diou(
     boxes1: torch.Tensor, boxes2: torch.Tensor, trans: bool = True, is_cross: bool = False, mode: int = 0
 ) -> torch.Tensor:
     """(1, n) distance overlaps of pairs of boxes (4, n)."""
-    _deprecated("npu_diou")
-    result: torch.Tensor = npu.npu_diou(boxes1, boxes2, trans, is_cross, mode)
-    return result
+    return _overlaps("npu_diou", boxes1, boxes2, trans, is_cross, mode)
 
 
 def npu_ciou(
     boxes1: torch.Tensor, boxes2: torch.Tensor, trans: bool = True, is_cross: bool = False, mode: int = 0
 ) -> torch.Tensor:
     """(1, n) complete overlaps of pairs of boxes (4, n)."""
-    _deprecated("npu_ciou")
-    result: torch.Tensor = npu.npu_ciou(boxes1, boxes2, trans, is_cross, mode, True)
-    return result
+    return _overlaps("npu_ciou", boxes1, boxes2, trans, is_cross, mode, True)
 
 
-def _check(first: torch.Tensor, second: torch.Tensor) -> None:
+def _pairs(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if first.shape[0] != second.shape[0]:
         raise ValueError("Expected bboxes.size(0) == gt_bboxes.size(0)")
     if not first.shape[-1] == second.shape[-1] == 4:
         raise ValueError("Expected bboxes.size(-1) == gt_bboxes.size(-1) == 4")
+    return _floating(first), _floating(second)
 
 
 def npu_bbox_coder_encode_yolo(bboxes: torch.Tensor, gt_bboxes: torch.Tensor, stride: torch.Tensor) -> torch.Tensor:
     """(n, 4) offsets of YOLO; `stride` (n,) is each anchor's. Raises ValueError for other shapes."""
-    _check(bboxes, gt_bboxes)
-    result: torch.Tensor = npu.npu_yolo_boxes_encode(_floating(bboxes), _floating(gt_bboxes), stride.int(), False)
+    result: torch.Tensor = npu.npu_yolo_boxes_encode(*_pairs(bboxes, gt_bboxes), stride.int(), False)
     return result
 
 
@@ -116,10 +118,9 @@ def npu_bbox_coder_encode_xyxy2xywh(
     normalized_scale: float = 10000.0,
 ) -> torch.Tensor:
     """(n, 4) offsets dx dy dw dh; normalised boxes are scaled up, since sizes count pixels. Raises ValueError."""
-    _check(bboxes, gt_bboxes)
     scale = normalized_scale if is_normalized else 1.0
-    first, second = _floating(bboxes) * scale, _floating(gt_bboxes) * scale
-    result: torch.Tensor = npu.npu_bounding_box_encode(first, second, *(means or [0.0] * 4), *(stds or [1.0] * 4))
+    scaled = [boxes * scale for boxes in _pairs(bboxes, gt_bboxes)]
+    result: torch.Tensor = npu.npu_bounding_box_encode(*scaled, *(means or [0.0] * 4), *(stds or [1.0] * 4))
     return result
 
 
@@ -132,10 +133,9 @@ def npu_bbox_coder_decode_xywh2xyxy(
     wh_ratio_clip: float = 16 / 1000,
 ) -> torch.Tensor:
     """(n, 4) boxes x1 y1 x2 y2 of offsets, within an image of `max_shape` (height, width). Raises ValueError."""
-    _check(bboxes, pred_bboxes)
     shape = list(max_shape) if max_shape is not None else [9999, 9999]
     result: torch.Tensor = npu.npu_bounding_box_decode(
-        _floating(bboxes), _floating(pred_bboxes), *(means or [0.0] * 4), *(stds or [1.0] * 4), shape, wh_ratio_clip
+        *_pairs(bboxes, pred_bboxes), *(means or [0.0] * 4), *(stds or [1.0] * 4), shape, wh_ratio_clip
     )
     return result
 

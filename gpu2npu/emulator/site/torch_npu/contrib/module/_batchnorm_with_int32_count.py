@@ -6,33 +6,29 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules import batchnorm
 
 __all__ = ["FastBatchNorm1d", "FastBatchNorm2d", "FastBatchNorm3d", "FastSyncBatchNorm"]
 
 
-class _NormBase(batchnorm._NormBase):
+class _CountingInInt32(nn.Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if getattr(self, "num_batches_tracked", None) is not None:
-            self.num_batches_tracked = self.num_batches_tracked.to(torch.int32)  # type: ignore[union-attr]
+        batches = getattr(self, "num_batches_tracked", None)
+        if batches is not None:
+            self.register_buffer("num_batches_tracked", batches.to(torch.int32))
 
 
-class _BatchNorm(_NormBase, batchnorm._BatchNorm):
-    pass
-
-
-class FastBatchNorm1d(_BatchNorm, nn.BatchNorm1d):
+class FastBatchNorm1d(_CountingInInt32, nn.BatchNorm1d):
     """`torch.nn.BatchNorm1d`."""
 
 
-class FastBatchNorm2d(_BatchNorm, nn.BatchNorm2d):
+class FastBatchNorm2d(_CountingInInt32, nn.BatchNorm2d):
     """`torch.nn.BatchNorm2d`."""
 
 
-class FastBatchNorm3d(_BatchNorm, nn.BatchNorm3d):
+class FastBatchNorm3d(_CountingInInt32, nn.BatchNorm3d):
     """`torch.nn.BatchNorm3d`."""
 
 
-class FastSyncBatchNorm(_BatchNorm, nn.SyncBatchNorm):
+class FastSyncBatchNorm(_CountingInInt32, nn.SyncBatchNorm):
     """`torch.nn.SyncBatchNorm`."""
