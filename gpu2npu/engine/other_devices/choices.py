@@ -31,14 +31,15 @@ def chooses(file: PythonFile, test: ast.AST, word: str, by_name: bool = True) ->
         return False
     below = test
     for above in file.above(test):
+        if isinstance(above, (ast.If, ast.IfExp)) and below is not above.test:
+            return False
         if isinstance(above, ast.IfExp):
-            branches = [file.code(above.body), file.code(above.orelse)]
-            return below is above.test and sum(word in branch for branch in branches) == 1
+            return sum(word in file.code(branch) for branch in (above.body, above.orelse)) == 1
         if isinstance(above, ast.If):
             block = file.block(above) if isinstance(above.body[-1], ast.Return) else [above]
             other = above.orelse or block[block.index(above) + 1 :]
             branches = ["".join(map(file.code, part[:_FEW])) for part in (above.body, other)]
-            return below is above.test and sum(word in branch for branch in branches) == 1
+            return sum(word in branch for branch in branches) == 1
         if isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)):
             if any(word in name or _SHORT.get(word, word) in name for name in _shown_as(above, file)):
                 return True

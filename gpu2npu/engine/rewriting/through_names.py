@@ -31,11 +31,12 @@ def through_names(
         tree = parse_code(rule.match.subject).tree if word is not None else None
         if word is not None and isinstance(tree, ast.Compare):
             wanted[_answer(tree.left), type(tree.ops[0])] = rule, word
+    words = {(operator, word) for (_, operator), (_, word) in wanted.items()}
     for node in file.unordered().get(ast.Compare, ()) if wanted else ():
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and node not in met:
-            words = [word for _, word in wanted.values() if chooses(file, node, word)]
-            found = wanted.get((compared_answer(node, names) or "", type(node.ops[0]))) if words else None
-            if found is not None and found[1] in words:
+            chosen = [word for operator, word in words if type(node.ops[0]) is operator and chooses(file, node, word)]
+            found = wanted.get((compared_answer(node, names) or "", type(node.ops[0]))) if chosen else None
+            if found is not None and found[1] in chosen:
                 yield found[0], Matched(node, file.scope_of(node))
 
 
