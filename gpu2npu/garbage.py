@@ -7,7 +7,7 @@ import gc
 from collections.abc import Iterator
 
 # What a parsed file leaves is not in cycles; what jedi leaves is.
-_FILES_BETWEEN_COLLECTIONS = 400
+_FILES_BETWEEN_COLLECTIONS = 2_000
 
 
 @contextlib.contextmanager

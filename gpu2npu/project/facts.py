@@ -14,13 +14,14 @@ from gpu2npu.project.pool import WORTH_A_POOL, Pool
 from gpu2npu.python.facts.outline import Outline, outline_of
 from gpu2npu.python.facts.reading import encoded_facts, is_known, remember
 from gpu2npu.python.text.source import SourceReadError, read_source
-from gpu2npu.python.tree.file import RETAINED, parsed_file
+from gpu2npu.python.tree.file import RETAINED, PythonFile, parsed_file
 from gpu2npu.python.tree.syntax_tree import TreeError
 
 _Files = tuple[tuple[str, bytes], ...]
 # Bytes of the files that one task reads.
 _TASK = 100_000
 _OUTLINE = msgspec.msgpack.Decoder(Outline)
+NO_OUTLINES: Mapping[str, bytes] = {}
 
 
 def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts | None = None) -> dict[str, bytes]:
@@ -48,17 +49,23 @@ def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts
 
 
 def read_outlines(
-    sources: Mapping[str, bytes], pool: Pool, store: Store | None = None, contents: Mapping[str, str] | None = None
+    sources: Mapping[str, bytes],
+    pool: Pool,
+    store: Store | None = None,
+    contents: Mapping[str, str] | None = None,
+    made: Mapping[str, bytes] = NO_OUTLINES,
 ) -> dict[str, Outline]:
-    """The outlines of Python files, by path, but for those that cannot be read or parsed. Workers of the pool still
-    have the trees of the files that they read. They are taken from a store, and put there, where `contents` has the
-    digests of the files."""
+    """The outlines of Python files, by path, but for those that cannot be read or parsed. Those that are `made` are
+    taken, encoded; of other files, workers of the pool still have the trees. They are taken from a store, and put
+    there, where `contents` has the digests of the files."""
     names = {path: name_of("outline", contents[path]) for path in sources if path in contents} if contents else {}
     stored = store.get(set(names.values()), Outline) if store is not None else {}
     found = {path: stored[name] for path, name in names.items() if name in stored}
-    unread = {path: source for path, source in sources.items() if path not in found}
+    own = {path: made[path] for path in sources.keys() & made.keys() - found.keys()}
+    unread = {path: source for path, source in sources.items() if path not in found and path not in own}
     jobs = 1 if sum(map(len, unread.values())) < WORTH_A_POOL else None
-    new = {path: _OUTLINE.decode(each) for path, each in _read_in_pool(_outlines, unread, pool, jobs).items() if each}
+    read = own | _read_in_pool(_outlines, unread, pool, jobs)
+    new = {path: _OUTLINE.decode(each) for path, each in read.items() if each}
     if store is not None:
         store.put({names[path]: each for path, each in new.items() if path in names})
     return found | new
@@ -95,9 +102,14 @@ def _outlines(task: _Files) -> list[bytes]:
 
 def _outline(source: bytes, path: str) -> bytes:
     try:
-        return msgspec.msgpack.encode(outline_of(parsed_file(read_source(source, path))))
+        return encoded_outline(parsed_file(read_source(source, path)))
     except (SourceReadError, TreeError):
         return b""
+
+
+def encoded_outline(file: PythonFile) -> bytes:
+    """The outline of a parsed file as bytes."""
+    return msgspec.msgpack.encode(outline_of(file))
 
 
 def _read(task: _Files, with_values: bool) -> list[bytes]:

@@ -122,7 +122,7 @@ class OwnCode(Struct, frozen=True):
             if isinstance(each, IMPORTS) and self._imports_package(each):
                 return True
             if isinstance(each, ast.If):
-                ways = [] if OTHER_DEVICE.search(self.names.file.code(each.test)) else [each.body]
+                ways = [] if OTHER_DEVICE.search(self.names.file.code(each.test).lower()) else [each.body]
                 if each.orelse and all(map(self.always_imports, [*ways, each.orelse])):
                     return True
             elif isinstance(each, ast.With) and self.always_imports(each.body):

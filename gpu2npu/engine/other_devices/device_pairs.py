@@ -149,7 +149,7 @@ def of_other_devices(names: Names) -> Iterator[Bounds]:
 def branches_for_others(names: Names) -> Iterator[Bounds]:
     """The code that runs under `if is_xla and wide:`, and comparisons of what a package for another device gives."""
     file = names.file
-    lines = {at for at, line in enumerate(file.text.split("\n"), 1) if OTHER_DEVICE.search(line)}
+    lines = {at for at, line in enumerate(file.text.lower().split("\n"), 1) if OTHER_DEVICE.search(line)}
     kinds = file.unordered() if lines else {}
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
         if not isinstance(node, (ast.If, ast.IfExp)) or lines.isdisjoint(
@@ -162,7 +162,7 @@ def branches_for_others(names: Names) -> Iterator[Bounds]:
     for test in kinds.get(ast.Compare, ()):
         calls = [each for each in (test.left, *test.comparators) if isinstance(each, ast.Call)]
         given = [names.qualified(each.func, file.scope_of(each)) or "" for each in calls]
-        if any(OTHER_DEVICE.search(each.partition(".")[0]) for each in given):
+        if any(OTHER_DEVICE.search(each.partition(".")[0].lower()) for each in given):
             yield file.bounds(test)
 
 
@@ -171,10 +171,10 @@ def _tests_for_other(part: ast.AST) -> bool:
     if isinstance(part, ast.Compare):
         sides = (part.left, *part.comparators) if isinstance(part.ops[0], (ast.Eq, ast.Is)) else ()
         names = [string_value(each) or (each.attr if isinstance(each, ast.Attribute) else "") for each in sides]
-        return any(OTHER_DEVICE.fullmatch(each) is not None for each in names)
+        return any(OTHER_DEVICE.fullmatch(each.lower()) is not None for each in names)
     name = (dotted_name(part.func if isinstance(part, ast.Call) else part) or "").rpartition(".")
     flag = name[0] if name[2] == "is_available" else name[2]
-    return OTHER_DEVICE.search(flag) is not None and not isinstance(part, ast.Constant)
+    return OTHER_DEVICE.search(flag.lower()) is not None and not isinstance(part, ast.Constant)
 
 
 def _replaces_cuda(assign: ast.Assign) -> bool:

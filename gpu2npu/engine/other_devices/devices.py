@@ -301,9 +301,9 @@ def _reached(names: Names) -> Iterator[str]:
             seen.add(path)
             yield path
             forwards = path.endswith("__init__.py")
-            facts = project.facts(path, names.path) if forwards or length < _CHAIN else None
-            if facts is not None:
-                (near if forwards else far).extend(project.imported_paths(facts, path))
+            if forwards or length < _CHAIN:
+                project.consult(names.path, path)
+                (near if forwards else far).extend(project.imported_by(path))
         near = far
 
 

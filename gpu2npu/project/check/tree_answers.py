@@ -12,7 +12,7 @@ from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, codemod_facts
 from gpu2npu.project.check.choice import TreeFiles
 from gpu2npu.project.check.later import LaterCode, may_be_later
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
-from gpu2npu.project.facts import read_outlines
+from gpu2npu.project.facts import encoded_outline, read_outlines
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.tree.parts import kernels_apart, parts_of
 from gpu2npu.python.facts.reading import code_of
@@ -32,14 +32,14 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
         migrator = files.session.migrator(writes=files.choice.diffs)
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
-        later = _later(files, looked_at.entries)
+        later = _later(files, looked_at.entries, looked_at.outlines)
     answers = TreeAnswers(looked_at.entries, _native_code(files), later)
     if stored is not None:
         stored.put(answers, looked_at.names)
     return answers
 
 
-def _later(files: TreeFiles, entries: Mapping[str, FileAnswer]) -> dict[str, list[int]]:
+def _later(files: TreeFiles, entries: Mapping[str, FileAnswer], outlines: Mapping[str, bytes]) -> dict[str, list[int]]:
     """The numbers of the findings of each file that are about code of the program which does not run at once."""
     sources, session = files.wanted, files.session
     part = parts_of(sources)
@@ -47,8 +47,7 @@ def _later(files: TreeFiles, entries: Mapping[str, FileAnswer]) -> dict[str, lis
     if not any(may_be_later(path, each) for path, findings in concerned.items() for each in findings):
         return {}
     program = {path: source for path, source in sources.items() if part(path) is Part.PROGRAM}
-    outlines = read_outlines(program, session.pool, session.store, session.digests)
-    code = LaterCode(sources, part, outlines)
+    code = LaterCode(sources, part, read_outlines(program, session.pool, session.store, session.digests, outlines))
     found = {
         path: [number for number, each in enumerate(findings) if code.holds(path, each)]
         for path, findings in concerned.items()
@@ -79,13 +78,14 @@ def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
 
 class _Files(Struct, frozen=True):
     """The files of a tree that are looked into, and the answer about each, with its name in the store, as it is
-    found."""
+    found; and the outlines that were made on the way."""
 
     files: TreeFiles
     migrator: Migrator
     stored: FileAnswers | None
     entries: dict[str, FileAnswer] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    outlines: dict[str, bytes] = field(default_factory=dict)
 
     def look(self) -> None:
         """Find the answer about each file."""
@@ -113,6 +113,8 @@ class _Files(Struct, frozen=True):
     def _add(self, file: MigratedFile, source: bytes) -> None:
         """Take the answer about a file, and store it unless it failed: memory or time may have run out."""
         depends = file.depends if isinstance(file, TracedFile) else 0
+        if isinstance(file, TracedFile) and file.outline:
+            self.outlines[file.path] = file.outline
         entry = FileAnswer(MigratedFile(file.path, changes=file.changes, findings=file.findings, failure=file.failure))
         if self.files.choice.diffs and file.content is not None:
             text = unified_diff(self.files.tree.prefix + file.path, source, file.content)
@@ -124,9 +126,11 @@ class _Files(Struct, frozen=True):
 
 class TracedFile(MigratedFile, frozen=True):
     """`depends` are other files of the project: while they stay as they are, so does the rest of the record. It has one
-    bit for each file, in the order of their paths; -1 is every file."""
+    bit for each file, in the order of their paths; -1 is every file. `outline` is that of a file whose tree does not
+    stay until it is asked for, encoded."""
 
     depends: int = 0
+    outline: bytes = b""
 
 
 class TracedMigrator:
@@ -137,14 +141,15 @@ class TracedMigrator:
         self._dependencies: Dependencies | None = None  # this process's, when needed
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
-        file = self._migrator(source, path)
+        file, project = self._migrator(source, path), self._migrator.context.project
         if self._dependencies is None:
-            project = self._migrator.context.project
             self._dependencies = Dependencies(
                 sorted({*project.files, *project.data}), (project.consulted,), project.grown
             )
         record = {name: getattr(file, name) for name in MigratedFile.__struct_fields__}
-        return TracedFile(**record, depends=self._dependencies.of(path))
+        names = project.parsed(path)
+        outline = encoded_outline(names.file) if names is not None and names.facts.values else b""
+        return TracedFile(**record, depends=self._dependencies.of(path), outline=outline)
 
 
 class Dependencies:
