@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import (
     PLAIN_DECORATORS,
@@ -205,8 +206,6 @@ def calls_in(*code: ast.AST) -> Iterator[ast.Call]:
     return (node for node in walk(*code) if isinstance(node, ast.Call))
 
 
-# Methods that modules and tensors of libraries have too: by their name alone they say nothing about the class.
-_OF_LIBRARIES = frozenset(MEMBERS["of_libraries"])
 RETURNING_SELF = frozenset(MEMBERS["returning_self"])  # methods of modules
 
 
@@ -220,7 +219,7 @@ def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) 
     word = re.compile(words)
     paths = sorted(path for path in set().union(*runs) if path in entries or word.search(program.sources[path]))
     files = {path: file for path in paths if (file := program.file(path)) is not None}
-    return Dataflow(program, files, runs, _OF_LIBRARIES, RETURNING_SELF)
+    return Dataflow(program, files, values_of(program.project), runs, RETURNING_SELF)
 
 
 def _files_run(program: TrainingProgram, entry: str) -> frozenset[str]:

@@ -6,14 +6,14 @@ The body of a function comes after the scope that holds it, since it may read wh
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpu2npu.python.facts.value_expressions import WHOLE, Expressions
 from gpu2npu.python.facts.value_names import Loop, NameScope, Now, field_of
 from gpu2npu.python.facts.values import ARGUMENT, ASSIGN, INHERIT, NOTHING, STORE, TEXT, ClassValue, Taken, ValueFacts
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax import import_module, last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, import_module, last_name
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 _ACCESSORS = frozenset({"setter", "deleter"})
@@ -25,6 +25,15 @@ def value_facts(file: PythonFile) -> ValueFacts | None:
         return _Walk(file).facts()
     except RecursionError:
         return None
+
+
+def placed_values(file: PythonFile) -> tuple[ValueFacts | None, Mapping[ast.AST, int]]:
+    """The same, and the node of each expression, function and class."""
+    try:
+        walk = _Places(file)
+    except RecursionError:
+        return None, {}
+    return walk.facts(), walk.places
 
 
 class _Walk(Expressions):
@@ -304,6 +313,24 @@ class _Walk(Expressions):
         self.close(self.scope)
         self.classes.append(ClassValue(owner, instance, bases, tuple(fields), tuple(self.scope.selves)))
         self.scope = outer
+
+
+class _Places(_Walk):
+    def __init__(self, file: PythonFile) -> None:
+        self.places: dict[ast.AST, int] = {}
+        super().__init__(file)
+
+    def value(self, node: ast.AST | None) -> int:
+        found = super().value(node)
+        if isinstance(node, ast.Call):
+            self.places[node.func] = self.calls[-1].callee
+        elif isinstance(node, FUNCTIONS):
+            found = self.functions[-1].node
+        elif isinstance(node, ast.ClassDef):
+            found = self.classes[-1].node
+        if node is not None:
+            self.places[node] = found
+        return found
 
 
 _HANDLERS: dict[type[ast.AST], Callable[[_Walk, Any], int | None]] = {

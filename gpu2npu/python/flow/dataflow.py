@@ -1,50 +1,35 @@
-"""The calls that make the value of an expression: followed back through names, attributes, calls and files.
-
-It over-approximates: an expression may come from each of the calls found, and from elsewhere.
-"""
+"""The calls that make the value of an expression, and those that call a function, as nodes of a program's files: what
+the solver for values answers, with the calls of libraries that hand on what they are given."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from gpu2npu.python.flow.assignments import Assignments, Value
+from gpu2npu.python.flow.value_calls import State
+from gpu2npu.python.flow.value_files import Path
+from gpu2npu.python.flow.values import BUDGET, LONGEST, Values
 from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.tree.place import (
     AnyPlace,
     CallPlace,
     FunctionPlace,
-    Key,
     Place,
     argument,
-    elements_under,
-    enclosing_class,
     enclosing_function,
-    key_of,
     returned,
     same_name,
 )
-from gpu2npu.python.tree.scopes import Imported, Parameter
-from gpu2npu.python.tree.syntax import (
-    FUNCTIONS,
-    Definition,
-    argument_value,
-    arguments,
-    is_property,
-    is_self,
-    is_unpacked,
-    last_name,
-)
+from gpu2npu.python.tree.scopes import Parameter
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Definition, last_name
 
 # Calls that hand on the elements of what they are given first.
 PASSED_ON = frozenset(
     {"enumerate", "tqdm", "iter", "next", "islice", "cycle", "track", "list", "reversed", "tenumerate"}
 )
-_DEPTH = 25
-_CLASS_DEPTH = 8
-_MOST_CONTAINERS = 50
+_FOUND = (ast.Call, ast.Dict, ast.DictComp, *DEFINITIONS)
 
 
 class Made(Struct, frozen=True):
@@ -59,96 +44,73 @@ class Made(Struct, frozen=True):
         return self.place.node
 
 
-_Found = dict[tuple[ast.Call, ast.Call | None], Made]
-
-
 class Dataflow:
-    """Follows values over the given files of a program. `runs` are the files that each start of a program loads: a
-    value goes by an attribute's or a method's name only between files that are loaded together. `shared` are methods of
-    libraries' objects too: their names say nothing about the class. `same` are those that give their own object."""
+    """Follows values over the given files of a program. `runs` are the files that each start of a program loads. `same`
+    are the methods of libraries' objects that give their own object."""
 
     def __init__(
         self,
         program: Program,
         files: Mapping[str, ParsedFile],
+        values: Values,
         runs: Sequence[Collection[str]] = (),
-        shared: frozenset[str] = frozenset(),
         same: frozenset[str] = frozenset(),
     ) -> None:
         self.program = program
         self.files = files
-        self.index = Assignments.of(files.values())
-        self._shared = shared
+        self._values = values
+        self._runs = runs
         self._same = same
-        self._together = _together(runs)
-        self._targets: dict[ast.Call, list[Place[Definition]]] = {}
-        self._owners: dict[ast.AST, list[ast.ClassDef]] = {}
-        self._callers: dict[str, dict[Definition, list[CallPlace]]] = {}
-        self._in_work: set[str] = set()
+        self._methods = {each.name for file in files.values() for each in file.functions}
+        scopes = (scope for file in files.values() for scope in file.scopes.values())
+        bound = ((name, each) for scope in scopes for name, several in scope.bindings.items() for each in several)
+        self._callable = self._methods | {name for name, each in bound if not isinstance(each, Parameter)}
+        self._nodes: dict[str, dict[int, AnyPlace]] = {}
+        self._callees: dict[int, list[AnyPlace]] = {}
 
     @property
     def calls(self) -> list[CallPlace]:
-        return [place for places in self.index.calls.values() for place in places]
+        return [Place(file, node) for file in self.files.values() for node in file.nodes(ast.Call)]
 
     @property
     def functions(self) -> list[FunctionPlace]:
-        return [place for places in self.index.functions.values() for place in places]
+        return [Place(file, node) for file in self.files.values() for node in file.functions]
 
     def are_together(self, one: ParsedFile, other: ParsedFile) -> bool:
         """Return whether some start of a program loads both files."""
-        return one is other or not self._together or other.path in self._together.get(one.path, ())
+        return one is other or not self._runs or any(one.path in run and other.path in run for run in self._runs)
 
     # Names
 
     def assigned(self, name: Place[ast.Name]) -> list[AnyPlace]:
         """The expressions that a name is assigned as a whole; empty if any binding of it is of another kind."""
-        found = name.file.scope_of(name.node).lookup(name.node.id)
-        values = self._values(name)
-        if found is None or len(values) != len(found[1]) or any(value.steps for value in values):
-            return []
-        return [value.place for value in values]
-
-    def assignments(self, name: Place[ast.Name]) -> list[ast.AST]:
-        """The expressions that a name takes its value from, or a part of it."""
-        return [value.place.node for value in self._values(name)]
-
-    def _values(self, name: Place[ast.Name]) -> list[Value]:
-        found = name.file.scope_of(name.node).lookup(name.node.id)
-        return self.index.named.get((found[0], name.node.id), []) if found is not None else []
-
-    def containers(self, place: AnyPlace) -> list[AnyPlace]:
-        """The dictionaries written out in the program, or comprehensions of them, that an expression may be."""
-        found: list[AnyPlace] = []
-        seen: set[ast.AST] = set()
-        pending: list[tuple[AnyPlace, tuple[Key, ...]]] = [(place, ())]
-        while pending and len(seen) < _MOST_CONTAINERS:
-            current, steps = pending.pop()
-            if current.node in seen:
-                continue
-            seen.add(current.node)
-            if isinstance(current.node, (ast.Dict, ast.DictComp)) and not steps:
-                found.append(current)
-            pending += [(value.place, value.steps) for value in self.sources(current, steps)]
-        return found
+        values = name.file.scope_of(name.node).values(name.node)
+        known = [name.at(value) for value in values if value is not None]
+        return list(known) if len(known) == len(values) else []
 
     def is_assigned(self, attribute: str) -> bool:
         """Return whether the program assigns an attribute of that name, of whatever object."""
-        return attribute in self.index.attributes
+        return not self.program.project.storing(attribute).isdisjoint(self.files)
 
     def updates(self, name: Place[ast.Name]) -> list[CallPlace | Place[ast.Subscript]]:
         """The calls `name.update(...)` and the targets `name[key]` of assignments."""
         found: list[CallPlace | Place[ast.Subscript]] = []
-        found += [target for target in self.index.items.get(name.file.path, ()) if same_name(name, target.node.value)]
-        found += [
-            call
-            for call in self.index.calls.get("update", ())
-            if call.file is name.file
-            and isinstance(call.node.func, ast.Attribute)
-            and same_name(name, call.node.func.value)
-        ]
+        targets = (each for each in name.file.nodes(ast.Subscript) if isinstance(each.ctx, ast.Store))
+        found += [name.at(each) for each in targets if same_name(name, each.value)]
+        for call in name.file.nodes(ast.Call):
+            func = call.func
+            if isinstance(func, ast.Attribute) and func.attr == "update" and same_name(name, func.value):
+                found.append(name.at(call))
         return found
 
     # Where a value is made
+
+    def containers(self, place: AnyPlace) -> list[AnyPlace]:
+        """The dictionaries written out in the program, or comprehensions of them, that an expression may be."""
+        at = self._place(place)
+        made = self._values.sources(at, place.file.path) if at else []
+        found = (self._node(each.place) for each in made if each.kind == "container")
+        return [each for each in found if each is not None and isinstance(each.node, (ast.Dict, ast.DictComp))]
 
     def makers(self, place: AnyPlace) -> list[CallPlace]:
         """The calls of the program that may make the value of an expression: of library functions and of classes."""
@@ -156,197 +118,76 @@ class Dataflow:
 
     def made(self, place: AnyPlace) -> list[Made]:
         """The same, with the calls of the functions that they are in: one entry for each."""
-        return list(self._followed(Value(place), _DEPTH).values())
+        found: dict[tuple[ast.Call, ast.Call | None], Made] = {}
+        for at, via in self._making(self._place(place)):
+            call = self._call(at)
+            if call is not None:
+                within = enclosing_function(call)
+                called = [each.node for each in self._called(via)] if via and within is not None else []
+                known = self._call(via) if within is not None and within.node in called else None
+                found[call.node, known.node if known is not None else None] = Made(call, known)
+        return list(found.values())
 
-    def _followed(self, start: Value, depth: int) -> _Found:
-        found: _Found = {}
-        seen: set[tuple[object, ...]] = set()
-        pending = [(start, depth)]
-        while pending:
-            value, left = pending.pop()
-            place, via = value.place, value.via
-            state = (place.node, value.steps, via.node if via is not None else None)
-            if left == 0 or state in seen:
+    def _making(self, start: int) -> Iterator[tuple[int, int]]:
+        """The calls from which a value comes, each with the last call of a function on its way or 0."""
+        pending: list[tuple[State, int]] = [((start, ()), 0)] if start else []
+        seen: set[tuple[State, int]] = set()
+        while pending and len(seen) < BUDGET:
+            state, via = pending.pop()
+            if (state, via) in seen or len(state[1]) > LONGEST:
                 continue
-            seen.add(state)
-            if isinstance(place.node, ast.Call):
-                call = place.at(place.node)
-                if not self._is_forwarding(call):
-                    if not value.steps:
-                        known = via if via is not None and self._calls_function_of(via, call) else None
-                        found[call.node, known.node if known is not None else None] = Made(call, known)
-                    continue
-            sources = [
-                (Value(source.place, source.steps, source.via if source.via is not None else via), left - 1)
-                for source in self.sources(place, value.steps)
-            ]
-            pending += reversed(sources)
-        return found
+            seen.add((state, via))
+            at, path = state
+            is_call = at in self._values.at(at).calls
+            given = self._handed_on(at, path) if is_call else None
+            if is_call and given is None and not path:
+                yield at, via
+                continue
+            if not path and self._values.kind(at)[0] == "instance":
+                given = [(each, ()) for each in self._objects(at, via)]
+            before = self._values.before(at, path) if given is None else given
+            by_function = is_call and any(isinstance(each.node, FUNCTIONS) for each in self._called(at))
+            pending += reversed([(each, at if by_function else via) for each in before])
 
-    def _calls_function_of(self, call: CallPlace, place: CallPlace) -> bool:
-        function = enclosing_function(place)
-        return function is not None and any(target.node is function.node for target in self.targets(call))
+    def _objects(self, instance: int, via: int) -> Iterable[int]:
+        """The values that `self` may be: what a method is called on, or else the calls that make objects."""
+        receiver = self._values.receiver(via)
+        made = self._values.at(instance).first + self._values.kind(instance)[1].node
+        return [receiver] if receiver else self._values.callers(made)
 
-    def _is_forwarding(self, call: CallPlace) -> bool:
-        """Return whether a call only hands on what another expression makes."""
-        name = last_name(call.node.func)
-        is_same = name in self._same and isinstance(call.node.func, ast.Attribute)
-        if is_same or name in PASSED_ON or name in {"zip", "items", "values", "dict"}:
-            return True
-        return any(isinstance(target.node, FUNCTIONS) for target in self.targets(call))
+    def _handed_on(self, at: int, path: Path) -> list[State] | None:
+        """The values that a function of the program returns, or that a call of a library hands on; None for others."""
+        functions = [each.at(each.node) for each in self._called(at) if isinstance(each.node, FUNCTIONS)]
+        if functions:
+            results = (self._place(each) for function in functions for each in returned(function))
+            return None if path else [(each, ()) for each in results if each]
+        file = self._values.at(at)
+        call, given = file.calls[at], file.arguments(file.calls[at])
+        receiver = self._values.receiver(at)
+        if call.name in self._same and receiver:
+            return [(receiver, path)]
+        if path or call.name == "dict":
+            return None if path else []
+        if call.name == "zip":
+            return [(each, ()) for key, each in given.items() if key.isdigit()]
+        if call.name in ("items", "values") and receiver:
+            return [(receiver, ("[*]",))]
+        return [(given["0"], ())] * ("0" in given) if call.name in PASSED_ON else None
 
-    def sources(self, place: AnyPlace, steps: tuple[Key, ...]) -> Iterator[Value]:
-        """One step back: the values that an expression takes its own from."""
-        node = place.node
-        if isinstance(node, ast.Name):
-            yield from self._of_name(place.at(node), steps)
-        elif isinstance(node, ast.Attribute):
-            yield from self._of_attribute(place.at(node), steps)
-        elif isinstance(node, ast.Subscript):
-            yield Value(place.at(node.value), (key_of(node), *steps))
-        elif isinstance(node, ast.Call):
-            yield from self._of_call(place.at(node), steps)
-        elif isinstance(node, ast.IfExp):
-            yield from (Value(place.at(part), steps) for part in (node.body, node.orelse))
-        elif isinstance(node, ast.BoolOp):
-            yield from (Value(place.at(part), steps) for part in node.values)
-        elif isinstance(node, ast.NamedExpr):
-            yield Value(place.at(node.value), steps)
-        elif steps:
-            yield from (Value(place.at(part), steps[1:]) for part in elements_under(node, steps[0]))
-
-    def _of_name(self, place: Place[ast.Name], steps: tuple[Key, ...]) -> Iterator[Value]:
-        name = place.node.id
-        found = place.file.scope_of(place.node).lookup(name)
-        if found is None:
-            return
-        scope, bindings = found
-        yield from (value.inside(steps) for value in self.index.named.get((scope, name), ()))
-        for binding in bindings:
-            if isinstance(binding, Imported):
-                yield from (value.inside(steps) for value in self._exported(binding.qualified, place.file))
-            elif isinstance(binding, Parameter) and isinstance(scope.node, FUNCTIONS):
-                yield from (Value(given, steps) for given in self.arguments(Place(place.file, scope.node), name))
-
-    def _exported(self, qualified: str, importer: ParsedFile) -> list[Value]:
-        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
-        module, _, name = qualified.lstrip(".").rpartition(".")
-        path = self.program.project.module_path(leading + module, importer.path) if leading or module else None
-        other = self.files.get(path) if path is not None else None
-        return self.index.named.get((other.module, name), []) if other is not None else []
-
-    def _of_attribute(self, place: Place[ast.Attribute], steps: tuple[Key, ...]) -> Iterator[Value]:
-        node, file = place.node, place.file
-        yield from (value.inside(steps) for value in self._own(place) or self._of_attributes(node.attr, file))
-        module = file.names.import_path(node.value, file.scope_of(node))
-        if module is not None:
-            yield from (value.inside(steps) for value in self._exported(f"{module}.{node.attr}", file))
-        for method in self.index.functions.get(node.attr, ()):
-            if is_property(method.node) and self.are_together(file, method.file):
-                yield from (Value(value, steps) for value in returned(method))
-
-    def _own(self, place: Place[ast.Attribute]) -> list[Value]:
-        """The values that the classes of `x` in `x.name` give the attribute, where these classes are known."""
-        name, owner = place.node.attr, place.node.value
-        cls = enclosing_class(place) if is_self(owner) else None
-        owners = [cls] if cls is not None else []
-        if not is_self(owner) and len(self.index.givers.get(name, ())) > 1:
-            owners = self._classes(place.at(owner))
-        return [value for each in dict.fromkeys(owners) for value in self.index.members.get((each, name), ())]
-
-    def _of_attributes(self, name: str, file: ParsedFile) -> list[Value]:
-        """The values of attributes of a name, of whatever object, that a file may be given."""
-        by_path = self.index.attributes.get(name, {})
-        together = self._together.get(file.path)
-        paths = by_path if together is None else sorted(by_path.keys() & together)
-        return [value for path in paths for value in by_path[path]]
-
-    def _of_call(self, place: CallPlace, steps: tuple[Key, ...]) -> Iterator[Value]:
-        call = place.node
-        name = last_name(call.func)
-        if name == "zip":
-            given = [each for each in arguments(call) if not is_unpacked(each)]
-            yield from (Value(place.at(argument_value(each)), steps) for each in given)
-        elif name in PASSED_ON:
-            given = [each for each in arguments(call)[:1] if not is_unpacked(each)]
-            yield from (Value(place.at(argument_value(each)), steps) for each in given)
-        elif name in {"items", "values"} and isinstance(call.func, ast.Attribute):
-            inner = steps[2:] if name == "items" and steps[1:2] == (1,) else steps[1:]
-            yield Value(place.at(call.func.value), (None, *inner))
-        elif name == "dict":
-            for keyword in call.keywords:
-                if keyword.arg is not None and steps and steps[0] in (None, keyword.arg):
-                    yield Value(place.at(keyword.value), steps[1:])
-        else:
-            functions = [target.at(target.node) for target in self.targets(place) if isinstance(target.node, FUNCTIONS)]
-            for function in functions:
-                yield from (Value(value, steps, place) for value in returned(function))
-            if not functions and name in self._same and isinstance(call.func, ast.Attribute):
-                yield Value(place.at(call.func.value), steps)
+    def passed_on(self, place: AnyPlace) -> list[AnyPlace]:
+        """The calls such as `tqdm(x)` on the way of a value."""
+        start = self._place(place)
+        ways = self._values.way_to(start) if start else {}
+        found = (self._node(at) for at, path in ways if not path and at in self._values.at(at).calls)
+        return [call for call in found if call is not None and last_name(call.node) in PASSED_ON]
 
     # Calls and what they call
 
     def targets(self, call: CallPlace) -> list[Place[Definition]]:
         """The functions and classes of the program that a call may call."""
-        if call.node not in self._targets:
-            self._targets[call.node] = self._find_targets(call)
-        return self._targets[call.node]
-
-    def _find_targets(self, call: CallPlace) -> list[Place[Definition]]:
-        func = call.node.func
-        if last_name(func) not in self.index.callable:
-            return []
-        found = self._definition(call.at(func))
-        if found is not None:
-            return [found]
-        if isinstance(func, ast.Attribute) and not self._is_module(call.at(func.value)):
-            return list(self._methods(call.at(func)))
-        return []
-
-    def _definition(self, place: AnyPlace) -> Place[Definition] | None:
-        """The function or class of the program that an expression names."""
-        names, scope = place.file.names, place.file.scope_of(place.node)
-        found = names.definition(place.node, scope)
-        if found is None:
-            return None
-        file = self.files.get(found.names.path)
-        if file is None:  # known by its names only: parsed to be kept, it may have new nodes
-            file = self.program.file(found.names.path)
-            found = names.definition(place.node, scope)
-        return Place(file, found.bound.node) if file is not None and found is not None else None
-
-    def _is_module(self, place: AnyPlace) -> bool:
-        return place.file.names.import_path(place.node, place.file.scope_of(place.node)) is not None
-
-    def _methods(self, place: Place[ast.Attribute]) -> Sequence[FunctionPlace]:
-        """The methods that `x.name` may be: of x's class where that is known, else all of that name."""
-        name, owner = place.node.attr, place.node.value
-        if not any(enclosing_class(function) is not None for function in self.index.functions.get(name, ())):
-            return []
-        if is_self(owner):
-            cls = enclosing_class(place)
-            own = self.index.methods.get((cls, name), []) if cls is not None else []
-            return own or self._named_methods(name, place.file)
-        owners = self._classes(place.at(owner))
-        if owners:
-            return [method for each in dict.fromkeys(owners) for method in self.index.methods.get((each, name), ())]
-        return self._named_methods(name, place.file) if name not in self._shared else []
-
-    def _named_methods(self, name: str, file: ParsedFile) -> list[FunctionPlace]:
-        return [
-            function
-            for function in self.index.functions.get(name, ())
-            if self.are_together(file, function.file) and enclosing_class(function) is not None
-        ]
-
-    def _classes(self, place: AnyPlace) -> list[ast.ClassDef]:
-        """The classes of the program that the value of an expression may be of."""
-        if place.node not in self._owners:
-            self._owners[place.node] = []  # needed again while it is worked out
-            made = self._followed(Value(place), _CLASS_DEPTH).values()
-            targets = [target.node for each in made for target in self.targets(each.place)]
-            self._owners[place.node] = [node for node in targets if isinstance(node, ast.ClassDef)]
-        return self._owners[place.node]
+        at = self._place(call)
+        found = self._called(at) if at else []
+        return [each.at(each.node) for each in found if isinstance(each.node, DEFINITIONS)]
 
     def iterated(self, made: CallPlace) -> list[AnyPlace]:
         """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
@@ -354,46 +195,56 @@ class Dataflow:
         parts = [owner.at(part) for owner in classes for part in owner.node.body if isinstance(part, FUNCTIONS)]
         return [place for method in parts if method.node.name == "__iter__" for place in returned(method)]
 
-    def callers(self, function: FunctionPlace) -> list[CallPlace]:
-        """The calls of a function or method of the program; of `__init__` those of its class."""
-        owner = enclosing_class(function)
-        if function.node.name == "__init__" and owner is not None:
-            return self.calls_of(owner)
-        return self.calls_of(function.node)
-
-    def calls_of(self, definition: Definition) -> list[CallPlace]:
-        """The calls of a function, or those that make an object of a class, of the program."""
-        name = definition.name
-        if name in self._callers:
-            return self._callers[name].get(definition, [])
-        calls = self.index.calls.get(name, ())
-        if name in self._in_work:  # needed again while it is worked out
-            return [call for call in calls if any(target.node is definition for target in self.targets(call))]
-        self._in_work.add(name)
-        found: dict[Definition, list[CallPlace]] = {}
-        for call in calls:
-            for target in self.targets(call):
-                found.setdefault(target.node, []).append(call)
-        self._callers[name] = found
-        return found.get(definition, [])
+    def callers(self, definition: Place[Definition]) -> list[CallPlace]:
+        """The calls of a function or method of the program, or those that make an object of a class; of `__init__`
+        those of its class."""
+        at = self._place(definition)
+        calls = sorted(self._values.callers(at), key=lambda each: (self._values.at(each).path, each)) if at else []
+        found = map(self._call, calls)
+        return [call for call in found if call is not None and call.file.path in self.files]
 
     def arguments(self, function: FunctionPlace, parameter: str) -> list[AnyPlace]:
         """Return what a parameter is given, over all calls of its function."""
         found = [argument(call, function, parameter) for call in self.callers(function)]
         return [place for place in found if place is not None]
 
+    # Nodes of trees, and places of the solver
 
-def _together(runs: Sequence[Collection[str]]) -> dict[str, frozenset[str]]:
-    """For each file the files that some run loads with it."""
-    loading: dict[str, list[int]] = {}
-    for number, run in enumerate(runs):
-        for path in run:
-            loading.setdefault(path, []).append(number)
-    known: dict[tuple[int, ...], frozenset[str]] = {}
-    found: dict[str, frozenset[str]] = {}
-    for path, numbers in loading.items():
-        key = tuple(numbers)
-        if key not in known:
-            known[key] = frozenset().union(*(runs[number] for number in numbers))
-        found[path] = known[key]
-    return found
+    def _place(self, place: AnyPlace) -> int:
+        """The place of an expression, function or class; 0 where it is not followed."""
+        return self._values.place(place.file.names, place.node)
+
+    def _node(self, place: int) -> AnyPlace | None:
+        """The call, dict, function or class in a place."""
+        file = self._values.at(place)
+        if file.path not in self._nodes:
+            parsed = self.program.file(file.path)
+            nodes = self._values.places(parsed.names) if parsed is not None else {}
+            self._nodes[file.path] = {
+                number: Place(parsed, node) for node, number in nodes.items() if parsed and isinstance(node, _FOUND)
+            }
+        return self._nodes[file.path].get(place - file.first)
+
+    def _call(self, place: int) -> CallPlace | None:
+        found = self._node(place) if place else None
+        return found.at(found.node) if found is not None and isinstance(found.node, ast.Call) else None
+
+    def _called(self, call: int) -> list[AnyPlace]:
+        """The functions and classes of the program that a call may call: also methods of an object that a method of a
+        library gives again, as `Net().cuda()` does."""
+        if call not in self._callees:
+            self._callees[call] = []  # needed again while it is worked out
+            one = self._values.at(call).calls[call]
+            is_callable = one.name in self._callable or not one.name
+            found = self._defined(self._values.at(call).first + one.callee, ()) if is_callable else []
+            receiver = 0 if found or one.name not in self._methods else self._values.receiver(call)
+            for made, _ in self._making(receiver):
+                found += self._defined(made, (f".{one.name}",))
+            self._callees[call] = found
+        return self._callees[call]
+
+    def _defined(self, place: int, path: Path) -> list[AnyPlace]:
+        """The functions and classes that are the value of a place, under some fields."""
+        origins = self._values.origins(place, path)
+        found = (self._node(each.place) for each in origins if each.kind in ("function", "class"))
+        return [each for each in found if each is not None]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gpu2npu.python.facts.value_walk import value_facts
+from gpu2npu.python.facts.value_walk import placed_values, value_facts
 from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values
 from gpu2npu.python.flow.call_effects import read_values
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
@@ -125,6 +126,7 @@ class ValueProject(Questions):
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile] = []
         self._by_path: dict[str, ValueFile | None] = {}
+        self._places: dict[str, tuple[ast.AST, Mapping[ast.AST, int]]] = {}
         self._codes: dict[str, str] = {}  # of the texts that they were read from
         self._groups: dict[Hashable, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
         self._asker = ""
@@ -177,6 +179,23 @@ class ValueProject(Questions):
             self._by_path[path] = None if facts is None else self._read(path, facts)
             self._codes[path] = code
         return self._by_path[path]
+
+    def places(self, names: Names) -> Mapping[ast.AST, int]:
+        """The places of the expressions, functions and classes of a parsed file, less its first. The file is walked
+        again for them: facts have only those of calls, texts and operators."""
+        tree, found = self._places.get(names.path, (None, {}))
+        if tree is not names.file.tree:
+            facts, found = placed_values(names.file)
+            if names.path not in self._by_path:
+                self._by_path[names.path] = None if facts is None else self._read(names.path, facts)
+                self._codes[names.path] = names.facts.code
+            self._places[names.path] = names.file.tree, found
+        return found
+
+    def place(self, names: Names, node: ast.AST) -> int:
+        """The place of an expression, function or class of a parsed file; 0 where it is not followed."""
+        found, file, self._asker = self.places(names).get(node, 0), self.file_of(names), names.path
+        return file.first + found if file is not None and found else 0
 
     def _read(self, path: str, facts: ValueFacts) -> ValueFile:
         file = read_values(path, len(self._file_by_place), facts, self.effects)

@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.program import ParsedFile, Program
+from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import parsed_file
@@ -49,7 +48,6 @@ class _Folders:
     def __init__(self, file: ParsedFile) -> None:
         self.path = file.path
         self.file = file
-        self.flow = Dataflow(Program({}, file.names.project), {file.path: file})
 
     def added(self) -> Iterator[str]:
         """Each folder that is known."""
@@ -86,9 +84,8 @@ class _Folders:
         if isinstance(value, ast.Name):
             if value.id == "__file__":
                 return self.path
-            assigned = [each.node for each in self.flow.assigned(Place(self.file, value))]
-            one = assigned[0] if len(assigned) == 1 else None
-            return self._text(one, depth - 1) if isinstance(one, ast.expr) else None
+            one = self.file.scope_of(value).only_value(value.id)
+            return self._text(one, depth - 1) if one is not None else None
         if isinstance(value, ast.Call):
             return self._of_call(value, depth - 1)
         if isinstance(value, ast.Attribute) and value.attr == "parent":

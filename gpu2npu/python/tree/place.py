@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Generic, TypeGuard, TypeVar
 
 from msgspec import Struct
@@ -16,18 +16,13 @@ from gpu2npu.python.tree.syntax import (
     argument_keyword,
     argument_value,
     arguments,
-    elements,
     is_static,
     is_unpacked,
     last_name,
     shallow_nodes,
-    string_value,
 )
 
 _Node = TypeVar("_Node", bound=ast.AST, covariant=True)
-
-# The way into a container: a dictionary's key, an index, None for any element.
-Key = str | int | None
 
 
 class Place(Struct, Generic[_Node], frozen=True, eq=False):
@@ -114,26 +109,6 @@ def enclosing_class(place: AnyPlace) -> ast.ClassDef | None:
         if isinstance(node, FUNCTIONS) and isinstance(place.node, FUNCTIONS):
             return None  # a function within a function
     return None
-
-
-def elements_under(node: ast.AST, key: Key) -> Sequence[ast.expr]:
-    """The values of a display or comprehension under a key; all of them under None."""
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        values = elements(node)
-        return values[key : key + 1 or None] if isinstance(key, int) else values
-    if isinstance(node, ast.Dict):
-        pairs = zip(node.keys, node.values, strict=True)
-        return [value for at, value in pairs if at is not None and (key is None or string_value(at) in (None, key))]
-    if isinstance(node, ast.DictComp):
-        return [node.value]
-    return [node.elt] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else []
-
-
-def key_of(node: ast.Subscript) -> Key:
-    """The key of a subscript where it is written out, else None."""
-    if is_integer(node.slice):
-        return int(node.slice.value)
-    return string_value(node.slice)
 
 
 def is_integer(node: ast.AST | None) -> TypeGuard[_Integer]:

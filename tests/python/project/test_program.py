@@ -5,6 +5,7 @@ from textwrap import dedent
 
 import pytest
 
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import DefinitionIndex, NamesInFile, reached_definitions
 from gpu2npu.python.project.imports import ImportGraph, files_naming
@@ -106,10 +107,10 @@ def test_what_a_program_runs():
     assert reached(program, "lib.py") >= {"unused", "only_here"}
 
 
-def makers(program: Program, path: str, runs=()) -> set[str]:
+def makers(program: Program, path: str) -> set[str]:
     """The code of the calls that may make what `ask(...)` is given in a file."""
     files = {path: program.file(path) for path in program.sources}
-    flow = Dataflow(program, files, runs)
+    flow = Dataflow(program, files, values_of(program.project))
     [call] = [node for node in files[path].nodes(ast.Call) if last_name(node.func) == "ask"]
     return {place.code for place in flow.makers(Place(files[path], call.args[0]))}
 
@@ -127,7 +128,7 @@ def makers(program: Program, path: str, runs=()) -> set[str]:
         ("def f():\n    return make(1)\nask(f())", {"make(1)"}),
         ("def f(x):\n    ask(x)\nf(make(1))\nf(x=make(2))", {"make(1)", "make(2)"}),
         ("class A:\n  def __init__(self): self.x = make(1)\n  def f(self): ask(self.x)\nself.x = make(2)", {"make(1)"}),
-        ("class A:\n  @property\n  def x(self): return make(1)\nask(a.x)", {"make(1)"}),
+        ("class A:\n  @property\n  def x(self): return make(1)\na = A()\nask(a.x)", {"make(1)"}),
         ("if (x := make(1)): ask(x)", {"make(1)"}),
         ("ask([make(i) for i in range(3)][0])", {"make(i)"}),
     ],
@@ -136,10 +137,11 @@ def test_where_a_value_is_made(text, made):
     assert makers(program_of(main=text), "main.py") == made
 
 
-def test_values_go_by_attributes_only_between_files_that_are_loaded_together():
-    program = program_of(a="import lib\nargs.x = make(1)\n", b="import lib\nargs.x = make(2)\nask(args.x)\n", lib="")
-    assert makers(program, "b.py") == {"make(1)", "make(2)"}
-    assert makers(program, "b.py", [{"a.py", "lib.py"}, {"b.py", "lib.py"}]) == {"make(2)"}
+def test_an_attribute_has_the_values_of_its_own_object():
+    text = "from lib import A, B\na, b = A(), B()\n{}.x = make(1)\nask(b.x)\n"
+    lib = "class A: pass\nclass B:\n    def __init__(self): self.x = make(2)\n"
+    assert makers(program_of(main=text.format("a"), lib=lib), "main.py") == {"make(2)"}
+    assert makers(program_of(main=text.format("b"), lib=lib), "main.py") == {"make(1)", "make(2)"}
 
 
 def test_a_walk_meets_every_name_once_and_in_order():

@@ -21,7 +21,7 @@ from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, lines_above, lines_at, under
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, argument, enclosing_function
-from gpu2npu.python.tree.scopes import Parameter
+from gpu2npu.python.tree.scopes import Assigned, Parameter
 from gpu2npu.python.tree.syntax import FORS, argument_value, arguments, elements, is_unpacked, last_name, string_value
 from gpu2npu.records import NewText
 
@@ -87,7 +87,7 @@ class _Finder:
             if wrapped:
                 return self._first([value for value in wrapped if _function(value) is _function(source)])
         if isinstance(node, ast.Attribute):
-            wrapped = [value.place for value in self.flow.sources(source, ()) if _is_passed_on(value.place.node)]
+            wrapped = self.flow.passed_on(source)
             if wrapped:
                 return self._of_owner(self._first(wrapped), source.at(node.value))
         if isinstance(node, ast.Subscript):
@@ -199,7 +199,8 @@ class _Finder:
         if not isinstance(root, ast.Name):
             return False
         inside = set(walk(*loop.body))
-        return any(value in inside for value in self.flow.assignments(access.place.at(root)))
+        bound = access.place.file.scope_of(root).bound(root)
+        return any(isinstance(each, Assigned) and each.value in inside for each in bound)
 
     def _before(self, place: AnyPlace, access: _Access, epoch: str) -> bool:
         """Give the sampler the epoch right before the statement that a place is, or is part of."""

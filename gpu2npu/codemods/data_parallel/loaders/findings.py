@@ -58,8 +58,7 @@ def report_sizes(flow: Dataflow, call: LoaderCall, rewriting: Rewriting) -> None
 
 
 def _sized_calls(flow: Dataflow) -> Iterator[CallPlace]:
-    for name in sorted(_SIZED):
-        yield from flow.index.calls.get(name, ())
+    return (call for call in flow.calls if last_name(call.node.func) in _SIZED)
 
 
 def _parts(value: ast.expr) -> list[ast.expr]:

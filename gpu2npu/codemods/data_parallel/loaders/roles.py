@@ -100,7 +100,7 @@ def _shared(flow: Dataflow, uses: Sequence[Made], watched: bool) -> Shared | Non
         return None
     if any(use.via is None for use in uses):
         owner = enclosing_class(function)
-        once = owner is None or len(flow.calls_of(owner)) < 2
+        once = owner is None or len(flow.callers(place.at(owner))) < 2
         return None if once else Shared()
     calls = {use.via.node: use.via for use in uses if use.via is not None}
     if all(call.node in calls for call in flow.callers(function)):
