@@ -177,6 +177,7 @@ def _log_lines(choice: AnalysisChoice, tables: Mapping[str, Table], notes: list[
 
 # The kinds of --affinity that follow an advice, where they do not have its name.
 _KINDS = {
+    "masked-loss": ("masked-loss", "masked-sum"),
     "masked-store": ("masked-store", "any-masked-store"),
     "scaled-dot-product-attention": ("attention-call", "masked-attention-call"),
 }

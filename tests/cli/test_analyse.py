@@ -190,11 +190,12 @@ def test_help_loads_nothing_heavy() -> None:
 def test_advice_says_which_kind_writes_it(project: Path) -> None:
     text = "import torch\nimport torch.nn.functional as F\n\ndef gate(x):\n    a, b = x.chunk(2, dim=-1)\n"
     text += "    return F.silu(a) * b\n\ndef kept(x):\n    a, b = x.chunk(2, dim=-1)\n    a.mul_(2)\n"
-    text += "    return F.silu(a) * b\n"
+    text += "    return F.silu(a) * b\n\ndef total(x: torch.Tensor):\n    return x[x > 0].sum()\n"
     (project / "gate.py").write_text(text)
     run("-i", project, "-o", project.parent, "-v", "2.7.1", "-m", "affinity_apis", "-q")
     found = rows(project.parent / "proj_analysis" / "affinity_api_call.csv")
     written = {(row["File"], row["Start Line"]): row["Tips"].rpartition(" Written by ")[2] for row in found}
     assert written["gate.py", "6"] == "--affinity swiglu."
+    assert written["gate.py", "14"] == "--affinity masked-sum."
     assert written["train.py", "5"] == "--affinity masked-store."
     assert not any("Written by" in row["Tips"] for row in found if row["Start Line"] == "11")
