@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu import language as languages
-from gpu2npu.report.verify_page import verify_page
+from gpu2npu.report.webpage import verify_page
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))

@@ -6,7 +6,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from gpu2npu.report.verify_page import verify_page
+from gpu2npu.report.webpage import verify_page
 
 SCHEMA = json.loads((files("gpu2npu.verify") / "report.schema.json").read_text())
 

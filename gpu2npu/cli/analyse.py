@@ -22,7 +22,7 @@ from gpu2npu.language import shown
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
-    from gpu2npu.report.analysis_tables import Table
+    from gpu2npu.report.tables import Table
 
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1

@@ -3,8 +3,7 @@
 # Nothing is imported here: most that comes here asks only for the user's choice, and most projects need no codemod.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu2npu.codemods.choice import CodemodChoice, CodemodError
-    from gpu2npu.codemods.plan import Plan
+    from gpu2npu.codemods.choice import CodemodChoice, CodemodError, Plan
     from gpu2npu.codemods.project_plan import plan_codemods
 
 __all__ = ["CodemodChoice", "CodemodError", "Plan", "plan_codemods"]

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CODEMODS, imported
+from gpu2npu.codemods.choice import CODEMODS, Plan, PlannedPart, ProjectPart, imported
 from gpu2npu.codemods.generated import new_folder
 from gpu2npu.codemods.places import in_order
-from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.program.files import TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.edits import conflict

@@ -9,8 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CODEMODS, CodemodChoice, CodemodError, imported
-from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
+from gpu2npu.codemods.choice import (
+    CODEMODS,
+    CodemodChoice,
+    CodemodError,
+    Plan,
+    PlannedPart,
+    ProjectPart,
+    Spread,
+    imported,
+)
 from gpu2npu.codemods.program.files import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.project.imports import ImportGraph, files_naming

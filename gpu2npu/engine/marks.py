@@ -1,4 +1,4 @@
-"""The edits and findings of a rule at a place in a text that is not Python."""
+"""The edits and findings of a rule at a place in a text that is not Python, and findings merged."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from gpu2npu.rulebook.rule import Rule
 if TYPE_CHECKING:
     from gpu2npu.engine.knowledge import KeyedValue
     from gpu2npu.engine.table import RuleTable
+
+
+from collections.abc import Callable, Iterable
+
+from gpu2npu.records import Finding
 
 Mark = Edit | Found
 
@@ -61,3 +66,13 @@ def option_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
             return [review(rule, place.start, end, shown, message)]
         return reported(rule, place.start, end, shown)
     return None
+
+
+def merged(
+    findings: Iterable[Finding],
+    further: Iterable[Finding] = (),
+    is_answered: Callable[[Finding], bool] = lambda finding: False,
+) -> tuple[Finding, ...]:
+    """Findings, and the further ones that nothing answers, each once and in the order of the text."""
+    retained = [finding for finding in further if not is_answered(finding)]
+    return tuple(sorted(dict.fromkeys((*findings, *retained)), key=lambda each: (each.span, each.rule, each.api)))

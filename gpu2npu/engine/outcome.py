@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu2npu.engine.findings import merged
 from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
+from gpu2npu.engine.marks import merged
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.other_devices.npu import mentions_npu
 from gpu2npu.engine.table import RuleTable

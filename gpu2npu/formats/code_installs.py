@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge
+from gpu2npu.engine.marks import merged
 from gpu2npu.engine.skips import find_skips
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.formats.required_packages import installed, npu_findings, requirement, requirement_marks

@@ -10,9 +10,8 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
-from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge, SetVariable, knowledge_for
-from gpu2npu.engine.marks import Mark, review
+from gpu2npu.engine.marks import Mark, merged, review
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats import kinds

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from gpu2npu.engine.findings import merged
-from gpu2npu.engine.marks import Mark
+from gpu2npu.engine.marks import Mark, merged
 from gpu2npu.formats.nodes import Scalar
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines

@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.engine import Migration, ProjectContext, migrate_python
-from gpu2npu.engine.findings import merged
 from gpu2npu.engine.knowledge import Knowledge
-from gpu2npu.engine.marks import Mark
+from gpu2npu.engine.marks import Mark, merged
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.code_installs import install_findings, may_install
 from gpu2npu.formats.ipython_magics import Cell, read_cell, unmasked

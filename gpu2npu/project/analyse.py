@@ -30,7 +30,6 @@ from gpu2npu.project.tree.staging import staged
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import Advice, AdviceKind, FindingKind, MigratedFile, PathNote
-from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
 from gpu2npu.report.tables import (
     AFFINITY_CALLS,
     CUDA_OP_LIST,
@@ -40,12 +39,15 @@ from gpu2npu.report.tables import (
     PRECISION_ADVICE,
     UNKNOWN_API,
     UNSUPPORTED_API,
+    Table,
     advice_rows,
     affinity_rows,
     finding_rows,
     group_rows,
     native_rows,
     performance_rows,
+    write_analysis_log,
+    write_analysis_tables,
 )
 from gpu2npu.report.text import counted
 from gpu2npu.report.third_party import third_party_tables

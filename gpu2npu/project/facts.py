@@ -8,8 +8,7 @@ from functools import partial
 
 import msgspec
 
-from gpu2npu.project.cache.facts import StoredFacts
-from gpu2npu.project.cache.store import Store, name_of
+from gpu2npu.project.cache.store import Store, StoredFacts, name_of
 from gpu2npu.project.pool import WORTH_A_POOL, Pool
 from gpu2npu.python.facts.outline import Outline, outline_of
 from gpu2npu.python.facts.reading import encoded_facts, is_known, remember

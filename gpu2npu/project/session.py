@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
-from gpu2npu.project.cache.facts import StoredFacts
-from gpu2npu.project.cache.store import Store, content_digests, file_digests, name_of
+from gpu2npu.project.cache.store import Store, StoredFacts, content_digests, file_digests, name_of
 from gpu2npu.project.facts import read_all_facts
 from gpu2npu.project.installation import BUILD_FILES
 from gpu2npu.project.location import Location

@@ -1,4 +1,4 @@
-"""The CSV files of the output: UTF-8, RFC 4180, a header always, rows sorted by file and line.
+"""The CSV files of the output, and the log of an analysis: UTF-8, RFC 4180, a header always, sorted by file and line.
 
 A cell that starts with `=`, `+`, `-`, `@`, a tab or a carriage return would be a formula to a spreadsheet, and what it
 says is the text of somebody else's source: such a cell gets an apostrophe before it (a cell that has apostrophes there
@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from msgspec import Struct
+
 from gpu2npu.language import shown
 from gpu2npu.records import (
     Advice,
@@ -31,7 +33,7 @@ from gpu2npu.records import (
 )
 from gpu2npu.report.check.causes import causes_of, group_of
 from gpu2npu.report.check.result import CheckedFile, Part
-from gpu2npu.report.text import file_and_cell
+from gpu2npu.report.text import file_and_cell, one_line
 
 CHANGE_LIST = "change_list.csv"
 UNSUPPORTED_API = "unsupported_api.csv"
@@ -262,3 +264,27 @@ def write_tables(outcome: Outcome, folder: Path, names: Mapping[str, str]) -> No
     """Writes the CSV files into `folder`, each under the name that `names` gives it."""
     for table, content in tables(outcome).items():
         (folder / names[table]).write_bytes(content)
+
+
+LOG_NAME = "pytorch_analysis.txt"
+
+Row = tuple[str | int, ...]
+
+
+class Table(Struct, frozen=True):
+    """A CSV file: `rows` have the length of `header`."""
+
+    header: tuple[str, ...]
+    rows: list[Row]
+
+
+def write_analysis_tables(tables: Mapping[str, Table], folder: Path) -> None:
+    """Writes each table into `folder` under its name."""
+    for name, table in tables.items():
+        (folder / name).write_bytes(csv_bytes(table.header, table.rows))
+
+
+def write_analysis_log(folder: Path, lines: Iterable[str]) -> None:
+    """Writes the log: one line for each of `lines`, whatever characters they hold."""
+    text = "".join(f"{one_line(line)}\n" for line in lines)
+    (folder / LOG_NAME).write_bytes(text.encode("utf-8", "backslashreplace"))

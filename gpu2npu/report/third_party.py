@@ -10,7 +10,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from gpu2npu.report.analysis_tables import Row, Table
+from gpu2npu.report.tables import Row, Table
 
 FRAMEWORK = "framework_unsupported_op.csv"
 FULL = "full_unsupported_results.csv"

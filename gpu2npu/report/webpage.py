@@ -1,16 +1,18 @@
-"""The parts that all pages share: their templates, their language, and data for their scripts."""
+"""The parts that all pages share: their templates, their language, and data for their scripts; and the page of a
+verification: losses, a heat map of steps by places, numbers and code."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from gpu2npu.language import exactly, language, sentence, shown
+from gpu2npu.language import exactly, language, message, sentence, shown
 from gpu2npu.report.text import of_place
 
 # A message in a template or script: _("..."), and sentence("...") with its values.
@@ -47,3 +49,23 @@ def embedded_json(value: Any) -> Markup:
     """JSON that can be in a script element: nothing in it ends the element or begins a comment."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+# Who computed an operator of the NPU, by the record's word.
+COMPUTED = {
+    "numpy": message("NumPy kernel"),
+    "borrowed": message("PyTorch's CPU code"),
+    "fallback": "not on the NPU: the CPU computes it",
+}
+
+
+def verify_page(document: Mapping[str, Any], name: str) -> str:
+    """The page of a document as `gpu2npu verify --format json` prints it."""
+    return render(
+        "verify.html",
+        title=shown(f"{name} on an NPU"),
+        name=name,
+        result=document,
+        computed=COMPUTED,
+        data=embedded_json(document),
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.shapes import attention, nested_calls, rms_norm
+from gpu2npu.shapes import finders
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
 from gpu2npu.shapes.patterns import Pattern, find_pattern
 from gpu2npu.shapes.reading import TermReader
@@ -20,13 +20,13 @@ from gpu2npu.support.release_tables import SupportTable
 DATA = Path(__file__).parent / "shapes.json"
 # What finds the shapes that no pattern can describe.
 _FINDERS: Mapping[str, Find] = {
-    "attention": attention.find_attention,
-    "masked-attention": attention.find_masked_attention,
-    "rms-norm": rms_norm.find,
-    "confusion-transpose": nested_calls.find_reshaped,
-    "stacked-matmul": nested_calls.find_stacked,
-    "add-layer-norm": nested_calls.find_sum_norm,
-    "one-hot": nested_calls.find_one_hot,
+    "attention": finders.find_attention,
+    "masked-attention": finders.find_masked_attention,
+    "rms-norm": finders.find_rms_norm,
+    "confusion-transpose": finders.find_reshaped,
+    "stacked-matmul": finders.find_stacked,
+    "add-layer-norm": finders.find_sum_norm,
+    "one-hot": finders.find_one_hot,
 }
 _NODES = {True: (ast.BinOp, ast.Call), False: (ast.Call,)}
 # The operators and calls of the terms that a pattern may be.

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from gpu2npu.report.analysis_tables import LOG_NAME, Table, write_analysis_log, write_analysis_tables
+from gpu2npu.report.tables import LOG_NAME, Table, write_analysis_log, write_analysis_tables
 
 
 def test_tables_and_log_are_written_whatever_is_in_them(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.kinds.string import StringMatch
-from gpu2npu.rulebook.conflicts import find_conflicts
+from gpu2npu.rulebook.check import find_conflicts
 from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Then, Where
 

@@ -13,11 +13,10 @@ from gpu2npu.builtin_rules import builtin_files, schema_path
 from gpu2npu.engine.table import rule_table
 from gpu2npu.project.rule_examples import run_example
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.check import check_document
-from gpu2npu.rulebook.conflicts import find_conflicts, share_a_file
+from gpu2npu.rulebook.check import check_document, find_conflicts, share_a_file
+from gpu2npu.rulebook.document import schema, schema_text
 from gpu2npu.rulebook.entries import decode_rule, encode_rule
 from gpu2npu.rulebook.rule import Example
-from gpu2npu.rulebook.schema import schema, schema_text
 from gpu2npu.support.releases import VERSIONS
 
 RULEBOOK = load_rulebook()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gpu2npu.project.rule_examples import run_examples
 from gpu2npu.rulebook import RuleError, load_rulebook
+from gpu2npu.rulebook.document import starter
 from gpu2npu.rulebook.match import kinds
-from gpu2npu.rulebook.schema import starter
 
 VENDOR = {
     "rules": {

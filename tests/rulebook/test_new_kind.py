@@ -17,8 +17,8 @@ from gpu2npu.project.rule_examples import run_examples
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook import match as matches
 from gpu2npu.rulebook.describe import one_line
+from gpu2npu.rulebook.document import schema, starter
 from gpu2npu.rulebook.entries import encode_rule
-from gpu2npu.rulebook.schema import schema, starter
 
 MODULE = '''
 """Rules for statements that delete a name."""

@@ -16,7 +16,7 @@ import pytest
 
 from gpu2npu import migrate_project
 from gpu2npu.cli.main import main
-from gpu2npu.rulebook.schema import schema
+from gpu2npu.rulebook.document import schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 # The pages, with the numbers of commands and files that they have.

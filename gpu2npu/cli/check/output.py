@@ -19,9 +19,9 @@ FORMATS = {
     "lines": "text:line_report",
     "json": "json:json_report",
     "sarif": "sarif:sarif_report",
-    "github": "github:github_report",
-    "gitlab": "gitlab:gitlab_report",
-    "junit": "junit:junit_report",
+    "github": "ci_formats:github_report",
+    "gitlab": "ci_formats:gitlab_report",
+    "junit": "ci_formats:junit_report",
     "html": "html:page",
 }
 

@@ -17,7 +17,7 @@ from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_a
 from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rule, RuleError, load_rulebook
-from gpu2npu.rulebook.conflicts import find_conflicts
+from gpu2npu.rulebook.check import find_conflicts
 from gpu2npu.rulebook.rule import Then
 
 EXIT_FAILED = 1

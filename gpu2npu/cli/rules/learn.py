@@ -13,8 +13,8 @@ from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.project.learn.learning import Learned, LineDifference, amount, learn_rules
 from gpu2npu.project.learn.proposals import Proposal, rule_file
 from gpu2npu.report.text import counted
+from gpu2npu.rulebook.document import schema_text, starter
 from gpu2npu.rulebook.match import kinds
-from gpu2npu.rulebook.schema import schema_text, starter
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
 
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)

@@ -18,7 +18,7 @@ from gpu2npu.cli.verify.text import Losses, show_against, show_changes_near, sho
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.project.tree.discovery import listed
 from gpu2npu.project.tree.mirror import read_files
-from gpu2npu.report.verify_page import verify_page
+from gpu2npu.report.webpage import verify_page
 from gpu2npu.verify.baseline import StoredRuns, against, read_baseline, write_baseline
 from gpu2npu.verify.commands import Commands, cards_of, commands
 from gpu2npu.verify.comparing.compare import Comparison

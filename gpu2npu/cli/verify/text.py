@@ -14,7 +14,7 @@ import click
 from gpu2npu.cli.language import say
 from gpu2npu.language import message, sentence, shown
 from gpu2npu.report.text import of_place
-from gpu2npu.report.verify_page import COMPUTED
+from gpu2npu.report.webpage import COMPUTED
 from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching

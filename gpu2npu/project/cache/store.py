@@ -1,7 +1,8 @@
 """Answers of earlier runs in one SQLite file, which may be thrown away: each record under a name.
 
 A name is the digest of all that its record depends on, so no record is ever out of date. Records are MessagePack, which
-holds values only: whatever somebody writes into the file, nothing of it is run.
+holds values only: whatever somebody writes into the file, nothing of it is run. The facts of Python files are kept by
+the content of each: a file that did not change is not parsed again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ from gpu2npu.builtin_rules import builtin_rules_dir
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+from msgspec import Struct
+
+from gpu2npu.python.facts.record import FileFacts, decoded
 
 _LARGEST_BYTES = 512 * 1024 * 1024
 _PRUNED_TO = 0.8
@@ -200,3 +206,37 @@ def _installed(package: str) -> list[str]:
         return []
     folder = Path(found.origin).parent.parent
     return sorted(path.name for path in folder.glob(f"{package}-*-info"))
+
+
+class StoredFacts(Struct, frozen=True):
+    """The place of the facts of a project's files. `contents` has the digest of each file by path."""
+
+    store: Store
+    contents: Mapping[str, str]
+
+    def get(self, paths: Iterable[str]) -> dict[str, tuple[bytes, FileFacts | None]]:
+        """The facts of files that are stored, encoded and not, by path; none that is damaged."""
+        names = {path: _name(self.contents[path]) for path in paths}
+        records = self.store.get(set(names.values()), msgspec.Raw)
+        found: dict[str, tuple[bytes, FileFacts | None]] = {}
+        for path, name in names.items():
+            record = bytes(records.get(name, b""))
+            try:
+                found[path] = record, decoded(record)
+            except msgspec.DecodeError:  # of nothing, too
+                continue
+        return found
+
+    def put(self, facts: Mapping[str, bytes]) -> None:
+        """Store the encoded facts of files, by path."""
+        self.store.put({_name(self.contents[path]): msgspec.Raw(each) for path, each in facts.items()})
+
+
+def _name(digest: str) -> str:
+    return hashlib.sha256(f"{_prefix()}{digest}".encode()).hexdigest()
+
+
+@cache
+def _prefix() -> str:
+    """The name of what facts depend on besides a file: this program and Python."""
+    return name_of("facts")

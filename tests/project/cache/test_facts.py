@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpu2npu.project.cache.facts import StoredFacts
-from gpu2npu.project.cache.store import Store, content_digests
+from gpu2npu.project.cache.store import Store, StoredFacts, content_digests
 from gpu2npu.project.facts import read_all_facts
 from gpu2npu.project.pool import Pool
 from gpu2npu.python.facts import reading
