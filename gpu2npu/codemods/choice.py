@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from gpu2npu.records import FileRewrite
-
 if TYPE_CHECKING:
     from gpu2npu.python.meaning.library import Library
+    from gpu2npu.records import FileRewrite
 
 
 class CodemodError(ValueError):

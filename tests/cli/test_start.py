@@ -22,7 +22,7 @@ HEAVY = (
 # Without these a check of what was checked before does all that it has to.
 NOT_FOR_STORED_RESULTS = (
     "gpu2npu.analysis.file_analysis",
-    "gpu2npu.codemods.choice",
+    "gpu2npu.codemods.project_plan",
     "gpu2npu.engine",
     "gpu2npu.kinds",
     "gpu2npu.project.migrator",
