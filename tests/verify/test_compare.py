@@ -208,6 +208,7 @@ def test_elements_that_rounding_switches_do_not_hide_a_scaled_gradient(scale: fl
     [
         ({(0, "input"): BATCH + 1}, (0, FaultKind.ORDER)),  # the second batch
         ({(0, "input"): BATCH + 7}, (0, FaultKind.DATA)),
+        ({(0, "input"): BATCH.flip(0)}, (0, FaultKind.ORDER)),  # the same samples
         ({(1, "output"): ACTIVATION * 2}, (1, FaultKind.OPERATOR)),
         ({(0, "loss"): torch.tensor(1.0)}, (0, FaultKind.LOSS_FACTOR)),
         ({(0, "loss"): torch.tensor(0.6)}, (0, FaultKind.LOSS)),

@@ -3,9 +3,11 @@
 import io
 
 import numpy as np
+import pytest
 import torch
 
-from gpu2npu.verify.recording.records import rows_of
+from gpu2npu.verify.comparing.likeness import is_reordered
+from gpu2npu.verify.recording.records import Tensor, rows_of
 from gpu2npu.verify.recording.sketch import summary
 from gpu2npu.verify.recording.writer import RowWriter
 
@@ -31,3 +33,22 @@ def test_summaries_made_together_are_those_made_one_by_one() -> None:
 
 
 SIZES = (1, 5, 31, 32, 33, 700, 8192, 9000, 70_000, *[8192] * 5)
+
+
+@pytest.mark.parametrize("count", [24, 300_000])
+def test_the_same_numbers_in_another_order_are_not_other_numbers(count: int) -> None:
+    def recorded(values: torch.Tensor) -> Tensor:
+        made = summary(values)
+        numbers = (made.norm, made.mean, made.largest, made.unfinite, made.first)
+        return Tensor(made.shape, made.dtype, *numbers, made.sketch.astype(np.float64))
+
+    random = np.random.default_rng(count)
+    values = torch.from_numpy(random.standard_normal(count, np.float32))
+    mixed = values[torch.from_numpy(random.permutation(count))]
+    assert is_reordered(recorded(values), recorded(mixed))
+    assert is_reordered(recorded((values * 30).long()), recorded((mixed * 30).long()))
+    other = mixed.clone()
+    other[0] += 0.5
+    assert not is_reordered(recorded(values), recorded(other))
+    assert not is_reordered(recorded((values > 0).float()), recorded((mixed > 0).float()))  # as many ones is usual
+    assert not is_reordered(recorded(values.sign()), recorded(mixed.sign()))

@@ -19,7 +19,7 @@ from gpu2npu.verify.comparing.evidence import (
     other_weight,
     ratio_of,
 )
-from gpu2npu.verify.comparing.likeness import SAME, is_same_batch
+from gpu2npu.verify.comparing.likeness import SAME, is_reordered, is_same_batch
 from gpu2npu.verify.comparing.rank_causes import (
     batch_after,
     given_to,
@@ -133,6 +133,9 @@ def _input(comparison: Comparison, first: Difference) -> Diagnosis:
     for other in comparison.original.events:
         if other.kind == "input" and other.tensor is not None and is_same_batch(other.tensor, wanted):
             return Diagnosis(FaultKind.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
+    expected = first.original.tensor if first.original is not None else None
+    if expected is not None and is_reordered(expected, wanted):
+        return Diagnosis(FaultKind.ORDER, "the original gives the numbers of this batch in another order", event.name)
     return Diagnosis(FaultKind.DATA, "the original is never given such a batch", event.name)
 
 

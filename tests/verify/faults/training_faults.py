@@ -57,7 +57,7 @@ FAULTS = (
     in_training("batches in their order", "ppo", 1, None, DRAW, "torch.randperm(len(states), device=device)", "torch.arange(len(states), device=device)"),
     in_training("generator of the loader lost", "contrast", 1, None, DRAW, ", generator=torch.Generator().manual_seed(7))", ")"),
     in_training("drawn without weights", "segmentation", 1, "Segmenter", DATA, "torch.rand(64, generator=generator), 64", "torch.rand(64, generator=generator) ** 0, 64"),
-    in_training("shortest sample first", "ctc", 1, "Recogniser", DATA, "key=lambda each: -len(each[0])", "key=lambda each: (-len(each[0]), each[0][0, 0].item())"),
+    in_training("shortest sample first", "ctc", 1, "Recogniser", ORDER, "key=lambda each: -len(each[0])", "key=lambda each: (-len(each[0]), each[0][0, 0].item())"),
     in_training("batches backwards", "generation", 1, "Llama", ORDER, "for batch in text:", "for batch in text.flip(0):"),
     in_training("replay of the newest", "dqn", 1, "QNetwork#1", DATA, "random.sample(memory, 32)", "random.sample(list(memory)[-33:], 32)"),
     # Where dropout is.
