@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
-from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
+from gpu2npu.engine.strings.prose import BY_STRING, PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.value_effects import EFFECTS, READERS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
 from gpu2npu.python.facts.values import ARGUMENT, STORE
@@ -253,8 +253,16 @@ class _Judge:
     def of_use(self, use: ValueUse) -> str | None:
         """The verdict of one use; None where it says nothing."""
         if use.kind == "argument":
-            return self.of_argument(use.text, use.key)
+            return YES if self._is_module(use) else self.of_argument(use.text, use.key)
         return self.of_comparison(use.place) if use.kind == "compared" else UNSURE
+
+    def _is_module(self, use: ValueUse) -> bool:
+        """Return whether a value names PyTorch's module of a device: `getattr(torch, kind)`."""
+        if use.key != "1" or use.text not in BY_STRING or "torch.device" not in self.role.callables:
+            return False
+        file = self.values.at(use.place)
+        owner = file.arguments(file.calls[use.place]).get("0", 0)
+        return any(one.text == "torch" for one in self.values.sources(owner, self.asker))
 
     def of_argument(self, text: str, key: str) -> str | None:
         role, last = self.role, text.rpartition(".")[2]
