@@ -6,7 +6,6 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-# What a parsed file leaves is not in cycles; what jedi leaves is.
 _FILES_BETWEEN_COLLECTIONS = 2_000
 
 
@@ -30,7 +29,7 @@ def uncollected() -> Iterator[None]:
 
 
 def stop_collecting() -> None:
-    """Let nothing start a collection but a call for one: parso switches the collector on while it works."""
+    """Let nothing start a collection but a call for one."""
     gc.disable()
     gc.set_threshold(0)
 

@@ -13,7 +13,7 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "gan"
 # Takes out what Windows lacks, once the modules are imported that ask which system this is.
 WITHOUT_POSIX = """
 import asyncio, concurrent.futures.process, multiprocessing.popen_spawn_posix, os, pathlib, shutil, signal, subprocess
-import sys, tempfile, click, jedi, libcst, rich.console, rich.progress, rich.table
+import sys, tempfile, click, libcst, rich.console, rich.progress, rich.table
 for name in ("fcntl", "resource", "pwd", "grp"):
     sys.modules[name] = None
 for name in ("SIGHUP", "SIGALRM", "SIGPROF", "setitimer", "getitimer"):

@@ -27,7 +27,7 @@ class ProjectContext:
     """Facts shared by every file of one migration; picklable, so that workers can have it.
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
-    and `read` gives the bytes of one. `root` is where they are on disk (None: nowhere, and jedi is not used).
+    and `read` gives the bytes of one. `root` is where they are on disk (None: nowhere).
     `project_members` has, for members that rules match, such as `cuda`, the only files where some class may define it.
     `other_names` are names that files of the project give to functions and classes of rules, `from lib import norm as
     our_norm`: each with the last names that it stands for.

@@ -15,9 +15,10 @@ from gpu2npu.engine.other_devices.cuda import tests_device
 from gpu2npu.engine.other_devices.devices import STAYS, ForeignDevices, stays_finding
 from gpu2npu.engine.other_devices.other_packages import OtherPackageCode
 from gpu2npu.engine.skips import Skips
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.meaning.object_kinds import OWN, infer_kinds
+from gpu2npu.python.meaning.object_kinds import OWN, Kinds, kinds_by_values
 from gpu2npu.python.meaning.types import UNKNOWN
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.syntax import Import
@@ -89,18 +90,20 @@ class Matches:
         else:
             self._take(found)
 
-    def edit_member(self, receiver: ast.expr, member: str, edit: Edit) -> None:
-        """Add the edit of a member, where its object, by inference across files, is not of a class of the project's
-        own; report where that is not certain."""
+    def edit_member(self, receiver: ast.expr, member: str, edit: Edit, kinds: Kinds) -> None:
+        """Add the edit of a member, where its object, by its type and by where it comes from, is not of a class of the
+        project's own; report where that is not certain."""
         if self._is_off(edit) or self._devices.given_at(edit.place) is not None:
             return
         self._would_ask.append(edit)
         if self.stays.has(edit.place):
             return
-        kinds = infer_kinds(self.names, receiver, member)
+        if kinds == {UNKNOWN}:
+            kinds = kinds_by_values(values_of(self.names.project), self.names, receiver, member)
         if kinds == {OWN}:
             return
-        self.edits.append(edit)
+        if not kinds <= {OWN, UNKNOWN} or OWN not in kinds:
+            self.edits.append(edit)
         if OWN in kinds or kinds == {UNKNOWN}:
             message = (
                 f"Classes of this project define {member} themselves, and the type of this object is not certain: "

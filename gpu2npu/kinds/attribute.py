@@ -142,9 +142,9 @@ class Attributes:
             kinds = self.work.kinds.of(holder, scope, member)
             if kinds == {OWN}:
                 return
-            if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
+            if rule.then.rename is not None and (OWN in kinds or not kinds & {MODULE, TENSOR}):
                 edit = Edit(place, plain(rule.then.rename), rule.id, rule.why)
-                self.matches.edit_member(holder, member, edit)
+                self.matches.edit_member(holder, member, edit, kinds)
                 return
         self.matches.note(rule, place, member)
         if rule.then.rename is not None:

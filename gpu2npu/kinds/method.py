@@ -169,8 +169,8 @@ class Methods:
             kinds = self.work.kinds.of(node.value, scope, node.attr)
             if kinds == {OWN} or not kinds & accepted:
                 return
-            if own and not kinds & {MODULE, TENSOR} and rule.then.rename is not None:
-                self.matches.edit_member(node.value, node.attr, edit)
+            if own and (OWN in kinds or not kinds & {MODULE, TENSOR}) and rule.then.rename is not None:
+                self.matches.edit_member(node.value, node.attr, edit, kinds)
                 return
         self.matches.note(rule, place, node.attr)
         if rule.then.rename is not None:

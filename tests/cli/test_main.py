@@ -13,7 +13,7 @@ from gpu2npu.cli.console import PlainLines, progress_shown
 from gpu2npu.cli.main import cli, main
 from gpu2npu.cli.run import note_release
 
-HEAVY = {"libcst", "jedi", "pandas", "torch", "numpy", "rich", "jsonschema", "multiprocessing", "gpu2npu.engine"}
+HEAVY = {"libcst", "pandas", "torch", "numpy", "rich", "jsonschema", "multiprocessing", "gpu2npu.engine"}
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ import pytest
 HEAVY = (
     "importlib.metadata",
     "libcst",
-    "jedi",
-    "parso",
     "numpy",
     "pandas",
     "jinja2",

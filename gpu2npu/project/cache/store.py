@@ -175,10 +175,10 @@ _RUNNING = ("emulator", "verify", "forecast")  # the folders of what runs progra
 
 @cache
 def program_facts() -> list[object]:
-    """This program with its data (not the parts that run programs), Python, and the parsers."""
+    """This program with its data (not the parts that run programs), Python, and the parser."""
     package = Path(__file__).resolve().parents[2]
     stamps = sorted((*_stamps(package, (".py", ".json")), *_stamps(builtin_rules_dir(), (".json",))))
-    return [__version__, list(sys.version_info[:3]), _installed("libcst"), _installed("jedi"), stamps]
+    return [__version__, list(sys.version_info[:3]), _installed("libcst"), stamps]
 
 
 def _stamps(folder: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:

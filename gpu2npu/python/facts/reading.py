@@ -127,8 +127,8 @@ def _facts_in(file: PythonFile) -> FileFacts:
 
 
 def _without_comments(file: PythonFile) -> str:
-    """The lines of a file without comments at their ends, but for those with a type, which jedi reads, and for lines
-    that have a quote before: what is in a string is not a comment."""
+    """The lines of a file without comments at their ends, but for lines that have a quote
+    before: what is in a string is not a comment."""
     lines = _LINE_END.split(file.text)
     if "#" not in file.text:
         return "\n".join(lines).rstrip()
@@ -139,8 +139,8 @@ def _without_comments(file: PythonFile) -> str:
             quoted.update(range(node.lineno, node.end_lineno + 1))  # type: ignore[attr-defined]
     for number, line in enumerate(lines, 1):
         if "#" in line and number not in quoted:
-            code, _, comment = line.partition("#")
-            if "'" not in code and '"' not in code and not comment.lstrip().startswith("type:"):
+            code, _, _ = line.partition("#")
+            if "'" not in code and '"' not in code:
                 lines[number - 1] = code.rstrip()
     return "\n".join(lines).rstrip()
 

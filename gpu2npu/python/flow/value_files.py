@@ -153,6 +153,11 @@ class ValueFile:
         into = self.into.get(self.first + call.node, ())
         return {key: source for source, kind, key in into if kind == ARGUMENT}
 
+    def names_value(self, field: str) -> bool:
+        """Return whether a package gives a name to what is not its module of this name."""
+        bound = self.stores.get(self.first + MODULE, {}).get(field, ())
+        return any(self.kinds.get(each, ("",))[0] not in ("import", "module") for each in bound)
+
     def new(self, line: int) -> int:
         """A further place, for what a call does with its values."""
         self.lines.append(line)

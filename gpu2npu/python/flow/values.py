@@ -316,7 +316,7 @@ class Values(CallValues):
         if what == "import":
             yield from self._imported(file, one.module, one.name, path)
         elif what == "module" and path and path[0][0] == ".":
-            is_package = file.path.endswith("__init__.py")
+            is_package = file.path.endswith("__init__.py") and not file.names_value(path[0])
             inner = self.file_at(self.module_of(file.path, ".", path[0][1:])) if is_package else None
             if inner is not None:
                 yield inner.first + MODULE, path[1:]
@@ -382,11 +382,10 @@ class Values(CallValues):
 
     def _imported(self, file: ValueFile, module: str, name: str, path: Path) -> Iterator[State]:
         inner = self.file_at(self.module_of(file.path, module, name))
-        if inner is not None and inner is not file:
-            yield inner.first + MODULE, path
-            return
         outer = self.file_at(self.project.module_path(module, file.path)) if name else None
-        if outer is not None and outer is not file:
+        if inner is not None and inner is not file and not (outer and outer.names_value(f".{name}")):
+            yield inner.first + MODULE, path
+        elif outer is not None and outer is not file:
             yield outer.first + MODULE, (f".{name}", *path)
 
     def _through_stars(self, file: ValueFile, name: str, path: Path) -> Iterator[State]:

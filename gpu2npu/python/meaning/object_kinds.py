@@ -1,26 +1,25 @@
 """The kind of an object that a member is looked up on: a tensor, a layer, an object of a class of the project.
 
-A view of `types`: the same knowledge, as far as rules about methods and attributes need it. jedi is used last.
+A view of `types`: the same knowledge, as far as rules about methods and attributes need it, and last of the values.
 """
 
 from __future__ import annotations
 
 import ast
-import threading
-import warnings
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from gpu2npu.garbage import uncollected
 from gpu2npu.python.meaning.inheritance import holds_data
 from gpu2npu.python.meaning.instances import guarded_classes
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR as TENSOR
 from gpu2npu.python.meaning.types import TENSORS, Own, Types, ValueTypes
 from gpu2npu.python.meaning.types import UNKNOWN as UNKNOWN
-from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.scopes import Defined, Scope
 from gpu2npu.python.tree.syntax import is_property, is_super
+
+if TYPE_CHECKING:
+    from gpu2npu.python.flow.value_calls import ValueOrigin
+    from gpu2npu.python.flow.values import Values
 
 MODULE = "module"
 OWN = "own"  # an object whose class, the project's and not a Module, defines the member itself
@@ -29,6 +28,7 @@ ANY_KIND = frozenset({TENSOR, MODULE, UNKNOWN})
 Kinds = frozenset[str]
 _UNKNOWN: Kinds = frozenset({UNKNOWN})
 _OWN: Kinds = frozenset({OWN})
+_TENSOR: Kinds = frozenset({TENSOR})
 _MAX_BASES = 10
 
 
@@ -42,7 +42,7 @@ class ObjectKinds:
 
     def of(self, node: ast.AST, scope: Scope, member: str) -> Kinds:
         """Every kind the expression may be; {"unknown"} when nothing is known."""
-        guarded = frozenset(map(self._of_library, guarded_classes(node, self.names)))
+        guarded = frozenset(map(self.of_library, guarded_classes(node, self.names)))
         if guarded and UNKNOWN not in guarded:
             return guarded
         types = self.types.of(node, scope)
@@ -57,10 +57,10 @@ class ObjectKinds:
             if isinstance(each, Own):
                 kinds |= ObjectKinds(each.names).of_class(each.cls, member)
             elif each != TENSORS:  # what gives one or several tensors gave one where a tensor's member is used
-                kinds.add(self._of_library(each))
+                kinds.add(self.of_library(each))
         return frozenset(kinds) or _UNKNOWN
 
-    def _of_library(self, name: str) -> str:
+    def of_library(self, name: str) -> str:
         if name == TENSOR or name in self.library.tensors:
             return TENSOR
         return MODULE if name in self.library.modules or self.library.is_module_class(name) else UNKNOWN
@@ -91,61 +91,47 @@ class ObjectKinds:
             if isinstance(base, Own):
                 kinds |= ObjectKinds(base.names).of_class(base.cls, member, depth - 1)
             else:
-                kinds.add(self._of_library(base))
+                kinds.add(self.of_library(base))
         if kinds & {MODULE, TENSOR}:
             return frozenset(kinds & {MODULE, TENSOR})
         return _OWN if OWN in kinds or member in cls.bindings or member in cls.attributes else _UNKNOWN
 
 
-# jedi puts another list in the place of sys.path while it imports; two threads that do leave the wrong one behind.
-_ONE_AT_A_TIME = threading.RLock()
-
-
-def infer_kinds(names: Names, node: ast.expr, member: str) -> Kinds:
-    """The kinds of an object that `member` is looked up on, as `ObjectKinds` gives them. Only the project's own files
-    are looked at, and nothing is imported or run."""
-    root = names.project.root
-    called = isinstance(node, ast.Call)
-    named = node.func if isinstance(node, ast.Call) else node
-    if root is None or not isinstance(named, (ast.Name, ast.Attribute, ast.Subscript)):
+def kinds_by_values(values: Values, names: Names, node: ast.expr, member: str) -> Kinds:
+    """The kinds of an object that `member` is looked up on, as `ObjectKinds` gives them, by where its value comes from;
+    of one that is not called, by all of its line whose member this is."""
+    file, above = values.file_of(names), names.file.parents[node]
+    call = names.file.parents.get(above)
+    if file is None:
         return _UNKNOWN
-    names.project.consult(names.path, EVERY_FILE)
-    span = names.file.span(named)
-    with _ONE_AT_A_TIME, uncollected():
-        return _inferred(names, root, span.end_line, span.end_column, called, member)
-
-
-def _inferred(names: Names, root: Path, line: int, column: int, called: bool, member: str) -> Kinds:
-    import jedi
-    from jedi.api.environment import InterpreterEnvironment
-
-    class Sandbox(InterpreterEnvironment):  # type: ignore[misc]  # jedi has no types
-        """jedi imports compiled modules it finds on this path to look into them: there is none."""
-
-        def get_sys_path(self) -> list[str]:
-            return []
-
-    project = jedi.Project(root, sys_path=[str(root), str((root / names.path).parent)], smart_sys_path=False)
-    script = jedi.Script(names.file.text, path=root / names.path, project=project, environment=Sandbox())
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the compiled modules it does not find
-            found = script.infer(line, column)
-            objects = [result for name in found for result in (name.execute() if called else [name])]
-    except Exception:  # jedi raises what its parser, its caches and its inference raise; an answer is optional
-        return _UNKNOWN
+    if isinstance(call, ast.Call) and call.func is above:
+        called = file.calls.get(values.call_at(names, call))
+        receivers = [file.first + called.receiver] if called is not None and called.receiver else []
+    else:
+        on_line = ((base, target) for base, loads in file.loads.items() for target in loads.get(f".{member}", ()))
+        receivers = [base for base, target in on_line if values.line(target) == above.lineno]  # type: ignore[attr-defined]
     kinds: set[str] = set()
-    for found_object in objects:
-        kinds |= _class_kinds(names, root, found_object, member)
+    with values.near(names.path):
+        for origin in (each for receiver in receivers for each in values.sources(receiver, names.path)):
+            kinds |= _of_origin(values, names, origin, member)
     return frozenset(kinds) or _UNKNOWN
 
 
-def _class_kinds(names: Names, root: Path, found: Any, member: str) -> Kinds:
-    path = found.module_path
-    if path is None or not Path(path).is_relative_to(root):
+def _of_origin(values: Values, names: Names, origin: ValueOrigin, member: str) -> Kinds:
+    if origin.kind == "outside":
+        name, *parts = origin.text.split("()")
+        library = names.project.library
+        is_same = all(part.removeprefix(".") in (*library.fluent, member, "") for part in parts)
+        if not parts or not is_same or not library.has(name):
+            return _UNKNOWN
+        return _TENSOR if TENSOR in library.result(name) else frozenset({ObjectKinds(names).of_library(name)})
+    home = names.project.names(values.at(origin.place).path)
+    if home is None or origin.kind not in ("instance", "class", "module"):
         return _UNKNOWN
-    home = names.project.names(Path(path).relative_to(root).as_posix())
-    for binding in home.file.module.bindings.get(found.name, ()) if home is not None else ():
-        if home is not None and isinstance(binding, Defined) and binding.scope.kind == "class":
-            return ObjectKinds(home).of_class(binding.scope, member)
-    return _UNKNOWN
+    if origin.kind == "module":
+        return _OWN if member in home.file.module.bindings else _UNKNOWN
+    line = values.line(values.at(origin.place).first + values.kind(origin.place)[1].node)
+    made = (
+        each for each in home.file.scopes.values() if isinstance(each.node, ast.ClassDef) and each.node.lineno == line
+    )
+    return frozenset().union(*(ObjectKinds(home).of_class(each, member) for each in made)) or _UNKNOWN

@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 # The calls that read a file of data, by file and node: True for one that names no other file, None if it names none.
 Readers = Mapping[str, Mapping[tuple[str, int], "bool | None"]]
 
-# What a file depends on if jedi was used for it: jedi may read any file.
+# What a file depends on if an answer was looked up in all files.
 EVERY_FILE = "*"
 _RETAINED = 3_000_000  # characters of parsed files that stay in memory for the next question
 
@@ -36,7 +36,7 @@ def no_file(path: str) -> bytes:
 
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
-    `read` gives the bytes of one. `root` is where they are on disk (None: nowhere, and jedi is not used).
+    `read` gives the bytes of one. `root` is where they are on disk (None: nowhere).
     The last parsed files stay in memory, up to `retained` characters of them (None: all files). `folders` are those
     that the project's own code puts on sys.path. `given` has encoded facts of files that another process has read,
     `data` the values of files that are not Python and that programs may read.
