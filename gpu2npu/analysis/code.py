@@ -144,11 +144,6 @@ def number(node: ast.AST) -> int | None:
     return None
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """The value of a keyword argument."""
-    return next((each.value for each in call.keywords if each.arg == name), None)
-
-
 def values_of(node: ast.expr, scope: Scope) -> list[Assigned]:
     """The assignments of a variable of this function."""
     found = scope.lookup(node.id) if isinstance(node, ast.Name) else None

@@ -32,7 +32,7 @@ from gpu2npu.python.text.blocks import begins_line, line_start
 from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, lines_at
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import Import, elements, string_value
+from gpu2npu.python.tree.syntax import Import, argument_of, elements, string_value
 from gpu2npu.records import FileRewrite, FindingKind
 
 RULE = "apex-amp"
@@ -137,7 +137,7 @@ def _obstacle(uses: _Uses, made: ast.Assign | None, backwards: Sequence[Backward
         return "apex's amp is used in several files"
     if made is None or not isinstance(made.value, ast.Call):
         return "No `model, optimizer = amp.initialize(model, optimizer, ...)` was found alone in this file"
-    level = _option(made.value, "opt_level")
+    level = argument_of(made.value, "opt_level")
     if level is not None and string_value(level) not in _LEVELS:
         return "The level is not written as O1 or O2"
     if any(each.arg not in _KNOWN for each in made.value.keywords) or _scale(file, made.value) is None:
@@ -156,13 +156,9 @@ def _obstacle(uses: _Uses, made: ast.Assign | None, backwards: Sequence[Backward
     return None
 
 
-def _option(call: ast.Call, name: str) -> ast.expr | None:
-    return next((each.value for each in call.keywords if each.arg == name), None)
-
-
 def _scale(file: ParsedFile, call: ast.Call) -> str | None:
     """The arguments of the scaler for apex's `loss_scale`; None where it is not written out."""
-    scale = _option(call, "loss_scale")
+    scale = argument_of(call, "loss_scale")
     if scale is None or string_value(scale) == "dynamic" or file.code(scale) == "None":
         return ""
     if not isinstance(scale, ast.Constant):

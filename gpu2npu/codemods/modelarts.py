@@ -14,11 +14,9 @@ from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import (
-    argument_keyword,
-    argument_value,
+    argument_of,
     arguments,
     dotted_name,
-    is_unpacked,
     string_value,
 )
 from gpu2npu.records import FileRewrite
@@ -54,7 +52,7 @@ def _wrapped(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     if api is None or any(_called(file, node) is not None for node in calls_in(*arguments(call))):
         return
     for index, keyword, writes in _PATHS[api]:
-        path = _argument(call, index, keyword)
+        path = argument_of(call, keyword, index)
         if path is None or is_integer(path) or _is_mapped(path):
             continue
         writes = writes or (api in {"open", "io.open"} and _writes(call))
@@ -74,22 +72,11 @@ def _called(file: ParsedFile, call: ast.Call) -> str | None:
     return api if api in _PATHS else None
 
 
-def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
-    given = arguments(call)
-    if any(map(is_unpacked, given[: index + 1])):
-        return None
-    for position, each in enumerate(given):
-        name = argument_keyword(each)
-        if name == keyword or (name is None and not isinstance(each, ast.keyword) and position == index):
-            return argument_value(each)
-    return None
-
-
 def _is_mapped(path: ast.expr) -> bool:
     return isinstance(path, ast.Call) and (dotted_name(path.func) or "").rpartition(".")[2] == "mapped"
 
 
 def _writes(call: ast.Call) -> bool:
     """Return whether an `open` may write; it may where its mode is not a plain string."""
-    mode = _argument(call, 1, "mode")
+    mode = argument_of(call, "mode", 1)
     return mode is not None and not _NOT_READING.isdisjoint(string_value(mode) or "w")

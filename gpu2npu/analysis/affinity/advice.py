@@ -23,8 +23,8 @@ from gpu2npu.analysis.affinity.shapes import (
     transposed_matmul,
     window_roll,
 )
-from gpu2npu.analysis.code import Code, DoneCalls, keyword
-from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
+from gpu2npu.analysis.code import Code, DoneCalls
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, argument_of
 from gpu2npu.records import Advice, AdviceKind, Span
 from gpu2npu.shapes import catalogue
 from gpu2npu.shapes.catalogue import SHAPES, found_shapes
@@ -199,7 +199,7 @@ def _public(qualified: str) -> str:
 
 
 def _has_arguments(call: ast.Call, affinity: Affinity) -> bool:
-    given = {name: keyword(call, name) for name in affinity.having}
+    given = {name: argument_of(call, name) for name in affinity.having}
     return all(isinstance(node, ast.Constant) and node.value == affinity.having[name] for name, node in given.items())
 
 

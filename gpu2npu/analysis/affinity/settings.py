@@ -16,10 +16,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gpu2npu.analysis.code import Code, keyword
+from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import may_have_float64
-from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
+from gpu2npu.python.tree.syntax import argument_of, arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.chips import FAMILIES
@@ -123,14 +123,14 @@ def settings_advice(code: Code, version: str, chips: Sequence[str]) -> list[Advi
 def _lacking(name: str, option: str, at: int) -> Callable[[Training], Iterator[ast.Call]]:
     """Finds calls that do not give an option, by keyword or at its position."""
     return lambda training: (
-        call for call in training.calls[name] if keyword(call, option) is None and len(call.args) <= at
+        call for call in training.calls[name] if argument_of(call, option) is None and len(call.args) <= at
     )
 
 
 def _pinned_for_cuda(training: Training) -> Places:
     """Loaders that pin memory, for no device by its name."""
     for call in _lacking(_LOADER, "pin_memory_device", 99)(training):
-        pinned = call.args[7] if len(call.args) > 7 else keyword(call, "pin_memory")
+        pinned = argument_of(call, "pin_memory", 7)
         if pinned is not None and not _is_off(pinned):
             yield call
 
@@ -160,7 +160,7 @@ def _with_workers(option: str) -> Finder:
     """Finds loaders with workers that do not give an option."""
     find = _lacking(_LOADER, option, 99)
     return lambda training: (
-        call for call in find(training) if (workers := keyword(call, "num_workers")) and not _is_off(workers)
+        call for call in find(training) if (workers := argument_of(call, "num_workers")) and not _is_off(workers)
     )
 
 
@@ -203,7 +203,12 @@ def _waiting_copies(training: Training) -> Places:
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             moved = last_name(call.func) == "to" and len(call.args) == 1 and not _is_dtype(call.args[0])
             copies = last_name(call.func) in ("cuda", "npu") or moved
-            if copies and isinstance(owner, ast.Name) and owner.id in names and keyword(call, "non_blocking") is None:
+            if (
+                copies
+                and isinstance(owner, ast.Name)
+                and owner.id in names
+                and argument_of(call, "non_blocking") is None
+            ):
                 yield call
 
 

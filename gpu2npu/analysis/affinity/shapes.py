@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from gpu2npu.analysis.code import Code, keyword, number, values_of
+from gpu2npu.analysis.code import Code, number, values_of
 from gpu2npu.engine.strings.value_effects import values_of as values_of_project
 from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_of, last_name
 from gpu2npu.shapes.masks import BOOLEAN_CALLS, BY_ELEMENT, is_mask
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
@@ -206,7 +206,7 @@ def window_roll(code: Code) -> Found:
     for call, scope in code.calls:
         if last_name(call.func) != "roll":
             continue
-        dims = call.args[2] if len(call.args) > 2 else keyword(call, "dims")
+        dims = argument_of(call, "dims", 2)
         if not isinstance(dims, (ast.Tuple, ast.List)) or [number(each) for each in dims.elts] != [1, 2]:
             continue
         if code.qualified(call.func, scope) == "torch.roll":

@@ -14,7 +14,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Scope, value_of
-from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.python.tree.syntax import argument_of, last_name, string_value
 from gpu2npu.records import FindingKind
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
@@ -118,8 +118,7 @@ def _from_call(call: ast.Call, scope: Scope, names: Names) -> Extension | None:
 
 def extension_name(call: ast.Call) -> str | None:
     """The name that a call of a builder gives its extension, if it is written out."""
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
-    return string_value(given if given is not None else call.args[0] if call.args else None)
+    return string_value(argument_of(call, "name", 0))
 
 
 def _builders(function: ast.expr, scope: Scope, names: Names) -> set[str]:

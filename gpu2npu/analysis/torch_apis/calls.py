@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from gpu2npu.analysis.code import Code, is_decorator, is_type_only, keyword
+from gpu2npu.analysis.code import Code, is_decorator, is_type_only
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import FACTORIES
 from gpu2npu.engine.strings.value_effects import values_of
@@ -19,7 +19,7 @@ from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.python.tree.syntax import argument_of, string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
@@ -159,7 +159,7 @@ def _is_reported(api: str, version: str, called: bool) -> bool:
 
 def _gives_backend(call: ast.Call) -> bool:
     """Return whether a call of torch.compile names a backend of its own, for which the rules answer."""
-    backend = keyword(call, "backend")
+    backend = argument_of(call, "backend")
     return backend is not None and string_value(backend) != "inductor"
 
 
@@ -279,7 +279,7 @@ def _is_number_of(text: str | None, release: str) -> bool:
 
 def is_on_cpu(call: ast.Call) -> bool:
     """Return whether, by the text of a call, what it gives is on the CPU."""
-    device = keyword(call, "device")
+    device = argument_of(call, "device")
     if device is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
         device = call.args[0]
     return isinstance(device, ast.Constant) and device.value == "cpu"

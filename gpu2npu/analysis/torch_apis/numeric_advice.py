@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.analysis.code import Code, keyword
+from gpu2npu.analysis.code import Code
 from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import argument_of
 from gpu2npu.records import Advice, AdviceKind
 
 _MODULE = "torch.nn.Module"
@@ -51,7 +52,7 @@ def _doubles(code: Code) -> _Found:
     for call, scope in code.calls:
         name = code.qualified(call.func, scope)
         default = name in _DEFAULTS and bool(call.args) and _means(code, call.args[0], scope, _DOUBLES)
-        if default or (name in _CUBE_LAYERS and _means(code, keyword(call, "dtype"), scope, _DOUBLES)):
+        if default or (name in _CUBE_LAYERS and _means(code, argument_of(call, "dtype"), scope, _DOUBLES)):
             yield call, DOUBLE, str(name), _WHY_DOUBLE
         elif _is_module_method(call, scope, code, "double"):
             yield call, DOUBLE, f"{_MODULE}.double", _WHY_DOUBLE
@@ -62,7 +63,7 @@ def _halves(code: Code) -> _Found:
         return
     for call, scope in code.calls:
         name = code.qualified(call.func, scope)
-        if name in _AUTOCASTS and _means(code, keyword(call, "dtype"), scope, _HALVES):
+        if name in _AUTOCASTS and _means(code, argument_of(call, "dtype"), scope, _HALVES):
             yield call, HALF, str(name), _WHY_HALF
         elif _is_module_method(call, scope, code, "half"):
             yield call, HALF, f"{_MODULE}.half", _WHY_HALF

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
+from gpu2npu.codemods.data_parallel.wrapping import Wrap
 from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program.entries import Entries
 from gpu2npu.codemods.program.files import ParsedFile
@@ -14,7 +14,7 @@ from gpu2npu.codemods.program.group_condition import world_size
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import DEFINITIONS
+from gpu2npu.python.tree.syntax import DEFINITIONS, argument_of
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "There is one process for each card: their number is the world size."
@@ -145,7 +145,7 @@ def _tests_for_several(file: ParsedFile, count: ast.AST) -> bool:
 
 def _counts_ids(wrap: Wrap, node: ast.AST) -> bool:
     """`len(gpus)` where the wrap has `device_ids=gpus`."""
-    ids = argument(wrap.call, 1, "device_ids")
+    ids = argument_of(wrap.call, "device_ids", 1)
     return isinstance(node, ast.Call) and ids is not None and wrap.file.code(node) == f"len({wrap.file.code(ids)})"
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, without_import
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, is_stored, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, is_move, is_stored, target_of
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_removed
 from gpu2npu.codemods.program.entries import Entries, Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -28,6 +28,7 @@ from gpu2npu.python.tree.place import function_above, is_integer
 from gpu2npu.python.tree.syntax import (
     FORS,
     argument_keyword,
+    argument_of,
     argument_value,
     arguments,
     elements,
@@ -255,7 +256,7 @@ def _moved_next(wrap: Wrap) -> ast.stmt | None:
 
 def _first_card(wrap: Wrap) -> str:
     """The number of the first card of `device_ids=[1, 2]`, if it is not 0."""
-    ids = elements(argument(wrap.call, 1, "device_ids"))
+    ids = elements(argument_of(wrap.call, "device_ids", 1))
     first = ids[0] if ids else None
     return str(first.value) if first is not None and is_integer(first) and first.value else ""
 

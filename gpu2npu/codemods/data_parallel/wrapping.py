@@ -19,11 +19,10 @@ from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import Place, function_above, same_name
 from gpu2npu.python.tree.syntax import (
     WITHS,
-    argument_keyword,
+    argument_of,
     argument_value,
     arguments,
     elements,
-    is_unpacked,
     last_name,
 )
 from gpu2npu.records import Text
@@ -56,7 +55,7 @@ class Wrap(Struct, frozen=True, eq=False):
 
     @property
     def dim(self) -> ast.expr | None:
-        return argument(self.call, 3, "dim")
+        return argument_of(self.call, "dim", 3)
 
 
 def find_wraps(program: TrainingProgram) -> Iterator[Wrap]:
@@ -64,20 +63,9 @@ def find_wraps(program: TrainingProgram) -> Iterator[Wrap]:
     for file in program.parsed(files_naming(program, DATA_PARALLEL)):
         for call in file.nodes(ast.Call):
             if is_data_parallel(file, call.func) and not is_skipped(file, call):
-                module = argument(call, 0, "module")
+                module = argument_of(call, "module", 0)
                 if module is not None:
                     yield Wrap(file, call, module, _with_move(file, call))
-
-
-def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
-    """The argument of a call that is passed at a position or by name."""
-    for position, given in enumerate(arguments(call)):
-        if is_unpacked(given):
-            continue
-        keyword = argument_keyword(given)
-        if keyword == name or (keyword is None and position == index):
-            return argument_value(given)
-    return None
 
 
 def target_of(wrap: Wrap) -> ast.expr | None:

@@ -31,6 +31,7 @@ from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     WITHS,
     Function,
+    argument_of,
     arguments,
     blocks,
     is_main_guard,
@@ -262,7 +263,7 @@ def _silence(call: CallPlace, rewriting: Rewriting) -> None:
     node, file = call.node, call.file
     dist = spelling(file, "torch.distributed")
     conditions = first_rank(dist.name)
-    given = next((keyword.value for keyword in node.keywords if keyword.arg == "mode"), None)
+    given = argument_of(node, "mode")
     if given is not None and RANK.search(file.code(given)):
         return
     rewriting.add(file, dist.edits)
