@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 
 from msgspec import Struct
 
@@ -33,29 +33,21 @@ class ProgramCode:
     def __init__(self, outlines: Mapping[str, Outline], project: Project, is_entry: Callable[[str, str], bool]) -> None:
         self.outlines = outlines
         self._project, self._is_entry = project, is_entry
-        self._importers: dict[str, Mapping[str, bool]] = {}
-        self._called: dict[tuple[str, str], bool] = {}
+        self.importers = cache(self._found_importers)
+        self._is_called = cache(self._runs)
 
-    def importers(self, path: str) -> Mapping[str, bool]:
+    def _found_importers(self, path: str) -> Mapping[str, bool]:
         """The files that import a file. True: only where a later call does, or where they go on without it."""
-        if path not in self._importers:
-            self._importers[path] = dict(self._found_importers(path))
-        return self._importers[path]
-
-    def _found_importers(self, path: str) -> Iterator[tuple[str, bool]]:
         stem = path.removesuffix(".py").removesuffix("/__init__")
         within = f"{stem}/" if path.endswith("/__init__.py") else None  # its own modules are loaded after a package
-        for other, imports in self._importing.get(path, {}).items():
-            if other != path and not (within is not None and other.startswith(within)):
-                yield other, all(self._waits(other, each) for each in imports)
+        return {
+            other: all(self._waits(other, each) for each in imports)
+            for other, imports in self._importing.get(path, {}).items()
+            if other != path and not (within is not None and other.startswith(within))
+        }
 
     def _waits(self, importer: str, imported: ImportOutline) -> bool:
         return imported.is_choice or (imported.within != "" and not self._is_called(importer, imported.within))
-
-    def _is_called(self, path: str, name: str) -> bool:
-        if (path, name) not in self._called:
-            self._called[path, name] = self._runs(path, name)
-        return self._called[path, name]
 
     def _runs(self, path: str, name: str) -> bool:
         """Return whether code that runs with some file names a definition, or names one that names it, and so on."""
@@ -149,8 +141,8 @@ class LaterCode:
         self._program = {path: source for path, source in python.items() if part(path) is Part.PROGRAM}
         self._outlines = {path: outlines.get(path, Outline()) for path in self._program}
         self._code = ProgramCode(self._outlines, self._project, lambda entry, name: (entry, name) in self._entries)
-        self._answers: dict[str, bool] = {}
-        self._programs: dict[str, bool] = {}
+        self.is_loaded_later = cache(self._is_loaded_later)
+        self._may_be_program = cache(self._is_started)
 
     def holds(self, path: str, finding: Finding) -> bool:
         """Return whether a finding is about such code of the program: what blocks in an import that is done within a
@@ -162,15 +154,12 @@ class LaterCode:
             return True
         return finding.severity is Severity.BLOCKER and (is_deferred(source, line) or self.is_loaded_later(path))
 
-    def is_loaded_later(self, path: str) -> bool:
-        """Return whether a file is imported, and only within functions that later calls run, or where the importer
-        goes on without it. A file that nothing imports may be a program."""
-        if path not in self._answers:
-            self._answers[path] = path in self._program and self._is_loaded_later(path)
-        return self._answers[path]
-
     def _is_loaded_later(self, path: str) -> bool:
-        """Follow the imports that are done at once: files that import each other are loaded from outside of them."""
+        """Return whether a file is imported, and only within functions that later calls run, or where the importer
+        goes on without it. A file that nothing imports may be a program. Of the imports that are done at once, files
+        that import each other are loaded from outside of them."""
+        if path not in self._program:
+            return False
         pending, seen = [path], {path}
         waiting: set[str] = set()
         while pending:
@@ -211,11 +200,6 @@ class LaterCode:
         calls = any(isinstance(node, ast.Call) and last_name(node.func) == "setup" for node in nodes)
         builds = any(f"{name}.".startswith(f"{builder}.") for name in imported for builder in _BUILDERS)
         return calls and builds and not self._code.importers(path)
-
-    def _may_be_program(self, path: str) -> bool:
-        if path not in self._programs:
-            self._programs[path] = self._is_started(path)
-        return self._programs[path]
 
     def _is_started(self, path: str) -> bool:
         facts = self._project.facts(path, path)
