@@ -11,16 +11,7 @@ from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Parameter, Scope, value_of
-from gpu2npu.python.tree.syntax import (
-    FUNCTIONS,
-    argument_of,
-    blocks,
-    dotted_name,
-    elements,
-    is_self,
-    last_name,
-    string_value,
-)
+from gpu2npu.python.tree.syntax import FUNCTIONS, blocks, dotted_name, elements, is_self, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
@@ -340,9 +331,14 @@ def _is_option(value: _Value, apart: Set[_Value], file: PythonFile, kinds: ByKin
     calls = [
         node for node in kinds.get(ast.Call, ()) if isinstance(node.func, ast.Name) and node.func.id == function.name
     ]
-    given = [argument_of(call, value.name, position) for call in calls]
+    given = [_argument(call, position, value.name) for call in calls]
     names = [(each, dotted_name(each)) for each in given if each is not None]
     return bool(calls) and len(names) == len(calls) and all(n and _value(each, n, file) in apart for each, n in names)
+
+
+def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    by_name = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return call.args[position] if by_name is None and 0 <= position < len(call.args) else by_name
 
 
 def guarded_code(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path = ()) -> list[Bounds] | None:
