@@ -139,8 +139,6 @@ class CodeMatcher:
             return is_literal(node)
         if kind == "pure":
             return not has_effects(node)
-        if kind == "integer":
-            return self.instances.is_one(node, scope, Wanted(INTEGER, ""))
         if kind == "dtype":
             return _DTYPE.fullmatch(self.names.qualified(node, scope) or "") is not None
         if kind == "device":
@@ -161,6 +159,8 @@ class CodeMatcher:
         return None if {TENSOR, UNKNOWN} & types else False
 
     def _is_one(self, kind: str, node: ast.expr, scope: Scope) -> bool | None:
+        if kind == "integer":
+            return self.instances.is_one(node, scope, Wanted(INTEGER, ""))
         if kind == "module" and self._is_module(node, scope):
             return True
         above = self.names.file.parents[node]

@@ -53,3 +53,10 @@ def test_a_parameter_that_is_given_a_device_is_no_number(given: str, is_written:
 def test_a_number_for_a_function_of_torch_npu_stays() -> None:
     code = "import torch\nimport torch_npu\n\nn = torch.npu.current_device()\nstream = torch.npu.Stream(device=n)\n"
     assert migrate_source(code, version="2.1.0").text == code
+
+
+def test_a_number_where_a_name_is_none_otherwise_is_written_where_it_is_assigned() -> None:
+    code = "import torch\n\n\ndef f(x):\n    device = None\n    if x.is_cuda:\n        device = x.get_device()\n"
+    migrated = migrate_source(f"{code}    return torch.zeros(2, device=device)\n", version="2.1.0")
+    assert 'device = f"npu:{x.get_device()}"' in migrated.text
+    assert "device=device" in migrated.text
