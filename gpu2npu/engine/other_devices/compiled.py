@@ -214,14 +214,16 @@ class OwnCode(Struct, frozen=True):
         return is_named_so and all(is_compiled_binding(binding, names, self.table) for binding in found[1])
 
     def calls_kernels(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether statements call a kernel for tensors on CUDA, and run nothing in place of it."""
+        """Return whether statements call or assign a kernel for tensors on CUDA, and run nothing in place of it."""
         for index, each in enumerate(body):
             if isinstance(each, ast.If):
                 others = each.orelse or (body[index + 1 :] if isinstance(each.body[-1], ast.Return) else [])
                 is_one_way = not each.orelse and not isinstance(each.body[-1], ast.Return)
                 if self.calls_kernels(each.body) and (is_one_way or self.calls_kernels(others)):
                     return True
-            elif isinstance(value := getattr(each, "value", None), ast.Call) and self.is_kernel(value, of_tensor=True):
+            taken = (ast.Call, ast.Name) if isinstance(each, ast.Assign) else ast.Call
+            value = getattr(each, "value", None)
+            if isinstance(value, taken) and self.is_kernel(value, of_tensor=True):
                 return True
         return False
 
@@ -304,7 +306,12 @@ def runs_library(function: ast.expr, names: Names, scope: Scope, table: RuleTabl
 
 def applies_kernels(function: ast.expr, names: Names, scope: Scope, table: RuleTable) -> bool:
     """Return whether a function is the `apply` of a class of the project, a torch.autograd.Function, whose methods call
-    a compiled module; or an object of such a class, as PyTorch had them before 0.4."""
+    a compiled module, also by a name that is assigned it; or an object of such a class, as PyTorch had them before
+    0.4."""
+    found = scope.lookup(function.id) if isinstance(function, ast.Name) else None
+    value = value_of(found[1][0]) if found is not None and len(found[1]) == 1 else None
+    if found is not None and isinstance(value, ast.Attribute):
+        return applies_kernels(value, names, found[0], table)
     is_apply = isinstance(function, ast.Attribute) and function.attr == "apply"
     cls = function.func if isinstance(function, ast.Call) else getattr(function, "value", None) if is_apply else None
     made = names.definition(cls, scope) if cls is not None else None

@@ -347,6 +347,12 @@ KERNELS = {
         "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return fused_cuda.forward(x)\n"
         "def f(x):\n    if x.is_cuda and x.dim() == 2:\n        return Fused.apply(x)\n    return x * 2\n",
     ),
+    "one that a name is assigned": (
+        "from pkg import _C\n",
+        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return _C.forward(x)\n"
+        "loss_cuda = Fused.apply\n"
+        "def f(x):\n    if x.is_cuda:\n        loss = loss_cuda\n    else:\n        loss = g\n    return loss(x)\n",
+    ),
     "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
 }
 
