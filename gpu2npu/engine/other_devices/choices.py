@@ -9,12 +9,15 @@ from collections.abc import Iterator, Sequence
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import child_nodes, walk
+from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
+from gpu2npu.python.tree.scopes import value_of
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
+from gpu2npu.records import Bounds
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
 _SHORT = {"bfloat16": "bf16"}
+_Path = tuple[ast.expr, ...]
 _FEW = 3  # statements of a branch that are looked at
 
 
@@ -187,3 +190,62 @@ def _is_denial(comparison: ast.Compare) -> bool:
     sides = (comparison.left, *comparison.comparators)
     is_with_nothing = any(isinstance(side, ast.Constant) and not side.value for side in sides)
     return is_with_nothing is not isinstance(comparison.ops[0], (ast.IsNot, ast.NotEq, ast.NotIn))
+
+
+def guarded_code(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path = ()) -> list[Bounds] | None:
+    """The code that runs only where a test is true, or with `holds` false where it is false: what is asked after it,
+    bodies, and those of the names that it is bound to. None where such a name has other values. `path` are the tests on
+    the way."""
+    if node in path:
+        return []
+    path = (*path, node)
+    above = file.parents[node]
+    if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
+        return guarded_code(above, not holds, file, kinds, path)
+    if isinstance(above, ast.BoolOp):
+        if isinstance(above.op, ast.And) is not holds:
+            return []
+        after = [file.bounds(value) for value in above.values[above.values.index(node) + 1 :]]
+        further = guarded_code(above, holds, file, kinds, path)
+        return None if further is None else after + further
+    if isinstance(above, (ast.If, ast.IfExp)) and above.test is node:
+        return list(_bounds_of(above.body if holds else above.orelse, file))
+    if isinstance(above, ast.NamedExpr) or (
+        isinstance(above, ast.Tuple) and isinstance(file.parents[above], ast.Assign)
+    ):
+        return None
+    target = _target(above)
+    return [] if target is None else _code_by_name(target, holds, file, kinds, path)
+
+
+def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path) -> list[Bounds] | None:
+    """The same for a name, or an attribute of `self`, that is bound to a test: where all else it is bound to is a
+    constant that is no more true than the test."""
+    bound = file.scope_of(target).bound(target)
+    values = [value_of(each) for each in bound]
+    others = [value for value in values if value is not path[-1]]
+    if not bound or not all(isinstance(value, ast.Constant) and bool(value.value) is not holds for value in others):
+        return None
+    found: list[Bounds] = []
+    for use in kinds.get(type(target), ()):
+        is_read = isinstance(use.ctx, ast.Load) and last_name(use) == last_name(target)
+        if is_read and file.scope_of(use).bound(use) == bound:
+            guarded = guarded_code(use, holds, file, kinds, path)
+            if guarded is None:
+                return None
+            found += guarded
+    return found
+
+
+def _target(statement: ast.AST) -> ast.expr | None:
+    """Return the name or attribute that a statement binds; None where it binds several or none."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets[0] if len(statement.targets) == 1 else None
+    return statement.target if isinstance(statement, ast.AnnAssign) else None
+
+
+def _bounds_of(body: Sequence[ast.stmt] | ast.expr, file: PythonFile) -> Iterator[Bounds]:
+    if isinstance(body, ast.expr):
+        yield file.bounds(body)
+    elif body:
+        yield file.bounds(body[0])[0], file.bounds(body[-1])[1]

@@ -8,8 +8,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from gpu2npu.engine.other_devices.choices import affirmed
-from gpu2npu.engine.other_devices.npu import guarded_code, imports_plugin, mentions_npu, tests_for_npu
+from gpu2npu.engine.other_devices.choices import affirmed, guarded_code
+from gpu2npu.engine.other_devices.npu import imports_plugin, mentions_npu, tests_for_npu
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import importers

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
+from gpu2npu.engine.other_devices.choices import guarded_code
 from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
@@ -15,7 +16,7 @@ from gpu2npu.python.tree.syntax import FUNCTIONS, blocks, dotted_name, elements,
 from gpu2npu.records import Bounds
 
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
-_OWN = frozenset({_NPU, "hccl"})
+_OWN, _CUDAS = frozenset({_NPU, "hccl"}), frozenset({"cuda", "nccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Try, ast.Match, ast.If)
 _SKIPS, _OF_CUDA = ("skipUnless", "skipIf", "skip"), re.compile(r"\b(CUDA|GPUs?)\b")
@@ -35,7 +36,8 @@ def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
     beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU is beside them."""
-    branches = (place for kind in _WITH_OTHERS for node in kinds.get(kind, ()) for place in _other_parts(node, file))
+    nodes = (node for kind in _WITH_OTHERS for node in kinds.get(kind, ()))
+    branches = (place for node in nodes for place in _other_parts(node, file, kinds))
     return sorted([*branches, *_printed_twice(file, kinds), *compared_with_cuda(file, kinds), *_skips(file, kinds)])
 
 
@@ -61,11 +63,9 @@ def _printed_twice(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
                 yield from _reported_twice(each, file)
 
 
-def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
-    if isinstance(node, ast.IfExp):
-        tested = tests_for_npu(node.test)
-        if tested is not None:
-            yield file.bounds(node.orelse if tested else node.body)
+def _other_parts(node: ast.AST, file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    if isinstance(node, (ast.If, ast.IfExp)):
+        yield from _of_choice(node, file, kinds)
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
         if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
             yield from (file.bounds(each) for each in node.elts)
@@ -90,22 +90,71 @@ def _other_parts(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
             if case not in npu_cases:
                 yield file.bounds(case.pattern)
                 yield from _bounds(case.body, file)
-    elif isinstance(node, ast.If) and not _is_elif(node, file):
-        chain = _chain(node)
-        own = next((branch for branch in chain if tests_for_npu(branch.test)), None)
-        for branch in chain:
-            if own is not None and branch is not own:
-                yield file.bounds(branch.test)
-                yield from _bounds(branch.body, file)
-            elif tests_for_npu(branch.test) is False:
-                yield from _bounds(branch.body, file)
-        if own is not None:
-            rest = chain[-1].orelse
-            if not rest and len(chain) == 1 and isinstance(node.body[-1], ast.Return):
-                block = file.block(node)
-                rest = list(block[block.index(node) + 1 :])
-            yield from _bounds(rest, file)
-            yield from _calls_for_cuda(node, own, file)
+
+
+def _of_choice(node: ast.If | ast.IfExp, file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    """Yield the tests and branches of an `if` with its `elif`s, or of `a if b else c if d else e`, that are beside the
+    branch for the NPU: what only an NPU passes, or what gives the NPU's name where another gives CUDA's."""
+    above = file.parents[node]
+    if isinstance(above, (ast.If, ast.IfExp)) and type(above) is type(node) and above.orelse in (node, [node]):
+        return
+    chain = _chain(node)
+    rest = _statements(chain[-1].orelse)
+    own = next((branch for branch in chain if tests_for_npu(branch.test)), None)
+    bodies = [_statements(branch.body) for branch in chain]
+    if isinstance(node, ast.If) and not rest and len(chain) == 1 and isinstance(node.body[-1], ast.Return):
+        block = file.block(node)
+        rest = block[block.index(node) + 1 :]
+    values = [(body, value) for body in (*bodies, rest) if (value := _value_given(body)) is not None]
+    of_cuda = {_shape(value) for _, value in values if _names(value, _CUDAS, (_TORCH_CUDA,))}
+    given = [body for body, value in values if _names(value, _OWN, _TORCH_NPU) and _shape(value) in of_cuda]
+    is_apart = own is not None or bool(given)
+    for branch, body in zip(chain, bodies, strict=True):
+        if is_apart and branch is not own:
+            yield from _tested_places(branch.test, file, kinds)
+        if branch is not own and body not in given and (is_apart or tests_for_npu(branch.test) is False):
+            yield from _bounds(body, file)
+    if is_apart and rest not in given:
+        yield from _bounds(rest, file)
+    if isinstance(own, ast.If) and isinstance(node, ast.If):
+        yield from _calls_for_cuda(node, own, file)
+
+
+def _statements(body: Sequence[ast.stmt] | ast.expr) -> Sequence[ast.stmt | ast.expr]:
+    return [body] if isinstance(body, ast.expr) else body
+
+
+def _value_given(body: Sequence[ast.stmt | ast.expr]) -> ast.expr | None:
+    """The value that a branch is, or that is all it assigns or returns."""
+    only = body[0] if len(body) == 1 else None
+    value = only.value if isinstance(only, (ast.Assign, ast.AnnAssign, ast.Return)) else only
+    return value if isinstance(value, ast.expr) else None
+
+
+def _shape(value: ast.expr) -> str | None:
+    """The last name of what is called; None for other values: `torch.device("cuda")` is chosen beside another."""
+    return last_name(value.func) if isinstance(value, ast.Call) else None
+
+
+def _names(value: ast.expr, devices: Set[str], modules: Sequence[str]) -> bool:
+    """Return whether a value has a device's name, or its module of PyTorch's."""
+    return any(
+        (string_value(each) or "").partition(":")[0] in devices or f"{dotted_name(each)}." in modules
+        for each in walk(value)
+        if isinstance(each, ast.expr)
+    )
+
+
+def _tested_places(test: ast.expr, file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+    """The bounds of a test for another device, with the question that a name in it is assigned, and what that name
+    guards elsewhere: `has_cuda = torch.cuda.is_available()`."""
+    yield file.bounds(test)
+    for each in walk(test):
+        bound = file.scope_of(each).bound(each) if isinstance(each, (ast.Name, ast.Attribute)) else []
+        question = value_of(bound[0]) if len(bound) == 1 else None
+        if question is not None and _AVAILABLE in {dotted_name(part) for part in walk(question)}:
+            yield file.bounds(question)
+            yield from guarded_code(question, True, file, kinds) or ()
 
 
 def _is_for_npu(case: ast.match_case) -> bool:
@@ -157,20 +206,18 @@ def _called(statement: ast.stmt) -> str | None:
     return dotted_name(call.func) if isinstance(call, ast.Call) else None
 
 
-def _is_elif(node: ast.If, file: PythonFile) -> bool:
-    above = file.parents[node]
-    return isinstance(above, ast.If) and above.orelse == [node]
-
-
-def _chain(node: ast.If) -> list[ast.If]:
-    """An `if` with its `elif`s."""
+def _chain(node: ast.If | ast.IfExp) -> list[ast.If | ast.IfExp]:
+    """An `if` with its `elif`s, or a conditional expression with those in its last part."""
     chain = [node]
-    while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
-        chain.append(chain[-1].orelse[0])
-    return chain
+    while True:
+        after = _statements(chain[-1].orelse)
+        further = after[0] if len(after) == 1 else None
+        if not isinstance(further, (ast.If, ast.IfExp)) or type(further) is not type(node):
+            return chain
+        chain.append(further)
 
 
-def _bounds(body: Sequence[ast.stmt], file: PythonFile) -> Iterator[Bounds]:
+def _bounds(body: Sequence[ast.stmt | ast.expr], file: PythonFile) -> Iterator[Bounds]:
     if body:
         yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
 
@@ -213,8 +260,7 @@ def _is_given(call: ast.Call) -> bool:
     return tested and any(string_value(argument) == _NPU for argument in call.args)
 
 
-_Path = tuple[ast.expr, ...]
-_NPU, _CUDA, _GPU = "npu", "cuda", "gpu"
+_CUDA, _GPU = "cuda", "gpu"
 _REPLACED: dict[str | None, str] = {_CUDA: _NPU, _GPU: _NPU, "nccl": "hccl"}
 _SAME = frozenset({"lower", "strip", "casefold"})  # methods that leave a device the same
 _HOLDS = {ast.Eq: True, ast.In: True, ast.NotEq: False, ast.NotIn: False}
@@ -339,62 +385,3 @@ def _is_option(value: _Value, apart: Set[_Value], file: PythonFile, kinds: ByKin
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     by_name = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
     return call.args[position] if by_name is None and 0 <= position < len(call.args) else by_name
-
-
-def guarded_code(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path = ()) -> list[Bounds] | None:
-    """The code that runs only where a test is true, or with `holds` false where it is false: what is asked after it,
-    bodies, and those of the names that it is bound to. None where such a name has other values. `path` are the tests on
-    the way."""
-    if node in path:
-        return []
-    path = (*path, node)
-    above = file.parents[node]
-    if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
-        return guarded_code(above, not holds, file, kinds, path)
-    if isinstance(above, ast.BoolOp):
-        if isinstance(above.op, ast.And) is not holds:
-            return []
-        after = [file.bounds(value) for value in above.values[above.values.index(node) + 1 :]]
-        further = guarded_code(above, holds, file, kinds, path)
-        return None if further is None else after + further
-    if isinstance(above, (ast.If, ast.IfExp)) and above.test is node:
-        return list(_bounds_of(above.body if holds else above.orelse, file))
-    if isinstance(above, ast.NamedExpr) or (
-        isinstance(above, ast.Tuple) and isinstance(file.parents[above], ast.Assign)
-    ):
-        return None
-    target = _target(above)
-    return [] if target is None else _code_by_name(target, holds, file, kinds, path)
-
-
-def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path) -> list[Bounds] | None:
-    """The same for a name, or an attribute of `self`, that is bound to a test: where all else it is bound to is a
-    constant that is no more true than the test."""
-    bound = file.scope_of(target).bound(target)
-    values = [value_of(each) for each in bound]
-    others = [value for value in values if value is not path[-1]]
-    if not bound or not all(isinstance(value, ast.Constant) and bool(value.value) is not holds for value in others):
-        return None
-    found: list[Bounds] = []
-    for use in kinds.get(type(target), ()):
-        is_read = isinstance(use.ctx, ast.Load) and last_name(use) == last_name(target)
-        if is_read and file.scope_of(use).bound(use) == bound:
-            guarded = guarded_code(use, holds, file, kinds, path)
-            if guarded is None:
-                return None
-            found += guarded
-    return found
-
-
-def _target(statement: ast.AST) -> ast.expr | None:
-    """Return the name or attribute that a statement binds; None where it binds several or none."""
-    if isinstance(statement, ast.Assign):
-        return statement.targets[0] if len(statement.targets) == 1 else None
-    return statement.target if isinstance(statement, ast.AnnAssign) else None
-
-
-def _bounds_of(body: Sequence[ast.stmt] | ast.expr, file: PythonFile) -> Iterator[Bounds]:
-    if isinstance(body, ast.expr):
-        yield file.bounds(body)
-    elif body:
-        yield file.bounds(body[0])[0], file.bounds(body[-1])[1]

@@ -318,53 +318,6 @@ def test_other_code_wakes_up_on_an_npu(migrate, code):
     assert "torch.npu.is_available()" in migrate(f"import torch\n{code}")
 
 
-LOADED = "from lib import load\nkernels = load('nms', ['nms.cu'])\n"
-KERNELS = {
-    "the type of a device": (
-        LOADED,
-        "if x.device.type == 'cuda':\n    nms = kernels.nms_cuda\nelse:\n    nms = kernels.nms_cpu\n",
-    ),
-    "a tensor": (
-        LOADED,
-        "def f(x):\n    if x.is_cuda:\n        return kernels.nms_cuda(x)\n    return kernels.nms_cpu(x)\n",
-    ),
-    "a whole branch": (
-        "from . import _C\n",
-        "def f(x):\n    if x.is_cuda:\n        y = x * 2\n        _C.forward(x, y)\n        return y\n    return x\n",
-    ),
-    "the other branch": (
-        "import ops_cuda\n",
-        "def f(x):\n    if not x.is_cuda:\n        return x * 2\n    y = ops_cuda.forward(x)\n    return y\n",
-    ),
-    "an expression": ("from ._ext import nms_cuda\n", "def f(x):\n    return nms_cuda(x) if x.is_cuda else x\n"),
-    "a package for CUDA": (
-        "import flashinfer\n",
-        "def f(x):\n    if x.is_cuda and ok:\n        y = flashinfer.mm_fp4(x)\n        return y\n    return x\n",
-    ),
-    "kernels of CuPy": ("import cupy\n", "def f(x):\n    if cupy is not None and x.is_cuda:\n        return g(x)\n"),
-    "a function of autograd that calls one": (
-        "import fused_lib as fused_cuda\n",
-        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return fused_cuda.forward(x)\n"
-        "def f(x):\n    if x.is_cuda and x.dim() == 2:\n        return Fused.apply(x)\n    return x * 2\n",
-    ),
-    "one that a name is assigned": (
-        "from pkg import _C\n",
-        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return _C.forward(x)\n"
-        "loss_cuda = Fused.apply\n"
-        "def f(x):\n    if x.is_cuda:\n        loss = loss_cuda\n    else:\n        loss = g\n    return loss(x)\n",
-    ),
-    "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
-}
-
-
-@pytest.mark.parametrize(("imports", "code"), KERNELS.values(), ids=KERNELS)
-def test_kernels_for_cuda_meet_no_tensor_of_an_npu(project, imports, code):
-    migrated = project({"pkg/__init__.py": "", "pkg/a.py": f"import torch\n{imports}{code}"})["pkg/a.py"]
-    assert migrated.content is None
-    (finding,) = [each for each in migrated.findings if "CUDA kernels" in each.message]
-    assert "condition" in finding.message
-
-
 def test_what_follows_the_return_without_cuda_is_cudas_own(project):
     code = "def f(x):\n    if not torch.cuda.is_available():\n        return slow(x)\n    return nms_gpu(x)\n"
     files = {"pkg/__init__.py": "", "pkg/a.py": f"import torch\nfrom ._ext import nms_gpu\n{code}"}

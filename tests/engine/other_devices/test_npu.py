@@ -5,6 +5,16 @@ import pytest
 from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 
 UNCHANGED = [
+    "device = torch.device('cuda' if ok else 'npu')\n",
+    "device = torch.device('cuda' if torch.cuda.is_available() else 'npu')\n",
+    "device = 'cuda' if ok else 'npu' if fast else 'cpu'\n",
+    "has = torch.cuda.is_available()\nif has:\n    d = 'cuda'\nelif is_npu_available():\n    d = 'npu'\n",
+    "has = torch.cuda.is_available()\nd = torch.device('cuda' if has else 'npu' if is_npu_available() else 'cpu')\n",
+    "d = 'cuda' if torch.cuda.is_available() else 'npu' if is_npu_available() else 'cpu'\nx.to(d)\n",
+    "has = torch.cuda.is_available()\nkind = torch.cuda if has else torch.npu\nif has:\n    x.cuda()\n",
+    "kind = torch.cuda if kind == 'cuda' else torch.npu\n",
+    "def f():\n    if torch.cuda.is_available():\n        return 'cuda:0'\n    return 'npu:0'\n",
+    "init_process_group('nccl' if is_wide else 'hccl')\n",
     "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
     "modules = [torch.cuda, torch.npu]\n",

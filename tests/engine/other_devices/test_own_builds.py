@@ -27,7 +27,7 @@ def test_conditions_for_the_projects_own_build_stay(rulebook, code):
     assert migrate_source(source, "pk/__init__.py", rulebook, context).content is not None
 
 
-KERNELS = "import triton\n\n@triton.jit\ndef kernel(x):\n    pass\n"
+TRITON = "import triton\n\n@triton.jit\ndef kernel(x):\n    pass\n"
 TRIED = """import torch
 def fast(x):
     from .kernels import kernel
@@ -52,9 +52,9 @@ def f(x):
     ],
 )
 def test_kernels_that_are_tried_for_cuda_alone_are_not_tried_for_an_npu(project, caught, then, stays):
-    files = {"pk/__init__.py": "", "pk/kernels.py": KERNELS, "pk/a.py": TRIED.format(caught, then)}
+    files = {"pk/__init__.py": "", "pk/kernels.py": TRITON, "pk/a.py": TRIED.format(caught, then)}
     assert (project(files)["pk/a.py"].content is None) is stays
-    plain = project({**files, "pk/kernels.py": KERNELS.replace("triton", "numba")})["pk/a.py"]
+    plain = project({**files, "pk/kernels.py": TRITON.replace("triton", "numba")})["pk/a.py"]
     assert plain.content is not None
 
 
@@ -76,3 +76,50 @@ def test_a_feature_that_only_cuda_has_stays_switched_off(project, code, stays):
         "a.py"
     ]
     assert ("'cuda':" in migrated.content.decode() or "== 'cuda'" in migrated.content.decode()) is stays
+
+
+LOADED = "from lib import load\nkernels = load('nms', ['nms.cu'])\n"
+KERNELS = {
+    "the type of a device": (
+        LOADED,
+        "if x.device.type == 'cuda':\n    nms = kernels.nms_cuda\nelse:\n    nms = kernels.nms_cpu\n",
+    ),
+    "a tensor": (
+        LOADED,
+        "def f(x):\n    if x.is_cuda:\n        return kernels.nms_cuda(x)\n    return kernels.nms_cpu(x)\n",
+    ),
+    "a whole branch": (
+        "from . import _C\n",
+        "def f(x):\n    if x.is_cuda:\n        y = x * 2\n        _C.forward(x, y)\n        return y\n    return x\n",
+    ),
+    "the other branch": (
+        "import ops_cuda\n",
+        "def f(x):\n    if not x.is_cuda:\n        return x * 2\n    y = ops_cuda.forward(x)\n    return y\n",
+    ),
+    "an expression": ("from ._ext import nms_cuda\n", "def f(x):\n    return nms_cuda(x) if x.is_cuda else x\n"),
+    "a package for CUDA": (
+        "import flashinfer\n",
+        "def f(x):\n    if x.is_cuda and ok:\n        y = flashinfer.mm_fp4(x)\n        return y\n    return x\n",
+    ),
+    "kernels of CuPy": ("import cupy\n", "def f(x):\n    if cupy is not None and x.is_cuda:\n        return g(x)\n"),
+    "a function of autograd that calls one": (
+        "import fused_lib as fused_cuda\n",
+        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return fused_cuda.forward(x)\n"
+        "def f(x):\n    if x.is_cuda and x.dim() == 2:\n        return Fused.apply(x)\n    return x * 2\n",
+    ),
+    "one that a name is assigned": (
+        "from pkg import _C\n",
+        "class Fused(torch.autograd.Function):\n    def forward(ctx, x):\n        return _C.forward(x)\n"
+        "loss_cuda = Fused.apply\n"
+        "def f(x):\n    if x.is_cuda:\n        loss = loss_cuda\n    else:\n        loss = g\n    return loss(x)\n",
+    ),
+    "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
+}
+
+
+@pytest.mark.parametrize(("imports", "code"), KERNELS.values(), ids=KERNELS)
+def test_kernels_for_cuda_meet_no_tensor_of_an_npu(project, imports, code):
+    migrated = project({"pkg/__init__.py": "", "pkg/a.py": f"import torch\n{imports}{code}"})["pkg/a.py"]
+    assert migrated.content is None
+    (finding,) = [each for each in migrated.findings if "CUDA kernels" in each.message]
+    assert "condition" in finding.message
