@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -76,12 +75,6 @@ class Code(Struct, frozen=True, eq=False):
     def qualified(self, node: ast.AST, scope: Scope) -> str | None:
         """The qualified name that an expression means; see `Names.qualified`."""
         return self.names.qualified(node, scope)
-
-    def functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope]]:
-        """The functions and methods that it defines, each with the scope it opens."""
-        for node, scope in self.definitions:
-            if not isinstance(node, ast.ClassDef):
-                yield node, scope
 
 
 def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile) -> bool:

@@ -59,11 +59,6 @@ class CodePattern(Struct, frozen=True):
         return frozenset(map(_last, self.names))
 
     @property
-    def parts(self) -> frozenset[str]:
-        """All parts of its qualified names."""
-        return frozenset(part for name in map(qualified_name, self.names) if name for part in name.split("."))
-
-    @property
     def metavariables(self) -> Counter[str]:
         """The metavariables, with how often each is there."""
         return Counter(str(piece.field) for piece in self.pieces if piece.field not in (None, ARGS))

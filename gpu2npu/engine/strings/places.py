@@ -41,7 +41,6 @@ class Siblings:
         self._values: dict[ast.Dict, frozenset[str]] = {}
         self._positions: dict[ast.AST, dict[ast.AST | None, int]] = {}
         self._compared: dict[tuple[Scope, str], frozenset[str]] | None = None
-        self._reads: dict[str, list[tuple[ast.Name, Scope]]] | None = None
 
     def inside(self, node: ast.AST) -> frozenset[str]:
         """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned and yielded
@@ -70,15 +69,6 @@ class Siblings:
         if self._compared is None:
             self._compared = _comparisons(file)
         return self._compared.get((found[0], name), frozenset())
-
-    def reads(self, name: str, file: PythonFile) -> list[tuple[ast.Name, Scope]]:
-        """The places where a name is read in the file, each with its scope."""
-        if self._reads is None:
-            self._reads = {}
-            for node, scope in file.uses:
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    self._reads.setdefault(node.id, []).append((node, scope))
-        return self._reads.get(name, [])
 
     def position(self, node: ast.AST, child: ast.AST) -> int:
         """The index of an element, key or value of a display, of an argument of a call, of a part of an f-string."""
