@@ -25,8 +25,8 @@ from typing import Any
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.records import FindingKind
-from gpu2npu.support.documented import DOCUMENTED
-from gpu2npu.support.documented import documented as known_of
+from gpu2npu.support.facts import DOCUMENTED
+from gpu2npu.support.facts import documented as known_of
 
 VERSION = "2.7.1"
 _HEAD = (

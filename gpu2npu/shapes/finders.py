@@ -216,9 +216,6 @@ def _is_small_number(epsilon: Term) -> bool:
     return any("eps" in (last_name(each) or "") for each in epsilon.spelled)
 
 
-_TURNING = frozenset({"permute", "transpose", "swapaxes"})
-
-
 def find_sum_norm(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     """`self.norm(x + y)`, where `self.norm` is a LayerNorm."""
     total = node.args[0] if len(node.args) == 1 and not node.keywords else None

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.support import facts
-from gpu2npu.support.documented import Documented, documented, documented_names
+from gpu2npu.support.facts import Documented, documented, documented_names
 from gpu2npu.support.operators import (
     IMPLICIT,
     Missing,

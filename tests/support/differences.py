@@ -10,8 +10,7 @@ from itertools import chain
 
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.support.documented import documented_names, documented_release
-from gpu2npu.support.facts import known_facts
+from gpu2npu.support.facts import documented_names, documented_release, known_facts
 from gpu2npu.support.operators import Reached, all_names, torch_release
 from gpu2npu.support.release_tables import cuda_names, npu_spelling, table_for
 from gpu2npu.support.releases import RELEASES, SECTIONS, facts_of, release_of, torch_npu_releases, wheel_version

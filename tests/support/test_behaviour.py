@@ -8,7 +8,7 @@ import pytest
 from gpu2npu.support.behaviour import OUTCOMES, RAISES, behaviour, lifted, names, row, rows
 from gpu2npu.support.chips import CHIPS, chip_families, chip_family, other_meaning
 from gpu2npu.support.conditions import CallFacts, TensorFacts
-from gpu2npu.support.documented import documented, documented_names
+from gpu2npu.support.facts import documented, documented_names
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
 TOOLS = Path(__file__).parents[2] / "tools" / "behaviour"

@@ -7,7 +7,7 @@ import pytest
 
 from gpu2npu.records import FindingKind
 from gpu2npu.support.behaviour import names
-from gpu2npu.support.documented import documented, documented_names
+from gpu2npu.support.facts import documented, documented_names
 from gpu2npu.support.verdicts import VerdictKind, verdict
 from tools.documented_apis import VERSION, disagreements, kinds_of
 

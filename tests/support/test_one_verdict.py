@@ -18,7 +18,7 @@ from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.in_code import NPU_LIMIT
 from gpu2npu.support.behaviour import rows_of
-from gpu2npu.support.documented import documented, documented_names
+from gpu2npu.support.facts import documented, documented_names
 from gpu2npu.support.operators import has_kernel, torch_release
 from gpu2npu.support.release_tables import npu_spelling, table_for
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions

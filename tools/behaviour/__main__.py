@@ -22,7 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpu2npu.support.behaviour import TABLE
-from gpu2npu.support.documented import documented
+from gpu2npu.support.facts import documented
 from tools.behaviour.cann import FAMILIES, functions, parameters
 
 FILE = TABLE / "dtypes.json"

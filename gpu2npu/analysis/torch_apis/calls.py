@@ -23,8 +23,7 @@ from gpu2npu.python.tree.syntax import argument_of, string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
-from gpu2npu.support.documented import documented
-from gpu2npu.support.facts import is_named
+from gpu2npu.support.facts import documented, is_named
 from gpu2npu.support.operators import torch_results
 from gpu2npu.support.spellings import is_for_other_device, is_in, is_of_host, is_torch_api
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, judged_leaves, verdict
