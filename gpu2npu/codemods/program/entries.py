@@ -219,6 +219,13 @@ def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) 
     word = re.compile(words)
     paths = sorted(path for path in set().union(*runs) if path in entries or word.search(program.sources[path]))
     files = {path: file for path in paths if (file := program.file(path)) is not None}
+    return dataflow_in(program, files, runs)
+
+
+def dataflow_in(
+    program: TrainingProgram, files: Mapping[str, ParsedFile], runs: Sequence[frozenset[str]] = ()
+) -> Dataflow:
+    """The values that flow through some files."""
     return Dataflow(program, files, values_of(program.project), runs, RETURNING_SELF)
 
 

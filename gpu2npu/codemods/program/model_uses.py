@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpu2npu.codemods.places import Step, inserted
-from gpu2npu.codemods.program.entries import RETURNING_SELF, Entry
+from gpu2npu.codemods.program.entries import RETURNING_SELF, Entry, dataflow_in
 from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
-from gpu2npu.codemods.program.model_class import model_class
+from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.templates import code
-from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.place import Place, enclosing_class, function_above
 from gpu2npu.python.tree.syntax import (
     Function,
     argument_keyword,
@@ -21,7 +21,7 @@ from gpu2npu.python.tree.syntax import (
     arguments,
     elements,
     is_self,
-    is_super,
+    is_static,
     last_name,
     parameters,
     string_value,
@@ -50,6 +50,7 @@ class ModelUses:
     def __init__(self, program: TrainingProgram, entry: Entry) -> None:
         self.program = program
         self.entry = entry
+        self.flow = program.once((Dataflow, *entry.files), lambda: dataflow_in(program, entry.files))
         self.seen: set[tuple[ast.AST, str]] = set()
 
     def through_module(self, file: ParsedFile, wrap: ast.AST, target: str) -> Iterator[Step]:
@@ -94,8 +95,8 @@ class ModelUses:
         for file in self.entry.files.values():
             for node in file.nodes(ast.Attribute):
                 if node.attr == attribute and not _is_assigned(node) and not is_self(node.value):
-                    made = model_class(self.program, file, node.value)
-                    if made is not None and made.node is cls:
+                    makers = self.flow.makers(Place(file, node.value))
+                    if any(each.node is cls for maker in makers for each in self.flow.targets(maker)):
                         yield file, node
 
     def _is_bound_there(self, alias: _Alias, node: ast.expr) -> bool:
@@ -122,7 +123,7 @@ class ModelUses:
         elif isinstance(parent, ast.Return):
             function = function_above(file, parent)
             if function is not None and not self._is_returned(file, function):
-                yield from self._calls(function)
+                yield from ((call.file, call.node) for call in self.flow.callers(Place(file, function)))
 
     def _is_returned(self, file: ParsedFile, function: Function) -> bool:
         """Return whether the results of a function were followed, or are of another object than the wrapped model."""
@@ -207,28 +208,15 @@ class ModelUses:
         position = next((index for index, each in enumerate(given) if argument_value(each) is use), None)
         if position is None:
             return
-        keyword = argument_keyword(given[position])
-        called = False
-        for other, function, is_method in self._called(file, call):
-            called = True
-            names = [parameter.arg for parameter in parameters(function)][is_method:]
-            names = names[position : position + 1] if keyword is None else [name for name in names if name == keyword]
-            yield from (_Alias(other, function, name) for name in names)
-        if not called:
-            yield from self._field(file, call, keyword, position)
-
-    def _field(self, file: ParsedFile, call: ast.Call, keyword: str | None, position: int) -> Iterator[_Alias]:
-        """The field of a class that has no `__init__` of its own, such as a dataclass."""
-        found = file.names.definition(call.func, file.scope_of(call))
-        home = None if found is None else self.program.file(found.names.path)
-        if found is None or home is None or not isinstance(found.bound.node, ast.ClassDef):
-            return
-        cls = found.bound.node
-        fields = [
-            part.target.id for part in cls.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-        ]
-        names = fields[position : position + 1] if keyword is None else [name for name in fields if name == keyword]
-        yield from (_Alias(home, cls, f"self.{name}") for name in names)
+        keyword, functions = argument_keyword(given[position]), self.flow.run_by(Place(file, call))
+        for function in functions:
+            is_method = enclosing_class(function) is not None and not is_static(function.node)
+            names = [parameter.arg for parameter in parameters(function.node)][is_method:]
+            yield from (_Alias(function.file, function.node, name) for name in _chosen(names, keyword, position))
+        for cls in self.flow.targets(Place(file, call)) if not functions else ():  # a dataclass
+            parts = (each.target for each in cls.node.body if isinstance(each, ast.AnnAssign))
+            fields = [each.id for each in parts if isinstance(each, ast.Name)]
+            yield from (_Alias(cls.file, cls.node, f"self.{name}") for name in _chosen(fields, keyword, position))
 
     def _results(self, file: ParsedFile, end: ast.Return, index: int) -> Iterator[_Alias]:
         """The names that callers give to the element `index` of what a function returns."""
@@ -236,62 +224,17 @@ class ModelUses:
         if function is None or (function, str(index)) in self.seen or _UNWRAPS.search(file.code(function)):
             return
         self.seen.add((function, str(index)))
-        for other, call in self._calls(function):
-            parent = other.parents[call]
+        for call in self.flow.callers(Place(file, function)):
+            parent = call.file.parents[call.node]
             if isinstance(parent, ast.Assign):
-                yield from self._assigned(other, parent.targets, index)
+                yield from self._assigned(call.file, parent.targets, index)
             elif isinstance(parent, ast.Return):
-                yield from self._results(other, parent, index)
-
-    def _calls(self, function: Function) -> Iterator[tuple[ParsedFile, ast.Call]]:
-        """The calls of the program that may be of a function, by its own name."""
-        for other in self.entry.files.values():
-            for call in other.nodes(ast.Call):
-                if last_name(call.func) == function.name and any(
-                    node is function for _, node, _ in self._called(other, call)
-                ):
-                    yield other, call
-
-    def _called(self, file: ParsedFile, call: ast.Call) -> Iterator[tuple[ParsedFile, Function, bool]]:
-        """The functions of the program that a call may mean; a class stands for its `__init__`."""
-        name = last_name(call.func)
-        found = file.names.definition(call.func, file.scope_of(call))
-        wanted: ast.AST | None = None if found is None else found.bound.node
-        above: list[ast.AST] | None = None
-        if isinstance(wanted, ast.ClassDef) and found is not None:
-            home = self.program.file(found.names.path)
-            above = [wanted] if home is None else self._line(home, wanted)
-        elif isinstance(call.func, ast.Attribute) and is_super(call.func.value):
-            cls = next((part for part in file.above(call) if isinstance(part, ast.ClassDef)), None)
-            above = [] if cls is None else self._line(file, cls)[1:]
-            name = call.func.attr
-        if above is not None:
-            yield from self._methods(above, "__init__" if isinstance(wanted, ast.ClassDef) else name)
-            return
-        for other in self.entry.files.values():
-            for node, owner in self.program.of_file(_functions, other):
-                if wanted is not None:
-                    if node is wanted:
-                        yield other, node, owner is not None
-                elif isinstance(call.func, ast.Attribute) and owner is not None and node.name == name:
-                    yield other, node, True
-
-    def _methods(self, line: list[ast.AST], name: str | None) -> Iterator[tuple[ParsedFile, Function, bool]]:
-        """The method of a name in the first of some classes that has it."""
-        for cls in line:
-            for other in self.entry.files.values():
-                for node, owner in self.program.of_file(_functions, other):
-                    if owner is cls and node.name == name:
-                        yield other, node, True
-                        return
+                yield from self._results(call.file, parent, index)
 
 
-def _functions(file: ParsedFile) -> list[tuple[Function, ast.ClassDef | None]]:
-    """The functions of a file, each with the class that it is in."""
-    return [
-        (node, next((part for part in file.above(node) if isinstance(part, ast.ClassDef)), None))
-        for node in file.functions
-    ]
+def _chosen(names: list[str], keyword: str | None, position: int) -> list[str]:
+    """The name that an argument is for."""
+    return names[position : position + 1] if keyword is None else [name for name in names if name == keyword]
 
 
 def _where(file: ParsedFile, node: ast.AST, code: str) -> ast.AST:

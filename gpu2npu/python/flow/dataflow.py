@@ -189,6 +189,14 @@ class Dataflow:
         found = self._called(at) if at else []
         return [each.at(each.node) for each in found if isinstance(each.node, DEFINITIONS)]
 
+    def run_by(self, call: CallPlace) -> list[FunctionPlace]:
+        """The functions of the program that a call may run: of a class its `__init__`."""
+        found: list[AnyPlace] = []
+        for target in self.targets(call):
+            is_class = isinstance(target.node, ast.ClassDef)
+            found += self._defined(self._place(target), (".__init__",)) if is_class else [target]
+        return [each.at(each.node) for each in found if isinstance(each.node, FUNCTIONS)]
+
     def iterated(self, made: CallPlace) -> list[AnyPlace]:
         """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
         classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]

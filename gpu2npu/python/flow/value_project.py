@@ -194,7 +194,11 @@ class ValueProject(Questions):
 
     def place(self, names: Names, node: ast.AST) -> int:
         """The place of an expression, function or class of a parsed file; 0 where it is not followed."""
-        found, file, self._asker = self.places(names).get(node, 0), self.file_of(names), names.path
+        self._asker = names.path
+        if isinstance(node, ast.Call) and names.path in self._by_path and names.path not in self._places:
+            file = self.file_of(names)  # which has calls
+            return file.ends.get((node.end_lineno or 0, node.end_col_offset or 0), 0) if file is not None else 0
+        found, file = self.places(names).get(node, 0), self.file_of(names)
         return file.first + found if file is not None and found else 0
 
     def _read(self, path: str, facts: ValueFacts) -> ValueFile:
