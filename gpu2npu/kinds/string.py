@@ -166,7 +166,7 @@ class _Strings:
         for keyword in node.keywords:
             rule = next((each for each in self.table.strings if each.text == keyword.arg), None)
             new = rule.rule.then.rename if rule is not None else None
-            if rule is None or new is None or not new.isidentifier():
+            if rule is None or new is None or not new.isidentifier() or new in {each.arg for each in node.keywords}:
                 continue
             key = self.place(ast.copy_location(ast.Constant(rule.text), keyword), scope, new)
             siblings = {each.arg for each in node.keywords} & rule.role.siblings

@@ -18,7 +18,7 @@ from gpu2npu.records import Bounds
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN, _CUDAS = frozenset({_NPU, "hccl"}), frozenset({"cuda", "nccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
-_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.Try, ast.Match, ast.If)
+_WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.BoolOp, ast.Try, ast.Match, ast.If)
 _SKIPS, _OF_CUDA = ("skipUnless", "skipIf", "skip"), re.compile(r"\b(CUDA|GPUs?)\b")
 _AVAILABLE = "torch.cuda.is_available"
 _QUESTION = re.compile(r"(^|[._])(is|has)_")  # of the NPU, by any name: `is_npu_available`
@@ -70,13 +70,18 @@ def _other_parts(node: ast.AST, file: PythonFile, kinds: ByKind) -> Iterator[Bou
         if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
             yield from (file.bounds(each) for each in node.elts)
         yield from _reported_twice(node.elts, file)
+        pairs = [(each.elts[0], each) for each in node.elts if isinstance(each, (ast.List, ast.Tuple)) and each.elts]
+        yield from _keyed_siblings(
+            [(string_value(key), pair) for key, pair in pairs], file
+        )  # [("cuda", a), ("npu", b)]
     elif isinstance(node, ast.Dict):  # {"cuda": torch.cuda, "npu": torch.npu}, {"GPU": 1, "NPU": 2}
-        values = {(string_value(key) or "").lower(): value for key, value in zip(node.keys, node.values, strict=True)}
-        if _NPU in values:
-            yield from (file.bounds(values[each]) for each in _OF_GPUS if each in values)
+        yield from _keyed_siblings(list(zip(map(string_value, node.keys), node.values, strict=True)), file)
         yield from _reported_twice(node.values, file)
-    elif isinstance(node, ast.Call):  # dict(cuda=torch.cuda.is_available(), npu=torch.npu.is_available())
+    elif isinstance(node, ast.Call):  # dict(cuda=torch.cuda, npu=torch.npu)
+        yield from _keyed_siblings([(each.arg, each) for each in node.keywords], file)
         yield from _reported_twice([*node.args, *(each.value for each in node.keywords)], file)
+    elif isinstance(node, ast.BoolOp):  # torch.cuda.is_available() or is_npu_available()
+        yield from _reported_twice(node.values, file)
     elif isinstance(node, ast.Try) and _looks_up_device(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
     elif isinstance(node, ast.Try) and imports_plugin(node.body):
@@ -106,6 +111,7 @@ def _of_choice(node: ast.If | ast.IfExp, file: PythonFile, kinds: ByKind) -> Ite
         block = file.block(node)
         rest = block[block.index(node) + 1 :]
     values = [(body, value) for body in (*bodies, rest) if (value := _value_given(body)) is not None]
+    values += [(rest, each.value) for each in walk(*rest) if isinstance(each, ast.Return) and each.value is not None]
     of_cuda = {_shape(value) for _, value in values if _names(value, _CUDAS, (_TORCH_CUDA,))}
     given = [body for body, value in values if _names(value, _OWN, _TORCH_NPU) and _shape(value) in of_cuda]
     is_apart = own is not None or bool(given)
@@ -155,6 +161,13 @@ def _tested_places(test: ast.expr, file: PythonFile, kinds: ByKind) -> Iterator[
         if question is not None and _AVAILABLE in {dotted_name(part) for part in walk(question)}:
             yield file.bounds(question)
             yield from guarded_code(question, True, file, kinds) or ()
+
+
+def _keyed_siblings(keyed: Sequence[tuple[str | None, ast.AST]], file: PythonFile) -> Iterator[Bounds]:
+    """The bounds of what is under a name of the GPU's, where one more is under the NPU's."""
+    known = [((key or "").lower(), each) for key, each in keyed]
+    if _NPU in dict(known):
+        yield from (file.bounds(each) for key, each in known if key in _OF_GPUS)
 
 
 def _is_for_npu(case: ast.match_case) -> bool:

@@ -5,6 +5,13 @@ import pytest
 from gpu2npu.engine.other_devices.device_pairs import has_npu_file
 
 UNCHANGED = [
+    "known = [('cuda', torch.cuda.is_available), ('npu', lambda: torch.npu.is_available())]\n",
+    "table = dict(cuda=torch.cuda, npu=torch.npu)\n",
+    "n = torch.cuda.device_count() or torch.npu.device_count()\n",
+    "def f():\n    if torch.cuda.is_available():\n        return 'cuda'\n    try:\n        import torch_npu\n"
+    "        return 'npu'\n    except ImportError:\n        return 'cpu'\n",
+    "def f():\n    if torch.cuda.is_available():\n        return 'cuda'\n    if is_npu_available():\n"
+    "        return 'npu'\n    return 'cpu'\n",
     "device = torch.device('cuda' if ok else 'npu')\n",
     "device = torch.device('cuda' if torch.cuda.is_available() else 'npu')\n",
     "device = 'cuda' if ok else 'npu' if fast else 'cpu'\n",
