@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.shapes import finders
 from gpu2npu.shapes.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
@@ -101,8 +102,12 @@ def found_shapes(names: Names, kinds: Iterable[AffinityKind]) -> Iterator[tuple[
             if match is not None:
                 found.append((kind, node, match))
                 break
-    parts = {part for _, node, _ in found for part in ast.walk(node) if part is not node}
-    for _, _, match in found:
+    parts: set[ast.AST] = set()
+    for _, node, match in found:
+        given = match.arguments if isinstance(match, AffinityReplacement) else ()  # code that the call has, too
+        left = [each for each in given if not isinstance(each, str) and isinstance(each[0], int)]
+        within = (part for part in ast.walk(node) if part is not node and isinstance(part, ast.expr))
+        parts.update(part for part in within if not any(holds(each, names.file.bounds(part)) for each in left))
         if isinstance(match, FusedMatch):
             parts.update(part for term in match.root.parts() for each in term.through for part in ast.walk(each))
     yield from ((kind, node) for kind, node, _ in found if node not in parts)

@@ -77,6 +77,23 @@ def test_the_scores_of_an_attention_are_part_of_it(parse) -> None:
     assert [each.rule for each in advice(parse, f"import torch\n{alone}")] == ["transposed-matmul"]
 
 
+NESTED = """import torch
+import torch.nn.functional as F
+
+def attend(q, k, v, b, n, c):
+    scores = (q @ k.transpose(-2, -1)).softmax(-1)
+    return (scores @ v).transpose(1, 2).reshape(b, n, c)
+
+def gates(x, y):
+    return F.one_hot((x * torch.sigmoid(x)).long(), 9).float()
+"""
+
+
+def test_a_shape_in_what_another_one_is_given_is_reported_too(parse) -> None:
+    found = {each.rule for each in advice(parse, NESTED, "2.7.1")}
+    assert found == {"attention", "confusion-transpose", "one-hot", "spelled-silu"}
+
+
 def rewritten(text: str) -> set[tuple[str, int]]:
     """The kinds of `--affinity` that rewrite a text, with the lines of the code and of the definitions around it."""
     program = TrainingProgram({"main.py": text.encode()}, TORCH, "2.7.1", False)
