@@ -13,6 +13,7 @@ from gpu2npu.engine.other_devices.foreign_calls import assigned_to, foreign_rule
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Parameter, Scope
@@ -101,10 +102,12 @@ class ForeignDevices:
                 self.read.setdefault(last_name(node) or "", []).append(node)
         others: list[tuple[ast.Call, Scope]] = []
         for node, scope in self.file.uses:
-            rule = foreign_rule_of(node, self.names, self.table) if isinstance(node, ast.Call) else None
-            if rule is not None and isinstance(node, ast.Call):
+            if not isinstance(node, ast.Call) or not (arguments(node) or last_name(node.func) in _MOVES):
+                continue  # it is given nothing, and moves nothing
+            rule = foreign_rule_of(node, self.names, self.table)
+            if rule is not None:
                 self._call(node, scope, rule)
-            elif isinstance(node, ast.Call):
+            else:
                 others.append((node, scope))
         for _ in range(_MAX_STEPS):
             for call, scope in others:
@@ -146,7 +149,7 @@ class ForeignDevices:
 
     def _hand_on(self, call: ast.Call, scope: Scope) -> None:
         """Keep what a call gives to parameters of the project's own functions that are given to packages."""
-        called = called_function(self.names, call)
+        called = called_function(self.names, call, self.table.foreign_packages)
         if called is None:
             return
         names, function, bound = called
@@ -164,11 +167,9 @@ class ForeignDevices:
                 self.mixed[value] = _Given(place, (_Value(place, self._is_device(value, scope)),), rule)
 
     def _parameter_rules(self, names: Names) -> _ParameterRules:
-        """The rules for the parameters of functions in this file, or in another that imports such a package itself."""
+        """The rules for the parameters of functions in this file, or in another."""
         if names.path == self.names.path:
             return self._parameters_given()
-        if imported_packages(names.file).isdisjoint(self.table.foreign_packages):
-            return {}
 
         def ask() -> _ParameterRules:
             other = ForeignDevices(names, self.table)
@@ -280,13 +281,14 @@ def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
     """
     if not packages.isdisjoint(imported_packages(names.file)):
         return True
-    wanted = names.project.cached(("imports", packages), partial(_importing, names, packages)) or frozenset()
+    wanted = _importing(names.project, packages)
     return bool(wanted) and not wanted.isdisjoint(_reached(names))
 
 
-def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
+def _importing(project: Project, packages: frozenset[str]) -> frozenset[str]:
     """The files of a project that import one of some packages."""
-    return names.project.files_with(lambda facts: facts.imports_one_of(packages))
+    found = partial(project.files_with, lambda facts: facts.imports_one_of(packages))
+    return project.cached(("imports", packages), found) or frozenset()
 
 
 def _reached(names: Names) -> Iterator[str]:
@@ -307,9 +309,9 @@ def _reached(names: Names) -> Iterator[str]:
         near = far
 
 
-def called_function(names: Names, call: ast.Call) -> tuple[Names, Function, int] | None:
+def called_function(names: Names, call: ast.Call, packages: frozenset[str]) -> tuple[Names, Function, int] | None:
     """The function of the project that a call runs, perhaps an `__init__`, with the names of its file, and how many
-    parameters are given without being written."""
+    parameters are given without being written; one of this file or of another that imports one of some packages."""
     values = values_of(names.project)
     place = values.call_at(names, call)
     with values.near(names.path):
@@ -318,7 +320,9 @@ def called_function(names: Names, call: ast.Call) -> tuple[Names, Function, int]
         if not found or any(each.kind == "outside" and not each.text.startswith("super(") for each, _ in callees):
             return None
     function, bound = found[0]
-    other = names.project.names(values.at(function).path, names.path)
+    path = values.at(function).path
+    is_near = path == names.path or path in _importing(names.project, packages)
+    other = names.project.names(path, names.path) if is_near else None
     kinds = other.file.unordered() if other is not None else {}
     defined = (each for kind in FUNCTIONS for each in kinds.get(kind, ()) if each.lineno == values.line(function))
     return next(((other, each, bound) for each in defined), None) if other is not None else None
