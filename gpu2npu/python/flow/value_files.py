@@ -3,6 +3,8 @@ stored may be those that are read, and which argument is for which parameter."""
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -110,7 +112,7 @@ class ValueFile:
         self.path = path
         self.first = first
         self.facts = replace(facts, edges=(), lines=())
-        self.lines = list(facts.lines)
+        self.lines = array("L", facts.lines)
         self.out: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
         self.into: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
         self.kinds: dict[int, tuple[str, Any]] = {first + MODULE: ("module", None)}
@@ -127,8 +129,9 @@ class ValueFile:
         self.ends = {(one.end_line, one.end_column): first + one.node for one in facts.calls}
         self.spans = {one.place: first + one.node for one in facts.operations}
         places = list(range(first, first + len(self.lines)))  # one object a number, which several edges have
+        labels = list(map(sys.intern, facts.labels))  # and one for a label, which most files have
         for source, kind, target, label in facts.edges:
-            self.add(places[source], kind, places[target], facts.labels[label])
+            self.add(places[source], kind, places[target], labels[label])
         self._describe()
 
     def add(self, source: int, kind: int, target: int, label: str = "") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpu2npu.python.facts.reading import read_facts
+from gpu2npu.python.facts.reading import is_known, read_facts, remember
 from gpu2npu.python.facts.record import FileFacts, decoded
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.project.module_paths import files_by_stem, module_stems
@@ -389,7 +389,10 @@ class Project:
             OSError: It cannot be read.
             SourceReadError, TreeError: It is not text, or not Python.
         """
-        return parsed_file(read_source(self.read(path), path))
+        source = self.read(path)
+        if path in self.given and not is_known(source):
+            remember(source, self.given[path])
+        return parsed_file(read_source(source, path))
 
 
 def _size(names: Names | None) -> int:
