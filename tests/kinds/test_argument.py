@@ -60,3 +60,12 @@ def test_a_number_where_a_name_is_none_otherwise_is_written_where_it_is_assigned
     migrated = migrate_source(f"{code}    return torch.zeros(2, device=device)\n", version="2.1.0")
     assert 'device = f"npu:{x.get_device()}"' in migrated.text
     assert "device=device" in migrated.text
+
+
+@pytest.mark.parametrize(("given", "is_reported"), [("torch.cuda.current_device()", True), ("x.device", False)])
+def test_the_current_cards_number_is_followed_to_a_function_of_another_file(project, given, is_reported) -> None:
+    move = "import torch\n\n\ndef move(xs, device):\n    return map(lambda x: x.to(device), xs)\n"
+    use = "import torch\nfrom pk.a import move\n\n\ndef f(x, xs):\n    torch.cuda.current_device()\n"
+    use += f"    move(xs, {given})\n"
+    found = project({"pk/__init__.py": "", "pk/a.py": move, "pk/b.py": use})["pk/a.py"].findings
+    assert ("device-integer-to" in [each.rule for each in found]) is is_reported

@@ -94,6 +94,7 @@ class Callees:
 
 # The name of a number of a card, where nothing else says what a value is.
 _CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
+_CURRENT = "current_device"  # the function that gives the number of the card in use
 # What takes the name of a device as well as its number: keywords, and the first argument of calls.
 _DEVICE_KEYWORDS = frozenset({"device", "map_location"})
 _DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
@@ -116,9 +117,11 @@ class TypedArguments:
         """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
         default is the number of a card, is reported."""
         is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
-        is_device = wanted == "integer" and is_one is True and self._is_given_device(value, scope)
-        is_mixed = wanted == "integer" and not is_one and (self._branches(value, scope) or self._calls_for(value))
-        if is_device or is_mixed:
+        is_mixed = wanted == "integer" and (
+            self._is_given_both(value, scope, is_one)
+            or (not is_one and bool(self._branches(value, scope) or self._calls_for(value)))
+        )
+        if is_mixed:
             shown = self.file.code(value)
             message = f"{rule.why} `{shown}` may be one here: write its other uses and this one by hand."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
@@ -167,18 +170,22 @@ class TypedArguments:
         others = [each for each in known if self.matcher.is_of("device", each, scope) or is_none(each)]
         return numbers if numbers and others and len(numbers) + len(others) == len(values) else []
 
-    def _is_given_device(self, value: ast.expr, scope: Scope) -> bool:
+    def _is_given_both(self, value: ast.expr, scope: Scope, is_number: bool | None) -> bool:
         """Return whether some call gives a parameter a device by its name or that of a tensor, whatever the annotation
-        says that it is."""
-        bound = scope.bound(value)
+        says that it is; or the number of the current card, where nothing says what it is."""
+        bound = [each for each in scope.bound(value) if isinstance(each, Parameter)]
         call, at = self._argument(value)
-        if call is None or not any(isinstance(each, Parameter) and each.annotation is not None for each in bound):
+        is_annotated = is_number is True and any(each.annotation is not None for each in bound)
+        may_be = is_number is None and bool(bound) and bool(self.names.project.naming(_CURRENT))
+        if call is None or not (is_annotated or may_be):
             return False
         values = values_of(self.names.project)
         place = values.call_at(self.names, call)
         file = values.at(place) if place else None
         given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
         origins = values.sources(given, self.names.path) if given else ()
+        if may_be:
+            return any(each.text.endswith(f".{_CURRENT}()") for each in origins)
         return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
 
     def _argument(self, value: ast.expr) -> tuple[ast.Call | None, str]:
@@ -206,10 +213,10 @@ class TypedArguments:
     @cached_property
     def _uses(self) -> dict[ast.Call, list[ValueUse]]:
         """The uses of what calls in this file give that ask for the number of a card."""
-        if "current_device" not in self.file.text:
+        if _CURRENT not in self.file.text:
             return {}
         values, called = values_of(self.names.project), self.file.unordered().get(ast.Call, ())
-        numbers = [call for call in called if isinstance(call, ast.Call) and last_name(call.func) == "current_device"]
+        numbers = [call for call in called if isinstance(call, ast.Call) and last_name(call.func) == _CURRENT]
         calls = [call for call in numbers if isinstance(self.file.parents[call], _ASSIGNING)]  # not a part of a text
         return {call: values.uses(at, self.names.path) for call in calls if (at := values.call_at(self.names, call))}
 
