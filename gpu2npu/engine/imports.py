@@ -14,7 +14,7 @@ from gpu2npu.python.project.imports import closure, is_taken
 from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import TRIES, Import, goes_on_without_import, member_of
+from gpu2npu.python.tree.syntax import Import, member_of
 from gpu2npu.rulebook.rule import Rulebook
 
 
@@ -46,16 +46,6 @@ def leaf(qualified: str) -> str:
 
 def parent(qualified: str) -> str:
     return qualified.rpartition(".")[0]
-
-
-def is_caught(file: PythonFile, node: ast.AST) -> bool:
-    """Return whether code goes on where an import fails: `try: import fastlib` with `except ImportError: pass`."""
-    below = node
-    for above in file.above(node):
-        if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
-            return True
-        below = above
-    return False
 
 
 def may_rename_local(binding: Imported, new: str, scope: Scope, file: PythonFile) -> bool:

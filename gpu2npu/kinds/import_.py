@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from gpu2npu.distributions import normalised
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.imports import is_caught, is_compiled
+from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.rewriting.code_imports import CodeImports
 from gpu2npu.engine.rewriting.name_uses import is_type_checking
 from gpu2npu.engine.rewriting.statements import added, removal
+from gpu2npu.python.facts.outline import is_caught
 from gpu2npu.python.facts.reading import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (

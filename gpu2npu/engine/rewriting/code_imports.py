@@ -11,8 +11,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpu2npu.engine.code_matching import Matched
-from gpu2npu.engine.imports import import_of, is_caught, is_public, leaf, may_rename_local, parent
+from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
 from gpu2npu.engine.rewriting.statements import removal
+from gpu2npu.python.facts.outline import is_caught
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.templates import Piece, plain
 from gpu2npu.python.text.tokens import alias_name, from_module

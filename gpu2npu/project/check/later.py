@@ -14,7 +14,7 @@ from gpu2npu.python.facts.outline import ImportOutline, Outline
 from gpu2npu.python.flow.reachability import is_called_later, is_deferred, tree_of
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import IMPORTS, imported_names, last_name
+from gpu2npu.python.tree.syntax import IMPORT_FUNCTIONS, IMPORTS, imported_names, last_name
 from gpu2npu.records import Finding, Severity
 from gpu2npu.report.check.result import Part
 
@@ -117,7 +117,6 @@ def _with_packages(module: str) -> Iterator[str]:
         module = module.rpartition(".")[0]
 
 
-_BY_NAME = frozenset({"import_module", "__import__"})  # these may load any file beside the one that they are in
 _BUILD_SCRIPT = "setup.py"
 _BUILDERS = ("setuptools", "distutils", "torch.utils.cpp_extension")
 
@@ -222,5 +221,5 @@ class LaterCode:
     def _loaded_by_name(self) -> frozenset[str]:
         """The folders of which any file may be loaded by a name that is made up."""
         facts = ((path, self._project.facts(path, path)) for path in self._program)
-        loading = (path for path, each in facts if each is not None and not _BY_NAME.isdisjoint(each.called))
+        loading = (path for path, each in facts if each is not None and not IMPORT_FUNCTIONS.isdisjoint(each.called))
         return frozenset(map(posixpath.dirname, loading))

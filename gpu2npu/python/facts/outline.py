@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -133,13 +134,17 @@ def _imported(file: PythonFile, node: Import, run: set[str]) -> ImportOutline:
 
 def _is_choice(file: PythonFile, node: ast.AST, outer: Definition | None) -> bool:
     """Return whether a file goes on where an import in it fails, or a condition in a definition decides."""
-    is_within = outer is not None
-    for each in file.above(node):
-        if isinstance(each, TRIES) and node in each.body and any(map(goes_on_without_import, each.handlers)):
+    within = takewhile(lambda each: each is not outer, file.above(node)) if outer is not None else ()
+    return is_caught(file, node) or any(isinstance(each, (ast.If, ast.Match)) for each in within)
+
+
+def is_caught(file: PythonFile, node: ast.AST) -> bool:
+    """Return whether code goes on where an import fails: `try: import fastlib` with `except ImportError: pass`."""
+    below = node
+    for above in file.above(node):
+        if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
             return True
-        if is_within and isinstance(each, (ast.If, ast.Match)):
-            return True
-        node, is_within = each, is_within and each is not outer
+        below = above
     return False
 
 

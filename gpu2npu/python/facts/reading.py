@@ -18,6 +18,7 @@ from gpu2npu.python.tree.file import PythonFile, parsed_file
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
+    IMPORT_FUNCTIONS,
     WITHS,
     dotted_name,
     import_module,
@@ -30,7 +31,7 @@ from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.python.tree.walk import Use
 
 # Calls that import the module their string names.
-IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
+IMPORTERS = IMPORT_FUNCTIONS | {"importorskip"}
 # Those of projects, which give a module that is imported when it is used, and the keywords by which they give a member.
 _LAZY = re.compile(r"(?i)^lazy_?(import|load(er)?|module)$")
 _MODULE = re.compile(r"([A-Za-z_][\w.]*)(?:\s*[<>=!~].*)?")

@@ -21,6 +21,8 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 # What may give something else, or do something more, the second time.
 _EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+# Functions that import a module by its name.
+IMPORT_FUNCTIONS = frozenset({"import_module", "__import__"})
 
 
 def dotted_name(node: ast.AST) -> str | None:
