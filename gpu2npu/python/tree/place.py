@@ -36,11 +36,6 @@ class Place(Struct, Generic[_Node], frozen=True, eq=False):
         """The text of the node."""
         return self.file.code(self.node)
 
-    @property
-    def qualified(self) -> str | None:
-        """The qualified name of what the node means."""
-        return self.file.qualified(self.node)
-
     def at(self, node: _Other) -> Place[_Other]:
         """Another node of the same file."""
         return Place(self.file, node)

@@ -155,11 +155,13 @@ def test_a_frozen_model(frozen, is_one):
         (["self.fc = nn.Linear(2, 2)", "self.fc.requires_grad_(False)"], True),
         (["self.fc = nn.Linear(2, 2)", "self.requires_grad_(False)", "self.fc.requires_grad_(True)"], False),
         (["self.inner = inner"], False),
+        (["self.gain = Gain()"], True),
         (["self.add_module('fc', nn.Linear(2, 2))"], False),
     ],
 )
 def test_a_class_with_nothing_to_learn(lines, is_one):
-    source = HEAD + "\nclass Part(nn.Module):\n    def __init__(self, inner):\n        super().__init__()\n"
+    gain = "\nclass Gain(nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    source = HEAD + gain + "\nclass Part(nn.Module):\n    def __init__(self, inner):\n        super().__init__()\n"
     source += "".join(f"        {line}\n" for line in lines)
     text, _ = migrated(f"{source}\npart = nn.DataParallel(Part(3))\n{TRAIN}main()\n")
     assert ("\npart = Part(3).npu()\n" in text) == is_one
