@@ -1,8 +1,11 @@
-"""The migration that `gpu2npu -i SRC -o OUT -v VERSION` runs. Imported only when there is something to migrate."""
+"""The migration that `gpu2npu -i SRC -o OUT -v VERSION` runs, and `--watch SRC`, which shows its diff anew whenever the
+project or a rule file is saved. Imported only when there is something to migrate."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +16,17 @@ from msgspec.structs import replace
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
 from gpu2npu.cli.file_options import refuse_missing_package, write_report
-from gpu2npu.cli.language import prefer
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.cli.rules.options import split_ids
-from gpu2npu.cli.signals import end_cleanly_on_signals
+from gpu2npu.cli.signals import EndedBySignal, end_cleanly_on_signals
 from gpu2npu.codemods.choice import CODEMODS, Codemod, CodemodChoice, CodemodError, imported
 from gpu2npu.language import message, shown
-from gpu2npu.project.config import read_config
+from gpu2npu.project.config import CONFIG_NAME, read_config
 from gpu2npu.project.errors import OutputError, UsageError
-from gpu2npu.project.location import Output
+from gpu2npu.project.location import Output, locate
 from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.settings import Settings
+from gpu2npu.project.tree.discovery import discover
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.report.diff import unified_diff
 from gpu2npu.report.summary import finding_lines, next_steps
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpu2npu.records import Outcome
+
 
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
@@ -53,8 +58,6 @@ def carry_out(
     refuse_missing_package(form)
     try:
         if options["watch"] is not None:
-            from gpu2npu.cli.watch import watch
-
             return watch(source, settings, quiet)
         if folder is None:
             return show_diff(source, settings, quiet, options["findings"])
@@ -169,3 +172,58 @@ def _requested(codemod: Codemod, given: Any) -> Any:
         return imported(codemod.option.reads)(split_ids(given))
     except CodemodError as error:
         raise click.UsageError(str(error)) from error
+
+
+_SECONDS = 0.5
+_REST = 5  # times as long as it takes to look at all files
+# The time of the last change and the size of each file.
+Stamps = Mapping[Path, tuple[int, int]]
+
+
+def watch(source: Path, settings: Settings, quiet: bool, pause: Callable[[float], None] = time.sleep) -> int:
+    """Show the diff again and again, until Ctrl-C; returns the exit code. `pause` waits for some seconds."""
+    seen: Stamps = {}
+    try:
+        while True:
+            started = time.perf_counter()
+            seen = show_if_saved(source, settings, quiet, seen)
+            pause(max(_SECONDS, _REST * (time.perf_counter() - started)))
+    except KeyboardInterrupt:
+        return 0
+    except EndedBySignal as ended:
+        if ended.number != signal.SIGINT:
+            raise
+        return 0
+
+
+def show_if_saved(source: Path, settings: Settings, quiet: bool, seen: Stamps) -> Stamps:
+    """Show the diff if files are not as they were `seen`; gives what they are now."""
+    stamps = _stamps(source, settings)
+    if stamps == seen:
+        return seen
+    if sys.stdout.isatty():
+        click.clear()
+    try:
+        show_diff(source, settings, quiet)
+    except UsageError as error:
+        say(f"Error: {error}", err=True)
+    if not quiet:
+        say("Waiting for a file to be saved; Ctrl-C ends.", err=True)
+    return stamps
+
+
+def _stamps(source: Path, settings: Settings) -> Stamps:
+    place = locate(source, settings)
+    tree = discover(place.root, place.only)
+    project = (place.root / path for path in (*tree.python, *tree.others))
+    found = ((path, _stamp(path)) for path in (*project, place.root / CONFIG_NAME, *settings.rules))
+    return {path: stamp for path, stamp in found if stamp is not None}
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """The last change of a file, None where it is gone."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gpu2npu.python.text.templates import plain
-from gpu2npu.records import Edit, FindingKind, Found
+from gpu2npu.records import Edit, Finding, FindingKind, Found
 from gpu2npu.rulebook.rule import Rule
 
 if TYPE_CHECKING:
     from gpu2npu.engine.knowledge import KeyedValue
     from gpu2npu.engine.table import RuleTable
-
-
-from collections.abc import Callable, Iterable
-
-from gpu2npu.records import Finding
 
 Mark = Edit | Found
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.cli.main import main
+from gpu2npu.cli.migrate import show_if_saved, watch
 from gpu2npu.cli.signals import EndedBySignal
-from gpu2npu.cli.watch import show_if_saved, watch
 from gpu2npu.project.settings import Settings
 
 SOURCE = "import lib\nlib.gpu.run(1)\n"
@@ -114,7 +114,7 @@ def test_on_the_command_line_it_needs_no_version(
     def ctrl_c(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpu2npu.cli.watch.watch", partial(watch, pause=ctrl_c))
+    monkeypatch.setattr("gpu2npu.cli.migrate.watch", partial(watch, pause=ctrl_c))
     monkeypatch.setattr(sys, "argv", ["gpu2npu", "-r", str(watched[1].rules[0]), "-j1", "--watch", str(watched[0])])
     with pytest.raises(SystemExit) as caught:
         main()

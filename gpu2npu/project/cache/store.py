@@ -21,17 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from gpu2npu import __version__
 from gpu2npu.builtin_rules import builtin_rules_dir
+from gpu2npu.python.facts.record import FileFacts, decoded
 
 if TYPE_CHECKING:
     import sqlite3
-
-
-from msgspec import Struct
-
-from gpu2npu.python.facts.record import FileFacts, decoded
 
 _LARGEST_BYTES = 512 * 1024 * 1024
 _PRUNED_TO = 0.8
