@@ -283,11 +283,12 @@ def _float64_constants(training: Training) -> Places:
     """Products of a tensor and one that is known to be float64."""
     code, tensors = training.code, Tensors(training.code.names)
     for product, scope in code.products if may_have_float64(code.text) else ():
-        operands = tensors.operands(product)
+        known = [each for each in (product.left, product.right) if code.types.is_tensor(each, scope)]
+        operands = tensors.operands(product) if known else []
         wide = [tensors.facts(each).dtype == "float64" for each in operands]
         may_be_wide = sum(tensors.may_be(each, "float64") for each in operands)
         narrow = product.right if wide[:1] == [True] else product.left
-        if wide.count(True) == may_be_wide == 1 and code.types.is_tensor(narrow, scope):
+        if wide.count(True) == may_be_wide == 1 and narrow in known:
             yield product
 
 

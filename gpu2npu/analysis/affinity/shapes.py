@@ -90,6 +90,8 @@ def masked_select(code: Code) -> Found:
     if not any(word in code.text for word in words):
         return
     for picked, tensor, mask in _picks(code):
+        if last_name(picked) != "masked_select" and not _may_be_mask(code.file, mask, _PICKING_CALLS):
+            continue
         scope = code.file.scope_of(picked)
         ends = list(_ends(code, picked, scope))
         is_selection = isinstance(picked, ast.Call)  # by a function that torch alone has
@@ -101,9 +103,8 @@ def masked_select(code: Code) -> Found:
         is_whole = bool(ends) and all(ends)
         if not is_whole and not _computes_loss(code, picked):
             continue
-        if last_name(picked) == "masked_select" or _may_be_mask(code.file, mask, _PICKING_CALLS):
-            found = ends if is_whole else [picked]
-            yield from ((each, "a loss of input[condition]") for each in found if each is not None)
+        found = ends if is_whole else [picked]
+        yield from ((each, "a loss of input[condition]") for each in found if each is not None)
 
 
 def _picks(code: Code) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
