@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
-from gpu2npu.garbage import collect_after, uncollected
+from gpu2npu.garbage import uncollected
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.worker_processes import TaskEndedError, TimeLimitError, Workers, can_start_processes
 from gpu2npu.records import MigratedFile
@@ -99,12 +99,11 @@ def _here(ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]) -> _Results[_
     with uncollected():
         gc.freeze()
         try:
-            for count, task in enumerate(tasks, start=1):
+            for task in tasks:
                 try:
                     yield task, with_deep_stack(partial(ask, task))
-                except Exception as error:
+                except Exception as error:  # noqa: PERF203  # what each task raises is its answer
                     yield task, error
-                collect_after(count)
         finally:
             gc.unfreeze()
 

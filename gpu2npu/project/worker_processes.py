@@ -23,7 +23,6 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
-from gpu2npu.garbage import collect_after, stop_collecting
 from gpu2npu.system import ENDED_BY_TIMER, ending_signals_wait, ends_after, take_ending_signals_as_usual
 
 _Task = TypeVar("_Task")
@@ -273,7 +272,7 @@ def _serve(given: tuple[Callable[[Any], Any], tuple[object, ...]] | None, connec
     _is_worker = True
     # Ctrl-C goes to the whole process group; the process that asks decides what happens.
     take_ending_signals_as_usual()
-    stop_collecting()
+    gc.disable()
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):
@@ -289,7 +288,6 @@ def _end_with_parent() -> None:
 
 
 def _answer_tasks(ask: Callable[[Any], Any], shared: tuple[object, ...], connection: Connection) -> None:
-    done = 0
     while True:
         try:
             message = connection.recv()
@@ -305,5 +303,3 @@ def _answer_tasks(ask: Callable[[Any], Any], shared: tuple[object, ...], connect
             except Exception as error:
                 answer = error
         connection.send(answer)
-        done += 1
-        collect_after(done)
