@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _ROWS = 5
-_SILENCE = 30  # seconds after which a pipe is told how far the phase is
+_SILENCE = 10  # seconds after which a pipe is told how far the phase is
 
 
 class Losses:
