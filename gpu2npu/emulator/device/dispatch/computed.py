@@ -208,7 +208,11 @@ def _results(signature: Signature, compute: Compute) -> Store:
             return None
         if len(kinds) == 1:
             return wrap(result, kinds[0], index, values, keep_strides)
-        return tuple(wrap(value, kind, index, values, keep_strides) for value, kind in zip(result, kinds, strict=True))
+        made = []
+        for value, kind in zip(result, kinds, strict=True):
+            made.append(wrap(value, kind, index, values, keep_strides))
+            values.append(value)  # the kernel may give one array for two results
+        return tuple(made)
 
     return store
 

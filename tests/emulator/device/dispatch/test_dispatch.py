@@ -238,3 +238,18 @@ def test_an_unknown_operator_name_is_an_error():
         dispatch.register("aten::no_such", lambda: None)
     with pytest.raises(ValueError, match=r"has no operator aten::add.no_such"):
         dispatch.register("aten::add.no_such", lambda: None)
+
+
+def test_two_results_that_are_one_array_to_the_kernel_have_memory_of_their_own(monkeypatch):
+    import torch_npu
+
+    x, weight = torch.randn(4, 8).npu(), torch.ones(8).npu()
+    wide, narrow, *_ = torch_npu.npu_add_rms_norm_cast(x, x, weight)  # of float32 both are the same numbers
+    assert wide.equal(narrow)
+    before = narrow.clone()
+    wide.zero_()
+    assert narrow.equal(before)
+    unraisable = []
+    monkeypatch.setattr("sys.unraisablehook", unraisable.append)
+    del wide, narrow
+    assert not unraisable
