@@ -111,7 +111,8 @@ OPERATOR, OPTIMIZER = "operator computed otherwise", "optimizer computed otherwi
 DRAW, RETAINED, RATE = "different random draw", "gradients not zeroed", "other learning rate"
 LOSS, LOSS_FACTOR = "loss computed otherwise", "loss averaged otherwise"
 GRADIENT, FACTOR = "gradient computed otherwise", "gradients scaled otherwise"
-MODE, DATA, WEIGHTS = "training and evaluation mode", "other data", "other initial weights"
+MODE, DATA, ORDER = "training and evaluation mode", "other data", "other data order"
+WEIGHTS = "other initial weights"
 BRANCH, BUFFER, STATE = "dropped branch", "buffer kept otherwise", "weights kept otherwise"
 PRECISION, SCALE = "other dtype", "other loss scale"
 CHECKPOINT = "checkpoint written otherwise"
@@ -137,7 +138,7 @@ FAULTS = (
     # Data.
     in_training("shuffle lost", 1, None, DRAW, "'shuffle': True", "'shuffle': False"),
     in_training("data scaled", 1, "Net", DATA, "output = model(data)", "output = model(data * 2)"),
-    in_training("batch reversed", 1, "Net", DATA, "output = model(data)", "output = model(data.flip(0))"),
+    in_training("batch reversed", 1, "Net", ORDER, "output = model(data)", "output = model(data.flip(0))"),
     in_training("another data set", 1, None, DRAW, "args.train_size, seed=0", "args.train_size, seed=3"),
     in_training("half the batch", 1, "Net", "batch split otherwise", "'--batch-size', type=int, default=32", "'--batch-size', type=int, default=16"),
     # Optimizers and gradients.
