@@ -13,11 +13,10 @@ from gpu2npu.records import Outcome
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import CheckResult
 from gpu2npu.report.check.rollup_tables import csv_table, excel_workbook, parquet_table
-from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows, rows_of
+from gpu2npu.report.tables import CHANGE_LIST, FINDING_GROUPS, HEADERS, PLACE_HEADER, change_rows, place_rows, rows_of
 from gpu2npu.report.text import encodable
 
 _MEASURED = ("error", "tolerance", "units")  # numbers, or "inf" and "nan"
-_CAUSES = ("Group", "Severity", "Kind", "OP", "Tips", "Rule", "Places", "Files", "First Places")
 
 
 def frames_of_migration(outcome: Outcome) -> dict[str, pd.DataFrame]:
@@ -35,7 +34,7 @@ def frames_of_check(result: CheckResult) -> dict[str, pd.DataFrame]:
         for cause in causes_of(result.places())
     ]
     return {
-        "causes": _frame(_CAUSES, causes),
+        "causes": _frame(HEADERS[FINDING_GROUPS], causes),
         "findings": _frame(PLACE_HEADER, place_rows(result.places())),
         "changes": _frame(HEADERS[CHANGE_LIST], change_rows(result.files)),
     }

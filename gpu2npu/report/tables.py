@@ -30,6 +30,7 @@ from gpu2npu.records import (
     NativePlace,
     Outcome,
     Severity,
+    Span,
 )
 from gpu2npu.report.check.causes import causes_of, group_of
 from gpu2npu.report.check.result import CheckedFile, Part
@@ -44,21 +45,12 @@ PERFORMANCE_ADVICE = "api_performance_advice.csv"
 AFFINITY_CALLS = "affinity_api_call.csv"
 FINDING_GROUPS = "finding_groups.csv"
 
-_CHANGE_HEADER = ("File", "Start Line", "End Line", "Operation Type", "Message", "Rule", "Before", "After")
-_FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips", "Severity", "Group")
+_PLACE = ("File", "Start Line", "End Line")
+_CHANGE_HEADER = (*_PLACE, "Operation Type", "Message", "Rule", "Before", "After")
+_FINDING_HEADER = (*_PLACE, "OP", "Tips", "Severity", "Group")
 PLACE_HEADER = (*_FINDING_HEADER, "Kind", "Rule", "Part")
 _NATIVE_HEADER = ("File", "Api", "Line", "Kind", "Called From")
-_AFFINITY_HEADER = (
-    "File",
-    "Start Line",
-    "End Line",
-    "Api Type",
-    "Api Call Name",
-    "Affinity Api Name",
-    "Tips",
-    "Rule",
-    "Group",
-)
+_AFFINITY_HEADER = (*_PLACE, "Api Type", "Api Call Name", "Affinity Api Name", "Tips", "Rule", "Group")
 _GROUP_HEADER = ("Group", "Severity", "Kind", "OP", "Tips", "Rule", "Places", "Files", "First Places")
 
 HEADERS = {
@@ -133,16 +125,13 @@ def change_rows(files: Iterable[MigratedFile | CheckedFile]) -> list[_Row]:
 
 
 def _change_row(path: str, change: Change) -> _Row:
-    return (
-        file_and_cell(path, change.span),
-        change.span.start_line,
-        change.span.end_line,
-        change.operation.value,
-        shown(change.message),
-        change.rule,
-        change.before,
-        change.after,
-    )
+    what = (change.operation.value, shown(change.message), change.rule, change.before, change.after)
+    return (*_lines(path, change.span), *what)
+
+
+def _lines(path: str, span: Span) -> tuple[str, int, int]:
+    """The file, and the first and the last line: the first three columns."""
+    return file_and_cell(path, span), span.start_line, span.end_line
 
 
 def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list[_Row]:
@@ -151,15 +140,8 @@ def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list
 
 
 def _finding_row(path: str, finding: Finding) -> _Row:
-    return (
-        file_and_cell(path, finding.span),
-        finding.span.start_line,
-        finding.span.end_line,
-        finding.api,
-        shown(finding.message),
-        finding.severity.value,
-        group_of(finding),
-    )
+    what = (finding.api, shown(finding.message), finding.severity.value, group_of(finding))
+    return (*_lines(path, finding.span), *what)
 
 
 def place_rows(places: Iterable[tuple[str, Finding, Part]]) -> list[_Row]:
@@ -193,15 +175,7 @@ def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[_Row]:
 
 
 def _advice_row(path: str, advice: Advice, message: str) -> _Row:
-    return (
-        file_and_cell(path, advice.span),
-        advice.span.start_line,
-        advice.span.end_line,
-        advice.api,
-        shown(message),
-        Severity.ADVICE.value,
-        group_of(advice),
-    )
+    return (*_lines(path, advice.span), advice.api, shown(message), Severity.ADVICE.value, group_of(advice))
 
 
 def performance_rows(files: Iterable[MigratedFile]) -> list[_Row]:
@@ -228,9 +202,7 @@ def affinity_rows(
     """Return a row for each place; `written` are the kinds of `--affinity` that follow its advice."""
     return [
         (
-            file_and_cell(path, advice.span),
-            advice.span.start_line,
-            advice.span.end_line,
+            *_lines(path, advice.span),
             advice.form,
             advice.api,
             advice.replacement,
