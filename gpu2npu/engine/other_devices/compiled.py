@@ -14,8 +14,9 @@ from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.other_devices.kernels import LOADERS
 from gpu2npu.engine.other_devices.sources import is_source
 from gpu2npu.engine.strings.prose import speaks
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.facts.reading import loaded_module
+from gpu2npu.python.facts.reading import IMPORTERS, loaded_module
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Binding, Imported, Scope, value_of
@@ -27,6 +28,7 @@ from gpu2npu.python.tree.syntax import (
     elements,
     import_module,
     is_none,
+    is_self,
     last_name,
     local_name,
     string_value,
@@ -60,8 +62,9 @@ class OwnCode(Struct, frozen=True):
         if is_of_package(self._qualified(node), self.table):
             return True
         values = [each for each in self.names.file.scope_of(node).values(node) if each is not None]
-        made = (each.func for each in values if isinstance(each, ast.Call))
-        if any(self.table.is_cuda_only("member", last_name(each)) for each in made):
+        bound = (getattr(each, "value", None) for each in self.names.file.scope_of(node).bound(node))
+        made = [each for each in bound if isinstance(each, ast.Call)]
+        if any(self.table.is_cuda_only("member", last_name(each.func)) or self._looks_for(each) for each in made):
             return True
         tries = (above for each in values for above in self.names.file.above(each) if isinstance(above, ast.Try))
         if any(isinstance(each, IMPORTS) and self.imports_own(each) for tried in tries for each in tried.body):
@@ -203,33 +206,65 @@ class OwnCode(Struct, frozen=True):
         ):
             return True
         owner = function.value if isinstance(function, ast.Attribute) else function
+        while of_tensor and isinstance(owner, (ast.Attribute, ast.Call)):  # function.Module().load(x.data_ptr())
+            owner = owner.value if isinstance(owner, ast.Attribute) else owner.func
         found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
         if found is None:
             return False
         if isinstance(function, ast.Name):
-            return all(isinstance(each, Imported) and is_compiled_member(each, names, self.table) for each in found[1])
+            given = [each for each in found[1] if not is_none(value_of(each))]  # None without the package
+            return bool(given) and all(isinstance(each, Imported) and self._is_imported(each) for each in given)
         if all(self._is_extension(each) for each in found[1]):
             return of_tensor or self.table.is_cuda_only("module", *(dotted_name(function) or "").split("."))
         is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
         return is_named_so and all(is_compiled_binding(binding, names, self.table) for binding in found[1])
 
-    def calls_kernels(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether statements call or assign a kernel for tensors on CUDA, and run nothing in place of it."""
+    def _is_imported(self, binding: Imported) -> bool:
+        is_package = is_of_package(binding.qualified, self.table)
+        return is_package or is_compiled_member(binding, self.names, self.table)
+
+    def calls_kernels(self, body: Sequence[ast.stmt], depth: int = 2) -> bool:
+        """Return whether statements call or assign a kernel for tensors on CUDA, themselves or in functions of the
+        project, and run nothing in place of it."""
         for index, each in enumerate(body):
             if isinstance(each, ast.If):
                 others = each.orelse or (body[index + 1 :] if isinstance(each.body[-1], ast.Return) else [])
                 is_one_way = not each.orelse and not isinstance(each.body[-1], ast.Return)
-                if self.calls_kernels(each.body) and (is_one_way or self.calls_kernels(others)):
+                if self.calls_kernels(each.body, depth) and (is_one_way or self.calls_kernels(others, depth)):
                     return True
             taken = (ast.Call, ast.Name) if isinstance(each, ast.Assign) else ast.Call
             value = getattr(each, "value", None)
             if isinstance(value, taken) and self.is_kernel(value, of_tensor=True):
                 return True
+            if depth and isinstance(value, ast.Call) and self._leads_to_kernels(value.func, depth - 1):
+                return True
         return False
+
+    def _leads_to_kernels(self, function: ast.expr, depth: int) -> bool:
+        scope = self.names.file.scope_of(function)
+        method = (
+            self.names.method(function, scope)
+            if isinstance(function, ast.Attribute) and is_self(function.value)
+            else None
+        )
+        if method is not None:
+            return self.calls_kernels(method.function.body, depth)
+        made = self.names.definition(function, scope)
+        if made is None or not isinstance(made.bound.node, FUNCTIONS):
+            return False
+        return OwnCode(made.names, self.table).calls_kernels(made.bound.node.body, depth)
 
     def _is_extension(self, binding: Binding) -> bool:
         is_package = isinstance(binding, Imported) and is_of_package(binding.qualified, self.table)
         return is_package or is_extension(binding, self.names, self.table)
+
+    def _looks_for(self, call: ast.Call) -> bool:
+        """Return whether a call imports such a package by its name: the project's own `optional_import("name")`."""
+        texts = [each for each in call.args if is_of_package(string_value(each) or "", self.table)]
+        values, names = values_of(self.names.project), self.names
+        places = (values.place_of(names, each.lineno, each.col_offset) for each in texts)
+        uses = (use for at in places if at is not None for use in values.uses(at, names.path))
+        return any(use.text.rpartition(".")[2] in IMPORTERS for use in uses)
 
     def is_member(self, value: ast.AST) -> bool:
         """`QuantType.INT8`, a member of an enumeration, but not `args.int8`"""

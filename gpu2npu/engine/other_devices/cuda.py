@@ -211,11 +211,12 @@ class _CudaCode:
             return self._is_refusal(node, last)
         is_error = isinstance(first, ast.Return) and isinstance(first.value, ast.Call)
         is_error = is_error or (len(node.body) == 1 and isinstance(first, ast.If) and ends_in_error(first))
-        if not (isinstance(first, ast.Raise) or is_error) or not self._is_denial(node.test):
+        is_error = is_error or isinstance(first, ast.Raise)
+        if not (is_error or isinstance(first, ast.Return)) or not self._is_denial(node.test):
             return False
         of_kernels = _is_of_tensor(node.test) and self.code.calls_kernels(node.orelse or self._after(node))
-        is_raised = isinstance(first, ast.Raise) and (of_kernels or builds_kernels(node, self.names))
-        return is_raised or self._is_refusal(node, first)
+        is_own = builds_kernels(node, self.names) or (isinstance(first, ast.Raise) and of_kernels)
+        return is_own or (is_error and self._is_refusal(node, first))
 
     def _is_denial(self, test: ast.expr) -> bool:
         """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
@@ -227,7 +228,7 @@ class _CudaCode:
             return self._is_denial(test.values[0]) and all(limited)
         if isinstance(test, ast.Compare):
             other = test.comparators[0]
-            is_one = isinstance(test.ops[0], ast.NotIn) and "cuda" in map(string_value, elements(other))
+            is_one = isinstance(test.ops[0], ast.NotIn) and "cuda" in map(string_value, (test.left, *elements(other)))
             return is_one or (isinstance(test.ops[0], ast.NotEq) and string_value(other) == "cuda")
         denied = _without_not(test)
         return denied is not test and any(map(self._needs_cuda, getattr(denied, "values", [denied])))

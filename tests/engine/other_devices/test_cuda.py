@@ -44,6 +44,8 @@ UNCHANGED = [
     "if torch.cuda.is_available():\n    import flash_attn\n",
     "from flash_attn import func\nif torch.cuda.is_available() and func is not None:\n    f()\n",
     "if not torch.cuda.is_available():\n    raise ValueError('Flash attention needs a GPU.')\n",
+    "from torch.utils.cpp_extension import load_inline\ndef f():\n    if not torch.cuda.is_available():\n"
+    "        return None\n    return load_inline('k', cpp_sources='', cuda_sources=S)\n",
 ]
 CHANGED = [  # the first: names of variables decide nothing
     "if use_xformers and torch.cuda.is_available():\n    f()\n",
@@ -292,6 +294,22 @@ def test_whether_another_file_uses_a_private_name_the_imports_say(project, other
     code = "import torch\n_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\n"
     migrated = project({"a.py": code, "b.py": other})["a.py"]
     assert (migrated.content is None) is stays
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import cupy\ndef f(x):\n    if 'cuda' not in x.device.type:\n        raise E()\n    return cupy.a.K().b(x)\n",
+        "try:\n    from mamba_ssm import a\nexcept ImportError:\n    a = None\ndef g(x):\n    return a(x)\ndef f(x):\n"
+        "    if not x.is_cuda:\n        raise ValueError()\n    y = g(x)\n    return y\n",
+        "import importlib\ndef g(n):\n    return importlib.import_module(n), True\ncp, ok = g('cupy')\ndef f(x):\n"
+        "    if x.device.type == 'cuda' and ok:\n        return cp.unique(x)\n",
+    ],
+)
+def test_a_condition_on_a_tensor_before_what_calls_kernels_stays(project, code):
+    migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
+    assert migrated.content is None
+    assert any("which stays as it is" in each.message for each in migrated.findings)
 
 
 def test_a_condition_on_a_tensor_is_reported_too(project):
