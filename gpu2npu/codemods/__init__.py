@@ -3,12 +3,12 @@
 # Nothing is imported here: most that comes here asks only for the user's choice, and most projects need no codemod.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu2npu.codemods.choice import CodemodChoice, CodemodError, Plan
-    from gpu2npu.codemods.project_plan import plan_codemods
+    from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+    from gpu2npu.codemods.project_plan import Plan, plan_codemods
 
 __all__ = ["CodemodChoice", "CodemodError", "Plan", "plan_codemods"]
 
-_HOMES = {"CodemodChoice": "choice", "CodemodError": "choice", "Plan": "plan", "plan_codemods": "project_plan"}
+_HOMES = {"CodemodChoice": "choice", "CodemodError": "choice", "Plan": "project_plan", "plan_codemods": "project_plan"}
 
 
 def __getattr__(name: str) -> object:

@@ -1,13 +1,13 @@
 """All codemods, each one record, and the choice of those that a user asks for.
 
 The options of the command line, the choice of a migration and its plan are made of the records. A codemod is a module
-of this package with a function and a record, `CODEMOD`. The records of a plan, what codemods do to a project, are here
+of this package with a function and a record, `CODEMOD`. A part of a project, which they plan, is here
 too; all are light to import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from gpu2npu.python.meaning.library import Library
-    from gpu2npu.records import FileRewrite
 
 
 class CodemodError(ValueError):
@@ -101,17 +100,6 @@ def imported(function: str) -> Callable[..., Any]:
     return found
 
 
-class Plan(Struct, frozen=True):
-    """The work of the codemods: rewrites by path, and files that the output gets besides, by path.
-
-    `failures` are the reasons for which files could not be looked at, by path.
-    """
-
-    rewrites: Mapping[str, FileRewrite] = field(default_factory=dict)
-    new_files: Mapping[str, bytes] = field(default_factory=dict)
-    failures: Mapping[str, str] = field(default_factory=dict)
-
-
 class ProjectPart(Struct, frozen=True):
     """Some files of a project, with everything that they import of it. Picklable.
 
@@ -129,14 +117,3 @@ class ProjectPart(Struct, frozen=True):
     trains: bool
     packages: frozenset[str]
     facts: Mapping[str, bytes] = field(default_factory=dict)
-
-
-class PlannedPart(Struct, frozen=True):
-    """`without` are the codemods, by name, that were asked for something the part does not have."""
-
-    plan: Plan
-    without: frozenset[str] = frozenset()
-
-
-# Plans parts, in any order: `map`, or that of an Executor.
-Spread = Callable[[Callable[[ProjectPart], PlannedPart], Sequence[ProjectPart]], Iterable[PlannedPart]]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CODEMODS, Plan, PlannedPart, ProjectPart, imported
+from gpu2npu.codemods.choice import CODEMODS, ProjectPart, imported
 from gpu2npu.codemods.generated import new_folder
 from gpu2npu.codemods.places import in_order
 from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.project_plan import Plan, PlannedPart
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.edits import conflict
 from gpu2npu.records import Edit, FileRewrite

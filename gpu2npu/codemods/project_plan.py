@@ -5,26 +5,47 @@ A project is planned in parts that import nothing from each other, so that each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpu2npu.codemods.choice import (
     CODEMODS,
     CodemodChoice,
     CodemodError,
-    Plan,
-    PlannedPart,
     ProjectPart,
-    Spread,
     imported,
 )
 from gpu2npu.codemods.program.files import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.project.imports import ImportGraph, files_naming
+from gpu2npu.records import FileRewrite  # the store reads plans by the types of their fields
 
 # Small parts are planned together until they have so many bytes.
 _PART_SIZE = 200_000
+
+
+class Plan(Struct, frozen=True):
+    """The work of the codemods: rewrites by path, and files that the output gets besides, by path.
+
+    `failures` are the reasons for which files could not be looked at, by path.
+    """
+
+    rewrites: Mapping[str, FileRewrite] = field(default_factory=dict)
+    new_files: Mapping[str, bytes] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+class PlannedPart(Struct, frozen=True):
+    """`without` are the codemods, by name, that were asked for something the part does not have."""
+
+    plan: Plan
+    without: frozenset[str] = frozenset()
+
+
+# Plans parts, in any order: `map`, or that of an Executor.
+Spread = Callable[[Callable[[ProjectPart], PlannedPart], Sequence[ProjectPart]], Iterable[PlannedPart]]
 
 
 def plan_codemods(

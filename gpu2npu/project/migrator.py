@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.extensions import built_modules
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
-from gpu2npu.codemods.choice import CODEMODS, DEFAULT_CHOICE, CodemodChoice, CodemodError, Plan, Spread
+from gpu2npu.codemods.choice import CODEMODS, DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.device_files import device_readers
-from gpu2npu.codemods.project_plan import plan_codemods
+from gpu2npu.codemods.project_plan import Plan, Spread, plan_codemods
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.marks import merged

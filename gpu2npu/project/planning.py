@@ -9,8 +9,8 @@ from contextlib import closing
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gpu2npu.codemods.choice import CodemodError, Plan, PlannedPart, ProjectPart
-from gpu2npu.codemods.project_plan import components
+from gpu2npu.codemods.choice import CodemodError, ProjectPart
+from gpu2npu.codemods.project_plan import Plan, PlannedPart, components
 from gpu2npu.language import message
 from gpu2npu.project.cache.store import Store, name_of
 from gpu2npu.project.pool import Pool

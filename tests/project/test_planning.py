@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.codemods.choice import CodemodChoice, CodemodError, PlannedPart, ProjectPart
+from gpu2npu.codemods.choice import CodemodChoice, CodemodError, ProjectPart
 from gpu2npu.codemods.part_plan import plan_part
-from gpu2npu.codemods.project_plan import plan_codemods
+from gpu2npu.codemods.project_plan import PlannedPart, plan_codemods
 from gpu2npu.engine import ProjectContext
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.planning import PartPlanning
