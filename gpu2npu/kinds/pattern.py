@@ -80,7 +80,8 @@ class PatternMatch(Match, frozen=True):
                     break
             else:
                 continue
-            if pattern.search(new) is None:
+            found = pattern.search(new)
+            if found is None:
                 continue
             ruled.rules.append(rule)
             ruled.is_handled = rule.then.keep
@@ -88,7 +89,7 @@ class PatternMatch(Match, frozen=True):
                 return
             if rule.then.rename is None:
                 if not is_spoken(work.file, string.node) and not is_own_name(work.file, string.node):
-                    work.matches.note(rule, string.place, string.raw)
+                    work.matches.note(rule, string.place, found[0].strip() if "\n" in string.raw else string.raw)
                 break
             new = pattern.replaced(rule.then.rename, new)
             lowered = new.lower()
