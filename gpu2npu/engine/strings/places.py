@@ -154,7 +154,7 @@ def among(values: frozenset[str], text: str | None, new: str, role: Role) -> str
     numbers = (number for value in values for name, _, number in [value.partition(":")] if name == text)
     if any(number.isdecimal() for number in numbers):  # "cuda" beside "cuda:0", not beside "cuda:12.1"
         return YES
-    if values & role.strangers:
+    if values & role.strangers or (text or "").swapcase() in others:  # PyTorch takes no "CUDA"
         return None
     return YES if values & role.siblings else None
 
