@@ -23,7 +23,7 @@ from gpu2npu.python.tree.place import (
     same_name,
 )
 from gpu2npu.python.tree.scopes import Parameter
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Definition, last_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Definition, is_self, last_name
 
 # Calls that hand on the elements of what they are given first.
 PASSED_ON = frozenset(
@@ -164,7 +164,7 @@ class Dataflow:
         file = self._values.at(at)
         call, given = file.calls[at], file.arguments(file.calls[at])
         receiver = self._values.receiver(at)
-        if call.name in self._same and receiver:
+        if receiver and (call.name in self._same or call.name == "__iter__"):
             return [(receiver, path)]
         if path or call.name == "dict":
             return None if path else []
@@ -198,10 +198,15 @@ class Dataflow:
         return [each.at(each.node) for each in found if isinstance(each.node, FUNCTIONS)]
 
     def iterated(self, made: CallPlace) -> list[AnyPlace]:
-        """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
+        """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`; of
+        one that gives itself, what its `__next__` returns."""
         classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]
         parts = [owner.at(part) for owner in classes for part in owner.node.body if isinstance(part, FUNCTIONS)]
-        return [place for method in parts if method.node.name == "__iter__" for place in returned(method)]
+        given = {name: self._returned(parts, name) for name in ("__iter__", "__next__")}
+        return given["__next__" if any(is_self(each.node) for each in given["__iter__"]) else "__iter__"]
+
+    def _returned(self, methods: Sequence[FunctionPlace], name: str) -> list[AnyPlace]:
+        return [place for method in methods if method.node.name == name for place in returned(method)]
 
     def callers(self, definition: Place[Definition]) -> list[CallPlace]:
         """The calls of a function or method of the program, or those that make an object of a class; of `__init__`

@@ -151,3 +151,24 @@ def test_a_walk_meets_every_name_once_and_in_order():
     found = [node for node in walk(tree) if isinstance(node, ast.Name)]
     assert set(found) == set(named) and len(found) == len(named)
     assert [node.id for node in found if node.lineno > 2] == list("ghijklnoq")
+
+
+def test_an_object_that_iterates_by_itself_gives_what_it_takes_next() -> None:
+    program = program_of(
+        timer="""
+            class Timer:
+                def __init__(self, items):
+                    self.items = items.__iter__()
+                def __iter__(self):
+                    return self
+                def __next__(self):
+                    item = next(self.items)
+                    return item
+        """,
+        main="import timer\nask(timer.Timer(DataLoader(data)))\n",
+    )
+    files = {path: program.file(path) for path in program.sources}
+    flow = Dataflow(program, files, values_of(program.project))
+    made = next(Place(files["main.py"], node) for node in files["main.py"].nodes(ast.Call) if len(node.args) == 1)
+    [timer] = flow.makers(Place(made.file, made.node.args[0]))
+    assert [each.code for place in flow.iterated(timer) for each in flow.makers(place)] == ["DataLoader(data)"]
