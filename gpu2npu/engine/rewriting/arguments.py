@@ -14,6 +14,7 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.values import ValueUse
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
@@ -176,15 +177,18 @@ class TypedArguments:
         bound = [each for each in scope.bound(value) if isinstance(each, Parameter)]
         call, at = self._argument(value)
         is_annotated = is_number is True and any(each.annotation is not None for each in bound)
-        may_be = is_number is None and bool(bound) and bool(self.names.project.naming(_CURRENT))
-        if call is None or not (is_annotated or may_be):
+        if call is None or not (is_annotated or (is_number is None and bound)):
             return False
+        if not is_annotated:
+            self.names.project.consult(self.names.path, EVERY_FILE)
+            if not self.names.project.naming(_CURRENT):
+                return False
         values = values_of(self.names.project)
         place = values.call_at(self.names, call)
         file = values.at(place) if place else None
         given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
         origins = values.sources(given, self.names.path) if given else ()
-        if may_be:
+        if not is_annotated:
             return any(each.text.endswith(f".{_CURRENT}()") for each in origins)
         return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
 

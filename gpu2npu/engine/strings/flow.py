@@ -102,6 +102,7 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
 def _may_be_contradicted(place: StringPlace, role: Role) -> bool:
     """Return whether the project has a text in capitals too, or names what takes such a text for something else."""
     text, others = string_value(place.node) or "", (each.rpartition(".")[2] for each in role.others)
+    place.names.project.consult(place.names.path, EVERY_FILE)
     return any(place.names.project.naming(each) for each in (text.upper(), *others) if each)
 
 
