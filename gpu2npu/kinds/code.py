@@ -15,8 +15,9 @@ from gpu2npu.engine.other_devices.choices import chooses
 from gpu2npu.engine.possible_code import function_as_value, possible_message
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import Misfit, in_f_strings, is_loose, runs_in_order
-from gpu2npu.engine.rewriting.in_place import in_place, is_taken_apart, outermost, shifts, through_names
+from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.statements import added, anchor_of, taken_out
+from gpu2npu.engine.rewriting.through_names import is_taken_apart, outermost, through_names
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.templates import ATOMS, Filling, Piece, fill, parenthesized, pieces_of
 from gpu2npu.python.tree.scopes import Assigned, Scope

@@ -128,8 +128,8 @@ def _facts_in(file: PythonFile) -> FileFacts:
 
 
 def _without_comments(file: PythonFile) -> str:
-    """The lines of a file without comments at their ends, but for lines that have a quote
-    before: what is in a string is not a comment."""
+    """The lines of a file without comments at their ends, but for lines that have a quote before: what is in a string
+    is not a comment."""
     lines = _LINE_END.split(file.text)
     if "#" not in file.text:
         return "\n".join(lines).rstrip()
