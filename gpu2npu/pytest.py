@@ -90,9 +90,7 @@ class NpuTests:
         test = self.tests[report.nodeid]
         if report.failed:
             test.outcome = "failed"
-            named = _REFUSED.findall(
-                report.longreprtext
-            )  # what the NPU refuses; also a comment of a line that is shown
+            named = _REFUSED.findall(report.longreprtext)  # a rank's or a child's error has no more than its text
             test.behaviour.update({each: 1 for each in named if each not in test.behaviour and row(each) is not None})
         elif report.skipped and test.outcome == "passed":
             test.outcome = "skipped"

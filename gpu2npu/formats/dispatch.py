@@ -15,12 +15,13 @@ from gpu2npu.engine.marks import Mark, merged, review
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats import kinds
-from gpu2npu.formats.build_files import dockerfile_marks, makefile_marks
 from gpu2npu.formats.code_installs import install_findings, may_install
 from gpu2npu.formats.dependencies import conda_dependencies, setup_cfg_dependencies, toml_dependencies
+from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import FileKind, kind_of
+from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import records, resolved, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Node, entry, without_data
 from gpu2npu.formats.notebook import migrate_notebook

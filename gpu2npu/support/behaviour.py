@@ -115,12 +115,6 @@ def row(name: str) -> Row | None:
     return next((each for each in rows() if each.id == name), None)
 
 
-def row_of(message: str) -> Row | None:
-    """The row that a finding or an error ends with, in brackets."""
-    before, bracket, name = message.rstrip().removesuffix("]").rpartition("[")
-    return row(name) if bracket and before else None
-
-
 @cache
 def parameters(api: str) -> Mapping[str, Any]:
     """The names by which conditions know an API's parameters, in the order of positions, with the default of each, or

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from gpu2npu.records import Change, Finding, FindingKind, Operation, PathNote, Severity, Span
-from gpu2npu.report.check.ci_formats import gitlab_report, junit_report
+from gpu2npu.report.check.gitlab import gitlab_report
+from gpu2npu.report.check.junit import junit_report
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict, above
 from gpu2npu.report.check.statistics import statistics_json, statistics_of, statistics_text
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from gpu2npu.report.check.result import CheckResult
 
-# Each format by its function of a CheckResult, `module:function` in report/check; `_keywords` has what else one takes.
-FORMATS = {
-    "text": "text:text_report",
-    "lines": "text:line_report",
-    "json": "json:json_report",
-    "sarif": "sarif:sarif_report",
-    "github": "ci_formats:github_report",
-    "gitlab": "ci_formats:gitlab_report",
-    "junit": "ci_formats:junit_report",
-    "html": "html:page",
+# Each format by its function in report/check, `module:function`, and what of Shown the function takes after the result.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "text": ("text:text_report",),
+    "lines": ("text:line_report",),
+    "json": ("json:json_report",),
+    "sarif": ("sarif:sarif_report", "pages"),
+    "github": ("github:github_report",),
+    "gitlab": ("gitlab:gitlab_report",),
+    "junit": ("junit:junit_report", "failing"),
+    "html": ("html:page",),
 }
 
 
@@ -43,6 +44,18 @@ class Shown(Struct, frozen=True):
     add_skips: bool = False
     tables: str | None = None
 
+    @property
+    def pages(self) -> str:
+        """The address of the pages of docs/: `docs_url`, or the published one."""
+        return self.docs_url or _published_docs()
+
+    @property
+    def failing(self) -> Collection[Enum]:
+        """The kinds and severities of findings that make the check fail."""
+        from gpu2npu.report.check.result import above
+
+        return above(self.bar)
+
 
 def show(result: CheckResult, shown: Shown) -> None:
     """Print the report in the form that is asked for, or write it. Text is coloured, and has code, on a terminal."""
@@ -61,20 +74,10 @@ def _report(result: CheckResult, shown: Shown) -> str:
         from gpu2npu.report.check.statistics import statistics_json, statistics_of, statistics_text
 
         return (statistics_json if shown.form == "json" else statistics_text)(statistics_of(result))
-    module, function = FORMATS[shown.form].split(":")
+    place, *options = FORMATS[shown.form]
+    module, function = place.split(":")
     report: Callable[..., str] = getattr(import_module(f"gpu2npu.report.check.{module}"), function)
-    return report(result, **_keywords(shown))
-
-
-def _keywords(shown: Shown) -> dict[str, Any]:
-    """Return what the function of a format takes of the options, besides the result."""
-    if shown.form == "sarif":
-        return {"docs_url": shown.docs_url or _published_docs()}
-    if shown.form == "junit":
-        from gpu2npu.report.check.result import above
-
-        return {"failing": above(shown.bar)}
-    return {}
+    return report(result, *(getattr(shown, option) for option in options))
 
 
 def _published_docs() -> str:

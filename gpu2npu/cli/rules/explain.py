@@ -21,7 +21,7 @@ from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.load import select_rules
-from gpu2npu.support.behaviour import Row, row, row_of
+from gpu2npu.support.behaviour import Row, row
 from gpu2npu.support.chips import CHIPS
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
 
@@ -76,7 +76,7 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
         raise UsageError(f"'{path}' cannot be explained: {error}.") from error
     say(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
     _show(replace(found, findings=(*found.findings, *analysed)), {each.id: each.source for each in rulebook.rules})
-    for of_row in filter(None, (row_of(each.message) for each in analysed)):
+    for of_row in filter(None, (row(each.row) for each in analysed)):
         _show_row(of_row)
 
 

@@ -12,7 +12,7 @@ from gpu2npu.records import Finding, FindingKind
 from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, RuleNote
 from gpu2npu.report.text import encodable
-from gpu2npu.support.behaviour import row_of
+from gpu2npu.support.behaviour import row
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # The name under which fingerprints are published; another number when they are made otherwise.
@@ -114,7 +114,7 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
 
 def _properties(finding: Finding) -> dict[str, str]:
     costs = {"kind": finding.kind.value, "severity": finding.severity.value, "group": group_of(finding)}
-    of_table = row_of(finding.message)
+    of_table = row(finding.row)
     source = {"row": of_table.id, "source": encodable(of_table.source)} if of_table is not None else {}
     return {**costs, "api": encodable(finding.api), **source}
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from gpu2npu.records import Finding, FindingKind, Span
-from gpu2npu.report.check.ci_formats import github_report
+from gpu2npu.report.check.github import github_report
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::(.*)\Z")

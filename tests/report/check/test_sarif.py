@@ -107,7 +107,7 @@ def test_what_the_page_says_of_a_rule_is_in_the_report() -> None:
 
 def test_a_result_has_the_row_of_the_table_and_its_source() -> None:
     finding = Finding(
-        Span(1, 0, 1, 1), "npu-limit", FindingKind.REVIEW, "torch.Tensor.double", "It casts. [float64-cast]"
+        Span(1, 0, 1, 1), "npu-limit", FindingKind.REVIEW, "torch.Tensor.double", "It casts.", row="float64-cast"
     )
     file = checked("a.py")
     named = replace(file, findings=(replace(file.findings[0], finding=finding),))
