@@ -148,6 +148,7 @@ docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules schema > rules/.schema && mv rules/.schema rules/rule.schema.json
 	$(BIN)/gpu2npu rules docs -o docs/rules
 	$(BIN)/python -m tools.cli_pages docs
+	$(BIN)/python -m tools.doc_tables docs
 	$(BIN)/python -m tools.diff_picture docs/diff.svg
 
 # The documentation as a site in .site/html; a link or an anchor that leads nowhere fails.

@@ -21,7 +21,7 @@ from gpu2npu.report.check.statistics import RuleStatistics, statistics_text
 from gpu2npu.support.behaviour import rows
 from gpu2npu.support.spellings import api_variants
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, verdict
-from tools import cli_pages
+from tools import cli_pages, doc_tables
 from tools.messages import all_messages, is_prose, messages_of_python
 
 ROOT = Path(__file__).parents[1]
@@ -200,6 +200,14 @@ def test_the_page_of_the_command_line_is_that_of_the_commands(name: str) -> None
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
     assert (ROOT / "docs" / cli_pages.NAMES[name]).read_text(encoding="utf-8") == done.stdout.decode()
+
+
+@pytest.mark.parametrize("page", list(doc_tables.TABLES))
+@pytest.mark.parametrize("name", ["en", "zh"])
+def test_a_table_of_the_docs_is_that_of_its_rows(page: str, name: str) -> None:
+    text = (ROOT / "docs" / doc_tables.file_of(page, name)).read_text(encoding="utf-8")
+    assert text.count("<!-- make docs -->") == text.count("<!-- end -->") == 1
+    assert text == doc_tables.renewed(text, page, name)
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])

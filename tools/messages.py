@@ -20,9 +20,11 @@ from typing import Any
 from gpu2npu.language import DOMAIN, LOCALE, PLACEHOLDER
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.webpage import MESSAGE
+from gpu2npu.rulebook.match import kinds
 from gpu2npu.support.chips import chip_rows
 from gpu2npu.support.verdicts import VerdictKind
 from gpu2npu.verify.comparing.diagnosis import FaultKind
+from tools.doc_tables import described
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "gpu2npu"
@@ -335,15 +337,17 @@ def all_messages() -> dict[str, list[tuple[str, int]]]:
         if not name.startswith(APART) or name in _OF_COMMANDS:
             for line, text in messages_of_python(path.read_text(encoding="utf-8"), name):
                 found.setdefault(text, []).append((name, line))
-    cli_pages = ROOT / "tools" / "cli_pages.py"
-    for line, text in messages_of_python(cli_pages.read_text(encoding="utf-8")):
-        found.setdefault(text, []).append((cli_pages.name, line))
+    for page in (ROOT / "tools" / "cli_pages.py", ROOT / "tools" / "doc_tables.py"):
+        for line, text in messages_of_python(page.read_text(encoding="utf-8")):
+            found.setdefault(text, []).append((page.name, line))
+    for kind in kinds().values():
+        found.setdefault(described(kind), []).append((f"kinds: {kind.key}", 1))
     for path in sorted(each for pattern in _TABLES for each in PACKAGE.glob(pattern)):
         for text in messages_of_table(json.loads(path.read_text(encoding="utf-8"))):
             for part in messages_of_row(text):
                 found.setdefault(part, []).append((path.name, 1))
     for row in chip_rows():
-        for _, source in (figure for figure in row.values() if isinstance(figure, list)):
+        for source in (row["source"], *(figure[1] for figure in row.values() if isinstance(figure, list))):
             found.setdefault(source, []).append(("chips.json", 1))
     for path in sorted((PACKAGE / "report" / "templates").glob("*.*")):
         if path.suffix in (".html", ".js"):

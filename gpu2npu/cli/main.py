@@ -32,6 +32,7 @@ from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import OWN_PROCESS, EndedBySignal
+from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.language import of_locale, restored, use
 from gpu2npu.project.errors import OutputError, UsageError
 
@@ -120,7 +121,7 @@ Exit codes:
     "--skip-kinds",
     multiple=True,
     metavar="KIND,...",
-    help="Copy files of these kinds as they are: shell, yaml, json, toml, ini, requirements, dockerfile, notebook.",
+    help=f"Copy files of these kinds as they are: {', '.join(OTHER_KINDS)}.",
 )
 @codemod_options
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")

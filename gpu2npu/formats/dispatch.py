@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 
 from msgspec.structs import replace
 
@@ -117,7 +118,7 @@ def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, co
 def values_in(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> DataValues | None:
     """The values of a configuration that some string rule could be for; None of any other file."""
     kind = kind_of(path)
-    if kind not in _TREES or len(source) > kinds.SMALL or kinds.is_lock(path):
+    if kind not in kinds.TREES or len(source) > kinds.SMALL or kinds.is_lock(path):
         return None
     knowledge = knowledge_for(rulebook, context.version)
     text = read_settings(source, path).text
@@ -126,16 +127,18 @@ def values_in(source: bytes, path: str, rulebook: Rulebook, context: ProjectCont
         return None
     try:
         marks = _marks(text, path, kind, dataclasses.replace(knowledge, text=text, uses_device=context.uses_device))
-        values = data_values(_roots(text, kind), text, _compared(marks, text))
+        values = data_values(read_tree(text, kind), text, _compared(marks, text))
     except (FormatError, ExpressionTimeError, RecursionError):
         return None
     held = (*values.facts.labels, *(each.value or "" for each in values.facts.texts))  # and not in a comment alone
     return values if any(word in each for each in held for word in words) else None
 
 
-def _roots(text: str, kind: FileKind) -> list[Node]:
-    """The trees of a configuration. Raises FormatError."""
-    return _TREES[kind](text)
+def read_tree(text: str, kind: FileKind) -> list[Node]:
+    """The roots of a file of keys and values, one for each document. Raises FormatError."""
+    module, function = kinds.TREES[kind].split(":")
+    root: Node | list[Node] = getattr(import_module(f"gpu2npu.formats.{module}"), function)(text)
+    return root if isinstance(root, list) else [root]
 
 
 def gives_device(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> bool:
@@ -184,7 +187,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         marks += _python_marks(text, kind, rulebook, context)
     marks = _compared(marks, text)
     if path in context.data:
-        read = list(data_marks(_roots(text, kind), path, knowledge, context))
+        read = list(data_marks(read_tree(text, kind), path, knowledge, context))
         places = {mark.place for mark in read}
         stay = [mark.place for mark in read if isinstance(mark, Found)]
         marks = [
@@ -202,7 +205,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
 
 def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: ProjectContext) -> list[Mark]:
     try:
-        roots = _roots(text, kind)
+        roots = read_tree(text, kind)
     except FormatError:  # it is reported already
         return []
     tags = tag_marks(text, rulebook, context) if kind is FileKind.YAML else ()
@@ -265,7 +268,10 @@ def _marks(text: str, path: str, kind: FileKind, knowledge: Knowledge) -> list[M
     if len(text) > LARGEST:
         return _unread(text, knowledge, _TOO_LARGE)
     try:
-        return _READERS[kind](text, path, knowledge)
+        if kind in _READERS:
+            return _READERS[kind](text, path, knowledge)
+        words = _words(text, knowledge)
+        return [mark for root in read_tree(text, kind) for mark in _settings(root, words, knowledge)]
     except FormatError as error:
         return _unread(text, knowledge, str(error))
 
@@ -345,6 +351,7 @@ def _dockerfile(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
 
 
 _Reader = Callable[[str, str, Knowledge], list[Mark]]
+# The kinds of files that have more in them than keys and values, or are read in part.
 _READERS: dict[FileKind, _Reader] = {
     FileKind.SHELL: _shell,
     FileKind.YAML: _yaml,
@@ -353,11 +360,6 @@ _READERS: dict[FileKind, _Reader] = {
     FileKind.INI: _ini,
     FileKind.REQUIREMENTS: _requirements,
     FileKind.DOCKERFILE: _dockerfile,
-}
-_TREES: dict[FileKind, Callable[[str], list[Node]]] = {
-    FileKind.JSON: lambda text: [read_json(text)],
-    FileKind.YAML: read_yaml,
-    FileKind.TOML: lambda text: [read_toml(text)],
 }
 # Kinds in which a torch that is installed asks for a torch-npu beside it.
 _INSTALLING = frozenset({FileKind.TOML, FileKind.INI, FileKind.YAML})

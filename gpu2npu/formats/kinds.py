@@ -40,6 +40,12 @@ _BY_SUFFIX = {
     FileKind.DOCKERFILE: ("dockerfile",),
     FileKind.NOTEBOOK: ("ipynb",),
 }
+# The kinds that are keys and values, by the function of formats that reads their text, `module:function`.
+TREES = {
+    FileKind.YAML: "yaml_reader:read_yaml",
+    FileKind.JSON: "json_reader:read_json",
+    FileKind.TOML: "toml_reader:read_toml",
+}
 _SUFFIXES = {suffix: kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes}
 _NAMES = {
     "Dockerfile": FileKind.DOCKERFILE,

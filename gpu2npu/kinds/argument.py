@@ -52,12 +52,9 @@ _LINE_ENDS = re.compile(r"[ \t\f,\\]*[\r\n][\s,\\]*")
 
 
 class ArgumentMatch(Match, frozen=True):
-    """An argument of a call of `of`: by keyword, or by position counted from 0.
-
-    With `value`, only where it is that string. Arguments written as one of `unless` are left alone, and so are those in
-    whose code the regular expression `unless_found` finds something, in any case. `type` is what an argument must be,
-    as for metavariables of code.
-    """
+    """An argument, by keyword or by position from 0; with `"value": "cuda"` only that string; `"unless": ["None"]`
+    excludes values that are written so; `"of": "*"` is any call, a key of a configuration and an option of a
+    command."""
 
     argument: str | int
     of: str

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 
 class AttributeMatch(Match, frozen=True):
-    """An attribute that is read, `x.is_cuda`, on anything but an object whose class defines it itself.
-
-    `of`: only on what a call of this function gave; else on any object.
-    """
+    """An attribute that is read, on any object but one whose class defines it itself; with `"of": "lib.info"` only on
+    what a call of that function gave."""
 
     attribute: str
     of: str | None = None

@@ -35,12 +35,9 @@ if TYPE_CHECKING:
 
 
 class CallMatch(ReferenceMatch, frozen=True):
-    """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
-
-    With `arguments`, only where it is called with so many; with `without`, only where that keyword argument is left to
-    its default: no argument by position, and no `**`, may give it. `position` is where it is in the call, from 0:
-    fewer arguments by position do not give it.
-    """
+    """A call of a function; `"*.load"` is any function or method of that name, `"arguments": 2` requires this
+    number, `"without": "device"` for a call that leaves this one to its default, with its `"position": 1` where
+    those before it may be given by position."""
 
     call: str
     arguments: int | None = None

@@ -44,13 +44,8 @@ _PLAIN = ("name", "literal", "pure")  # what may be written twice
 
 
 class CodeMatch(Match, frozen=True):
-    """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
-
-    `types` says for metavariables what they must be: tensor, module, unknown (not known), device, dtype, literal,
-    integer, name, pure (code that may run twice), or the qualified name of a class. `signature` are the parameters of
-    the function that is called, in their order, so that an argument counts by position and by keyword; with `chooses`,
-    only what decides for or against code with that word, with `parts` only what is compared or taken apart.
-    """
+    """An expression by a pattern; `types` say what its metavariables must be, and `signature` are the parameters of the
+    function that is called, in their order, so that an argument counts by position and by keyword."""
 
     code: str
     types: tuple[tuple[str, str], ...] = ()

@@ -24,8 +24,9 @@ _ANY = re.compile(r"\$[A-Z]\w*")
 
 
 class CommandMatch(Match, frozen=True):
-    """A program that a script or a subprocess call runs, or a command line of one: its first words, and after them
-    options with their values, in any order and among others. A word `$X` is any word."""
+    """A program that scripts run; with more words a command line of it, `teamrun --gpus $N` or `python train.py
+    --gpus $N`, where `$N` is any word, and options may be in any order, also as `--gpus=4`; what follows `--` is for
+    what the program runs. Python code that runs it is reported."""
 
     command: str
 

@@ -23,7 +23,11 @@ _PATTERNS = {
 
 
 class CudaOnlyMatch(Match, frozen=True):
-    """A thing that CUDA alone has. The other keys are regular expressions for what shows it in Python."""
+    """Nothing by itself: it says what CUDA alone has. A condition for CUDA that guards only this stays, and the NPU
+    takes the other branch. Regular expressions say what shows it: a `library` or compiled `module`, a `member` that
+    is called, a `feature` that a program switches off without CUDA, a `source` of a build, a `refusal`, a question
+    for the GPU's `capability`, a package whose kernels are `tried` and that the program can do without; a
+    variable's name decides nothing."""
 
     cuda_only: str
     library: str | None = None

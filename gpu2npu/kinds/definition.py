@@ -25,7 +25,7 @@ _Parts = Callable[[Definition], Sequence[ast.expr]]
 
 
 class ClassMatch(ReferenceMatch, frozen=True):
-    """The definition of a class that names the class of a qualified name among its bases."""
+    """The definition of a class that names this one as a base."""
 
     base: str
 
@@ -67,7 +67,7 @@ class ClassMatch(ReferenceMatch, frozen=True):
 
 
 class DecoratorMatch(ReferenceMatch, frozen=True):
-    """A function or class with a decorator of a qualified name, called or not."""
+    """A function or class with this decorator, called or not."""
 
     decorator: str
 

@@ -41,12 +41,11 @@ _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[
 
 
 class EnvironmentMatch(Match, frozen=True):
-    """An environment variable, in Python and elsewhere; a final `*` stands for any rest of the name, and so does a
-    final metavariable, `$X`, which the new name may have too. `set_before` are packages that read it as they are
-    imported or first used: Python that sets it behind an import of one is reported; of `torch.npu`, behind a use of
-    the device. `known` are those of a family that
-    exist though no rule is for them: of one that has some, others that are set are reported, with the name that is most
-    like theirs, or only those whose likeness to one is `likeness` per cent."""
+    """An environment variable, in Python, scripts and configurations; `*` at the end matches a family, and so does
+    `$X`, whose text the new name may contain: `LIB_GPU_$X` becomes `LIB_NPU_$X`; `"set_before": ["torch"]` notes
+    Python that sets it behind an import of one of these packages, `["torch.npu"]` behind a use of the device;
+    `"known": ["NCCL_DEBUG"]` reports what is set of the family and is not among these or the variables of rules,
+    with the name most like it, and with `"likeness": 80` only where one is that like."""
 
     variable: str
     set_before: frozenset[str] = frozenset()

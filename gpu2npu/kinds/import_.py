@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 
 
 class ImportMatch(Match, frozen=True):
-    """An import of a module or of something under it. `distributions` are the names that pip knows it by.
-
-    A leading `*` stands for any beginning of the name of a module that the project does not have in Python, one at the
-    end, besides, for any end: `*_cuda_*`.
-    """
+    """An import of a package, and its name in requirements; `*_cuda` is any module with that ending, `*_cuda_*` any
+    with that part, except Python modules of the project."""
 
     module: str
     distributions: frozenset[str] = frozenset()

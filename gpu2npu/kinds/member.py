@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class MemberMatch(Match, frozen=True):
-    """A method or attribute of a class and of its subclasses: where it is called, read or assigned, and where a
-    subclass of the project defines it."""
+    """A method or attribute of a class and its subclasses: where it is used, also by its name in `getattr` or
+    `mock.patch.object`, and where a class of the project defines it."""
 
     member: str
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MethodMatch(Match, frozen=True):
-    """A method that is called, `x.cuda(...)`, on a receiver of one of the kinds tensor, module, unknown."""
+    """A method that is called; `"receiver": ["tensor", "module"]` on what is known to be one."""
 
     method: str
     receiver: frozenset[str] = ANY_KIND

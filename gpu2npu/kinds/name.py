@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 class NameMatch(Match, frozen=True):
-    """A qualified name and everything under it: `torch.cuda` also matches `torch.cuda.amp.autocast`."""
+    """A qualified name and everything under it, through every import form and alias."""
 
     name: str
 

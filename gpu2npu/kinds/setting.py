@@ -21,12 +21,9 @@ from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 
 class SettingMatch(Match, frozen=True):
-    """A value in YAML, JSON or TOML, in settings of a command line, and a string or number in dictionaries of Python
-    code, by the path of its keys: `trainer.*.device`.
-
-    `*` is any one key, `**` any number of them; lists are passed through. With `values`, only where the value is one of
-    these strings, or a number that is written so.
-    """
+    """A value in YAML, JSON or TOML, or a setting on a command line, by its keys: `*` is any one key, `**` any
+    number; strings in dictionaries of Python code too, `{...}` and `dict(...)`, by the keys from the outermost one
+    on."""
 
     setting: str
     values: frozenset[str] = frozenset()

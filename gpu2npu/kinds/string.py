@@ -49,7 +49,7 @@ _LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", 
 
 
 class StringMatch(Match, frozen=True):
-    """A string that stands where its role says it has the meaning, such as a device; without a role, anywhere."""
+    """A whole string, where its role gives it a meaning; without a role, anywhere."""
 
     string: str
     role: str | None = None

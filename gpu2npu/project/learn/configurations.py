@@ -7,12 +7,10 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from gpu2npu.formats.json_reader import read_json
-from gpu2npu.formats.kinds import HEAD_BYTES, FileKind, kind_of
+from gpu2npu.formats.dispatch import read_tree
+from gpu2npu.formats.kinds import HEAD_BYTES, TREES, FileKind, kind_of
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
 from gpu2npu.formats.settings import has_commands
-from gpu2npu.formats.toml_reader import read_toml
-from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.project.learn.meaning import Observed, Sample
 from gpu2npu.project.learn.python import VARIABLE
 
@@ -24,7 +22,7 @@ _Setting = tuple[tuple[str, ...], str | None, int]
 def configuration_differences(path: str, before: str, after: str) -> Iterator[Observed]:
     """Every difference that a rule could make, by where it is in the version before."""
     kind = kind_of(path, before.encode()[:HEAD_BYTES])
-    if kind in (FileKind.YAML, FileKind.JSON, FileKind.TOML):
+    if kind in TREES:
         try:
             yield from _settings(path, before, after, kind)
         except FormatError:
@@ -35,7 +33,7 @@ def configuration_differences(path: str, before: str, after: str) -> Iterator[Ob
 
 def _settings(path: str, before: str, after: str, kind: FileKind) -> Iterator[Observed]:
     """Settings that have another value."""
-    old, new = list(_flat(_read(before, kind), ())), list(_flat(_read(after, kind), ()))
+    old, new = (list(_flat(Items(tuple(read_tree(text, kind))), ())) for text in (before, after))
     matcher = SequenceMatcher(None, [keys for keys, *_ in old], [keys for keys, *_ in new], autojunk=False)
     pairs = [
         (old[block.a + index], new[block.b + index])
@@ -48,12 +46,6 @@ def _settings(path: str, before: str, after: str, kind: FileKind) -> Iterator[Ob
             line = before.count("\n", 0, start) + 1
             match = {"setting": ".".join(keys), "values": [value]}
             yield Observed(match, {"rename": target}, path, line, (_sample(keys, value),))
-
-
-def _read(text: str, kind: FileKind) -> Node:
-    if kind is FileKind.YAML:
-        return Items(tuple(read_yaml(text)))
-    return read_json(text) if kind is FileKind.JSON else read_toml(text)
 
 
 def _flat(node: Node, keys: tuple[str, ...]) -> Iterator[_Setting]:
