@@ -49,7 +49,9 @@ def main() -> None:
                     reason += f" ({' '.join(tried.uncomparable[0].split())})"
         except Exception as error:
             reason = re.sub(r"0x[0-9a-f]+", "0x...", str(error) or type(error).__name__)
-        borrowed = tuple(sorted({operator for operator, kind in counts() if kind is not ComputedBy.NUMPY}))
+        borrowed = tuple(
+            sorted({operator for operator, kind in counts() if kind not in (ComputedBy.NUMPY, ComputedBy.PARTS)})
+        )
         seconds = round(time.perf_counter() - start, 2)
         passed = not reason
         short = reason if len(reason) <= REASON_LENGTH else reason[:REASON_LENGTH] + "..."

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from gpu2npu.emulator import kernels
-
-KERNELS = kernels.load()
+from gpu2npu.emulator.device.dispatch.signature import overload
+from gpu2npu.emulator.device.dispatch.without_kernel import DEFINED
 
 if "expecttest" not in sys.modules:  # torch's own test tables import it, and use only this of it
     sys.modules["expecttest"] = modules.ModuleType("expecttest")
@@ -91,6 +92,21 @@ def convert(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [convert(each) for each in value]
     return value
+
+
+def on_npu(name: str) -> Callable[..., Any]:
+    """An operator that PyTorch's definition computes on the device, called as a kernel is."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values, named = tree_map(lambda v: to_tensor(v).npu() if isinstance(v, np.ndarray) else v, (args, kwargs))
+        with pytest.MonkeyPatch.context() as patch:  # more dtypes than the NPU takes
+            patch.setattr("gpu2npu.emulator.device.dispatch.limits.refuses", False)
+            return tree_map(lambda v: to_array(v.cpu()), overload(name)(*values, **named))
+
+    return run
+
+
+KERNELS = kernels.load() | {name: on_npu(name) for name in DEFINED}
 
 
 def operator_name(operator: Any) -> str:

@@ -169,11 +169,10 @@ def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any
 
 
 def _without_kernel(read: signature.Signature) -> Callable[..., Any]:
-    """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
+    """Return the function for an operator without a kernel: PyTorch's code, or an error for torch_npu's own."""
     if read.op.namespace == definition.NAMESPACE:
         return definition.uncomputed(read.op)
-    run = without_kernel.operator(read)
-    return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.BORROWED)
+    return _without_arithmetic(read, without_kernel.operator(read), without_kernel.computed_by(read))
 
 
 def _without_arithmetic(read: signature.Signature, compute: Callable[..., Any], kind: ComputedBy) -> Callable[..., Any]:

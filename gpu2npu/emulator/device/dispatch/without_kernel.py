@@ -1,4 +1,6 @@
-"""Operators without a kernel: torch's CPU code computes them on the host memory, counted, refused or warned about."""
+"""Operators without a kernel: PyTorch's definitions compose some of others, torch's CPU code computes the rest on the
+host memory, counted, refused or warned about.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 
 from gpu2npu.emulator.device import chip_family, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
+from gpu2npu.emulator.device.dispatch.checks import checker
 from gpu2npu.emulator.device.dispatch.limits import refusing
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
-from gpu2npu.emulator.device.dispatch.signature import Signature
+from gpu2npu.emulator.device.dispatch.signature import Signature, overload
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.tensor import adopt, host
@@ -26,6 +30,16 @@ Operator = Callable[..., Any]
 
 _MACHINERY = (str(Path(__file__).parents[2]), str(Path(torch.__file__).parent))
 _NARROW = (torch.float16, torch.bfloat16)
+# Rare operators that PyTorch defines by others: what they compute is rounded as a kernel's results would be, and with
+# 10^6 elements takes at most twice as long (with few, a tenth of a millisecond).
+DEFINED = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("_prelu_kernel", "_prelu_kernel_backward", "elu_backward", "glu_backward", "hardshrink"),
+        *("hardswish_backward", "log_sigmoid_forward", "logit_backward", "mish_backward", "softplus_backward"),
+        *("softshrink", "soft_margin_loss", "soft_margin_loss_backward", "channel_shuffle", "renorm", "trace"),
+    )
+)
 
 
 def is_strict() -> bool:
@@ -33,10 +47,19 @@ def is_strict() -> bool:
     return os.environ.get("GPU2NPU_STRICT", "") == "1"
 
 
+def computed_by(signature: Signature) -> ComputedBy:
+    """Who computes an overload that has no kernel."""
+    if signature.fallback:
+        return ComputedBy.FALLBACK
+    return ComputedBy.PARTS if signature.functional in DEFINED else ComputedBy.BORROWED
+
+
 def operator(signature: Signature) -> Operator:
     """The function that PyTorch calls for an overload that no kernel computes."""
     name = signature.functional
-    kind = ComputedBy.FALLBACK if signature.fallback else ComputedBy.BORROWED
+    kind = computed_by(signature)
+    if name in DEFINED:
+        return _defined(signature, kind)
     entry = tally(name, kind)
     gather = gatherer(signature, host)
     draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
@@ -79,6 +102,36 @@ def operator(signature: Signature) -> Operator:
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result if signature.returns else None
+
+    return refusing(signature, run)
+
+
+def _defined(signature: Signature, kind: ComputedBy) -> Operator:
+    define = decomposition_table[overload(signature.functional)]
+    entry = tally(signature.functional, kind)
+    check = checker(signature)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        start = perf_counter()
+        given = dict(kwargs)
+        try:
+            if kind is ComputedBy.FALLBACK and not entry[0]:
+                warn_of_fallback(signature)
+            if check is not None:
+                check(args, kwargs)
+            targets = [given.pop(name) for name in signature.outs] or [args[position] for position in signature.writes]
+            result = define(*args, **given)
+            for target, value in zip(targets, result if isinstance(result, tuple) else (result,), strict=False):
+                if target.shape != value.shape:
+                    resize_out(target, value.shape)
+                target.copy_(value)
+        except Exception as error:
+            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        if targets:
+            return targets[0] if len(targets) == 1 else tuple(targets)
+        return result
 
     return refusing(signature, run)
 

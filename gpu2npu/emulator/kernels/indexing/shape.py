@@ -188,32 +188,3 @@ def constant_pad(self: Array, pad: Sizes, value: Number = 0) -> Array:
     )
     out[target] = self[source]
     return out
-
-
-@kernel("aten::pixel_shuffle")
-def pixel_shuffle(self: Array, upscale_factor: int) -> Array:
-    """(*, C * r * r, H, W) -> (*, C, H * r, W * r)."""
-    r = upscale_factor
-    *lead, channels, height, width = self.shape
-    x = self.reshape(*lead, channels // (r * r), r, r, height, width)
-    n = len(lead)
-    x = x.transpose(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
-    return x.reshape(*lead, channels // (r * r), height * r, width * r)
-
-
-@kernel("aten::pixel_unshuffle")
-def pixel_unshuffle(self: Array, downscale_factor: int) -> Array:
-    """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
-    r = downscale_factor
-    *lead, channels, height, width = self.shape
-    x = self.reshape(*lead, channels, height // r, r, width // r, r)
-    n = len(lead)
-    x = x.transpose(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return x.reshape(*lead, channels * r * r, height // r, width // r)
-
-
-@kernel("aten::channel_shuffle")
-def channel_shuffle(self: Array, groups: int) -> Array:
-    """Channels (groups, n) reordered to (n, groups)."""
-    n, channels = self.shape[:2]
-    return self.reshape(n, groups, channels // groups, *self.shape[2:]).swapaxes(1, 2).reshape(self.shape)

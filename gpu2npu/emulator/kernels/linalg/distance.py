@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import Array, Number, rounded, wide
+from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.reduce.reduce import vector_norm
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -75,14 +75,3 @@ def pdist_backward(grad: Array, self: Array, p: float, pdist: Array) -> Array:
     square_grad[first, second] = square_grad[second, first] = wide(grad)
     distances[first, second] = distances[second, first] = wide(pdist)
     return rounded(cdist_backward(square_grad, wide(self), wide(self), p, distances), self.dtype)
-
-
-@kernel("aten::renorm")
-def renorm(self: Array, p: Number, dim: int, maxnorm: Number) -> Array:
-    """Slices along `dim` scaled down to norm maxnorm where theirs is larger."""
-    x = wide(self)
-    others = [each for each in range(x.ndim) if each != dim % x.ndim]
-    norms = vector_norm(x, p, others, True)
-    limit = x.dtype.type(maxnorm.real)
-    factor = np.where(norms > limit, limit / (norms + x.dtype.type(1e-7)), x.dtype.type(1))
-    return rounded(np.asarray(x * factor), self.dtype)

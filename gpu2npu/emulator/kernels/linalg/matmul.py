@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from gpu2npu.emulator.kernels import parallel
-from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, is_integral, promote_types, rounded, wide
+from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, promote_types, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 _FEW = 1 << 22  # multiplications: below, a thread's start is not worth it
@@ -191,15 +191,6 @@ def linear_backward(
     grad_weight = rounded(product(flat.T, rows.reshape(-1, rows.shape[-1])), weight.dtype) if output_mask[1] else None
     grad_bias = rounded(flat.sum(axis=0), weight.dtype) if output_mask[2] else None
     return grad_self, grad_weight, grad_bias
-
-
-@kernel("aten::trace")
-def trace(self: Array) -> Array:
-    """The sum of the diagonal of a matrix."""
-    diagonal = np.diagonal(wide(self))
-    if is_integral(self.dtype):
-        return np.asarray(np.sum(diagonal, dtype=np.int64))
-    return rounded(np.sum(diagonal, dtype=wide(self).dtype), self.dtype)
 
 
 @kernel("aten::linalg_cross")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import Array, compute_dtype, float_dtype, result_type, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -83,20 +82,6 @@ def huber_loss_backward(grad_output: Array, self: Array, target: Array, reductio
     """The gradient of huber_loss for self."""
     x, y, dtype = _pair(self, target)
     return _gradient(grad_output, np.clip(x - y, x.dtype.type(-delta), x.dtype.type(delta)), reduction, dtype)
-
-
-@kernel("aten::soft_margin_loss")
-def soft_margin_loss(self: Array, target: Array, reduction: int = MEAN) -> Array:
-    """log(1 + exp(-target * self))."""
-    x, y, dtype = _pair(self, target)
-    return _reduced(np.log1p(np.exp(-y * x)), reduction, dtype)
-
-
-@kernel("aten::soft_margin_loss_backward")
-def soft_margin_loss_backward(grad_output: Array, self: Array, target: Array, reduction: int) -> Array:
-    """The gradient of soft_margin_loss for self."""
-    x, y, dtype = _pair(self, target)
-    return _gradient(grad_output, -y * logistic(-y * x), reduction, dtype)
 
 
 @kernel("aten::binary_cross_entropy")

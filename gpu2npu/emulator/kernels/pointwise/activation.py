@@ -55,22 +55,6 @@ def leaky_relu_backward(grad_output: Array, self: Array, negative_slope: float, 
     return rounded(chosen(wide(self) > 0, grad, grad * grad.dtype.type(negative_slope)), grad_output.dtype)
 
 
-@kernel("aten::_prelu_kernel")
-def prelu(self: Array, weight: Array) -> Array:
-    """self where positive, weight * self elsewhere; weight broadcasts."""
-    x = wide(self)
-    return rounded(np.where(x > 0, x, x * wide(weight)), self.dtype)
-
-
-@kernel("aten::_prelu_kernel_backward")
-def prelu_backward(grad_output: Array, self: Array, weight: Array) -> tuple[Array, Array]:
-    """Gradients for self and, not yet summed, for the weight."""
-    grad, x = wide(grad_output), wide(self)
-    positive = x > 0
-    grad_self = np.where(positive, grad, grad * wide(weight))
-    return rounded(grad_self, self.dtype), rounded(np.where(positive, grad.dtype.type(0), grad * x), self.dtype)
-
-
 @kernel("aten::elu")
 def elu(self: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
     """scale * self where positive, scale * alpha * (exp(input_scale * self) - 1) elsewhere."""
@@ -78,20 +62,6 @@ def elu(self: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1)
     kind = x.dtype.type
     negative = kind(alpha * scale) * np.expm1(x * kind(input_scale))
     return rounded(np.where(x < 0, negative, x * kind(scale)), self.dtype)
-
-
-@kernel("aten::elu_backward")
-def elu_backward(
-    grad_output: Array, alpha: float, scale: float, input_scale: float, is_result: bool, self_or_result: Array
-) -> Array:
-    """The gradient of elu from its input, or from its result where `is_result`."""
-    grad, x = wide(grad_output), wide(self_or_result)
-    kind = x.dtype.type
-    if is_result:
-        slope = kind(input_scale) * (x + kind(alpha * scale))
-    else:
-        slope = kind(input_scale * alpha * scale) * np.exp(x * kind(input_scale))
-    return rounded(grad * np.where(x <= 0, slope, kind(scale)), grad_output.dtype)
 
 
 @kernel("aten::gelu")
@@ -182,14 +152,6 @@ def mish(self: Array) -> Array:
     return rounded(x * np.tanh(np.logaddexp(x, x.dtype.type(0))), self.dtype)
 
 
-@kernel("aten::mish_backward")
-def mish_backward(grad_output: Array, self: Array) -> Array:
-    """The gradient of mish."""
-    x = wide(self)
-    tanh = np.tanh(np.logaddexp(x, x.dtype.type(0)))
-    return rounded(wide(grad_output) * (tanh + x * logistic(x) * (1 - tanh * tanh)), grad_output.dtype)
-
-
 @kernel("aten::hardtanh")
 def hardtanh(self: Array, min_val: float = -1, max_val: float = 1) -> Array:
     """self within [min_val, max_val]."""
@@ -226,43 +188,12 @@ def hardswish(self: Array) -> Array:
     return rounded(x * np.clip(x + 3, 0, 6) / 6, self.dtype)
 
 
-@kernel("aten::hardswish_backward")
-def hardswish_backward(grad_output: Array, self: Array) -> Array:
-    """The gradient of hardswish."""
-    x, grad = wide(self), wide(grad_output)
-    slope = np.where(x <= -3, x.dtype.type(0), np.where(x < 3, x / 3 + x.dtype.type(0.5), x.dtype.type(1)))
-    return rounded(grad * slope, grad_output.dtype)
-
-
 @kernel("aten::softplus")
 def softplus(self: Array, beta: float = 1, threshold: float = 20) -> Array:
     """log(1 + exp(beta * self)) / beta; self itself where beta * self > threshold."""
     x = wide(self)
     scaled = x * x.dtype.type(beta)
     return rounded(np.where(scaled > threshold, x, np.log1p(np.exp(scaled)) / x.dtype.type(beta)), self.dtype)
-
-
-@kernel("aten::softplus_backward")
-def softplus_backward(grad_output: Array, self: Array, beta: float, threshold: float) -> Array:
-    """The gradient of softplus."""
-    x, grad = wide(self), wide(grad_output)
-    scaled = x * x.dtype.type(beta)
-    return rounded(np.where(scaled > threshold, grad, grad * logistic(scaled)), grad_output.dtype)
-
-
-@kernel("aten::softshrink")
-def softshrink(self: Array, lambd: float = 0.5) -> Array:
-    """self moved towards 0 by lambd; 0 within it."""
-    x = wide(self)
-    bound = x.dtype.type(lambd)
-    return rounded(np.where(x > bound, x - bound, np.where(x < -bound, x + bound, x * 0)), self.dtype)
-
-
-@kernel("aten::hardshrink")
-def hardshrink(self: Array, lambd: float = 0.5) -> Array:
-    """self outside [-lambd, lambd], 0 within."""
-    x = wide(self)
-    return np.where((x >= -lambd) & (x <= lambd), self.dtype.type(0), self)
 
 
 @kernel("aten::softshrink_backward", "aten::hardshrink_backward")
@@ -288,23 +219,6 @@ def glu(self: Array, dim: int = -1) -> Array:
     """
     first, second = _glu_halves(self, dim)
     return rounded(first * logistic(second), self.dtype)
-
-
-@kernel("aten::glu_backward")
-def glu_backward(grad_output: Array, self: Array, dim: int) -> Array:
-    """The gradient of glu, in self's shape."""
-    first, second = _glu_halves(self, dim)
-    gate, grad = logistic(second), wide(grad_output)
-    return rounded(np.concatenate((grad * gate, grad * first * gate * (1 - gate)), axis=dim), self.dtype)
-
-
-@kernel("aten::log_sigmoid_forward")
-def log_sigmoid_forward(self: Array) -> tuple[Array, Array]:
-    """log(sigmoid(self)), and exp(-|self|), which the gradient uses."""
-    x = wide(self)
-    buffer = np.exp(-np.abs(x))
-    result = np.minimum(x, x.dtype.type(0)) - np.log1p(buffer)
-    return rounded(result, self.dtype), rounded(buffer, self.dtype)
 
 
 @kernel("aten::log_sigmoid_backward")
@@ -334,12 +248,3 @@ def logit(self: Array, eps: float | None = None) -> Array:
     if eps is not None:
         x = np.clip(x, x.dtype.type(eps), x.dtype.type(1 - eps))
     return rounded(np.log(x / (1 - x)), float_dtype(self.dtype))
-
-
-@kernel("aten::logit_backward")
-def logit_backward(grad_output: Array, self: Array, eps: float | None = None) -> Array:
-    """grad / (self * (1 - self)); outside the bounds 0 with eps, NaN without."""
-    x, grad = wide(self), wide(grad_output)
-    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
-    outside = x.dtype.type(np.nan if eps is None else 0)
-    return rounded(np.where((x < low) | (x > high), outside, grad / (x * (1 - x))), grad_output.dtype)

@@ -32,6 +32,17 @@ COMPOSED = {
 }  # fmt: skip
 
 
+# What the NPU has as one operator, and PyTorch's definition composes here: `here` of the report is "its parts".
+GRAD, INPUT = torch.arange(-6.0, 6).reshape(3, 4), torch.arange(12.0).reshape(3, 4).cos()
+DEFINED = {
+    "elu_backward": (GRAD, 1, 2, 1, False, INPUT),
+    "log_sigmoid_forward": (INPUT,),
+    "softshrink": (INPUT, 0.25),
+    "renorm": (GRAD, 2, 0, 3.0),
+    "trace": (GRAD[:, :3],),
+}
+
+
 def on(device, value):
     if isinstance(value, list):
         return [on(device, each) for each in value]
@@ -54,3 +65,27 @@ def test_it_gives_what_the_cpu_gives_by_kernels_alone(name):
         for theirs, ours in zip(expected, results, strict=True):
             assert_close(ours.cpu(), theirs, check_dtype=theirs.dtype is not torch.float64, equal_nan=True)
     assert borrowed() == before
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_definition_computes_and_the_report_says_so(name):
+    packet = getattr(aten, name)
+    kinds = {kind: counts().get((packet.default.name(), kind), (0,))[0] for kind in ComputedBy}
+    expected, result = (packet.default(*on(device, list(DEFINED[name]))) for device in ("cpu", "npu"))
+    results, expected = ((each if isinstance(each, tuple) else (each,)) for each in (result, expected))
+    for ours, theirs in zip(results, expected, strict=True):
+        if theirs.numel():  # the CPU alone fills the buffer of log_sigmoid
+            assert_close(ours.cpu(), theirs)
+    now = {kind: counts().get((packet.default.name(), kind), (0,))[0] for kind in ComputedBy}
+    assert {kind for kind in ComputedBy if now[kind] > kinds[kind]} == {ComputedBy.PARTS}
+
+
+def test_a_definition_writes_into_what_it_is_given():
+    target, scaled = torch.empty(3, 4, device="npu"), GRAD.npu()
+    assert aten.softshrink.out(INPUT.npu(), 0.25, out=target) is target
+    assert_close(target.cpu(), aten.softshrink(INPUT, 0.25))
+    assert scaled.renorm_(2, 0, 3.0) is scaled
+    assert_close(scaled.cpu(), GRAD.renorm(2, 0, 3.0))
+    with pytest.raises(RuntimeError, match="lambda must be in range") as caught:
+        aten.softshrink(INPUT.npu(), -1)
+    assert str(caught.value.__notes__[0]).startswith("raised by the operator aten::softshrink")
