@@ -120,6 +120,9 @@ def load_kernels() -> None:
         for name, kernel in kernels.load().items():
             if name not in _DROPPED or hasattr(torch.ops.aten, name.removeprefix("aten::")):
                 register(name, kernel)
+        for op in map(signature.overload, without_kernel.DEFINED):
+            for each in (op, *signature.mutable_overloads(op)):
+                implement(_aten, each, functools.partial(_fallback, each), _KEY)
         sparse.load(_aten)
         _loaded = True
 

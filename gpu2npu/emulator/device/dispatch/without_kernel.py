@@ -48,7 +48,7 @@ def is_strict() -> bool:
 
 
 def computed_by(signature: Signature) -> ComputedBy:
-    """Who computes an overload that has no kernel."""
+    """Name who computes an overload that has no kernel."""
     if signature.fallback:
         return ComputedBy.FALLBACK
     return ComputedBy.PARTS if signature.functional in DEFINED else ComputedBy.BORROWED
