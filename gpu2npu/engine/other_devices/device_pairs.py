@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from gpu2npu.engine.other_devices.choices import affirmed, guarded_code
+from gpu2npu.engine.other_devices.choices import guarded_code
 from gpu2npu.engine.other_devices.npu import imports_plugin, mentions_npu, tests_for_npu
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.meaning.names import Names
@@ -156,7 +156,7 @@ def branches_for_others(names: Names) -> Iterator[Bounds]:
             range(node.test.lineno, (node.test.end_lineno or 0) + 1)
         ):
             continue
-        if any(map(_tests_for_other, affirmed(node.test))):
+        if any(map(_tests_for_other, _parts(node.test))):
             body = node.body if isinstance(node, ast.If) else [node.body]
             yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
     for test in kinds.get(ast.Compare, ()):
@@ -166,7 +166,12 @@ def branches_for_others(names: Names) -> Iterator[Bounds]:
             yield file.bounds(test)
 
 
-def _tests_for_other(part: ast.AST) -> bool:
+def _parts(test: ast.expr) -> Sequence[ast.expr]:
+    """The conditions that all have to hold: each of `a and b`, but not the `xpu` of `xpu.is_gpu()`."""
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+
+
+def _tests_for_other(part: ast.expr) -> bool:
     """`is_rocm_available()`, `torch.xpu.is_available()`, `self.on_tpu`, `kind == Kind.XLA`, `kind == "hpu"`"""
     if isinstance(part, ast.Compare):
         sides = (part.left, *part.comparators) if isinstance(part.ops[0], (ast.Eq, ast.Is)) else ()
@@ -206,8 +211,7 @@ def _is_member_like_npu(test: ast.Compare, names: Names) -> bool:
 
 def tests_own_function(node: ast.If, names: Names) -> bool:
     """`if is_cuda_available():` of the project's own, which has `is_npu_available()` too"""
-    parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
-    return any(isinstance(each, ast.Call) and _has_npu_half(each, names) for each in parts)
+    return any(isinstance(each, ast.Call) and _has_npu_half(each, names) for each in _parts(node.test))
 
 
 def _has_npu_half(function: ast.expr, names: Names) -> bool:

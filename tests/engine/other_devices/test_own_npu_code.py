@@ -111,6 +111,8 @@ def test_a_question_of_the_projects_own_may_be_one_of_several(project):
         ("if is_xpu or n:\n    x.to('cuda')\n", False),
         ("if use_tpu:\n    a = 1\nelse:\n    x.to('cuda')\n", False),
         ("if amdgpu:\n    x.to('cuda')\n", False),
+        ("if n and xpu.is_gpu():\n    x.to('cuda')\n", False),
+        ("if xpu.number is not None:\n    x.to('cuda')\n", False),
         ("if torch.cuda.is_available():\n    n = 1\n    if hip:\n        a()\n    else: import pynvml\n", True),
         ("if torch.cuda.is_available():\n    n = 1\n    if n:\n        import pynvml\n", False),
         ("if torch.cuda.is_available():\n    n = 1\n    import pynvml\n    x.to('cuda')\n", False),
