@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.engine.other_devices.device_pairs import has_npu_file
+from gpu2npu.engine.strings.forms import FLAGS
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import BY_STRING, PROSE_KEYWORDS, speaks
@@ -254,7 +255,7 @@ class _Judge:
     def of_use(self, use: ValueUse) -> str | None:
         """The verdict of one use; None where it says nothing."""
         if use.kind == "argument":
-            return YES if self._is_module(use) else self.of_argument(use.text, use.key)
+            return YES if self._is_module(use) or self._is_option(use) else self.of_argument(use.text, use.key)
         return self.of_comparison(use.place) if use.kind == "compared" else UNSURE
 
     def _is_module(self, use: ValueUse) -> bool:
@@ -264,6 +265,14 @@ class _Judge:
         file = self.values.at(use.place)
         owner = file.arguments(file.calls[use.place]).get("0", 0)
         return any(one.text == "torch" for one in self.values.sources(owner, self.asker))
+
+    def _is_option(self, use: ValueUse) -> bool:
+        """Return whether a value is what an option has by default: `parser.add_argument("--device", default=...)`."""
+        if use.key != "default" or use.text.removesuffix("()").rpartition(".")[2] not in FLAGS:
+            return False
+        given = (file := self.values.at(use.place)).arguments(file.calls[use.place])
+        texts = (self.values.text(given.get(key, 0)) or "" for key in ("0", "1", "dest"))
+        return any(is_word(text.lstrip("-"), self.role) for text in texts)
 
     def of_argument(self, text: str, key: str) -> str | None:
         role, last = self.role, text.rpartition(".")[2]
