@@ -42,6 +42,8 @@ QUICK = frozenset(
     | {"laion_clap"}
     | {"torch_fourier_filter"}
     | {"openpifpaf"}
+    | {"torch_pruning"}
+    | {"stabilityguard"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
