@@ -26,15 +26,16 @@ _FINDERS: Mapping[str, Find] = {
     "rms-norm": finders.find_rms_norm,
     "confusion-transpose": finders.find_reshaped,
     "stacked-matmul": finders.find_stacked,
-    "add-layer-norm": finders.find_sum_norm,
     "one-hot": finders.find_one_hot,
 }
 _NODES = {True: (ast.BinOp, ast.Call), False: (ast.Call,)}
 # The operators and calls of the terms that a pattern may be.
 _ROOTS: Mapping[str, tuple[tuple[type[ast.operator], ...], tuple[str, ...]]] = {
     "mul": ((ast.Mult, ast.Div), ("mul", "multiply")),
-    "add": ((ast.Add, ast.Sub), ("add",)),
+    "add": ((ast.Add, ast.Sub), ("add", "addcmul")),
     "cat": ((), ("cat", "concat")),
+    "layer_norm": ((), ()),  # a module of any name
+    "nll_loss": ((), ("nll_loss",)),
 }
 
 

@@ -1,7 +1,7 @@
 """Finders of the shapes that no pattern can say.
 
 Scaled dot-product attention, `softmax(q @ k.transpose(-2, -1) * scale) @ v`, masked or not; RMSNorm, `weight * (x *
-rsqrt(mean(x ** 2) + eps))`, in all its spellings; and calls of what other calls give: a LayerNorm of a sum, products
+rsqrt(mean(x ** 2) + eps))`, in all its spellings; and calls of what other calls give: products
 that are stacked, one-hot vectors as floats, and dimensions that are put in another order and joined.
 """
 
@@ -214,23 +214,6 @@ def _normed(root: Term, inner: tuple[Term, Term], others: list[Term]) -> FusedMa
 def _is_small_number(epsilon: Term) -> bool:
     """Return whether a value is called what the small number under the root is."""
     return any("eps" in (last_name(each) or "") for each in epsilon.spelled)
-
-
-def find_sum_norm(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
-    """`self.norm(x + y)`, where `self.norm` is a LayerNorm."""
-    total = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    if (
-        not isinstance(total, ast.BinOp)
-        or not isinstance(total.op, ast.Add)
-        or not isinstance(node.func, ast.Attribute)
-    ):
-        return None
-    file = reading.file
-    if reading.types.of(node.func, file.scope_of(node)) != {"torch.nn.LayerNorm"}:
-        return None
-    parts = (node.func, total.left, total.right)
-    norm, left, right = (file.bounds(each) for each in parts)
-    return AffinityReplacement("add_layer_norm", (norm, left, right))
 
 
 def find_stacked(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:

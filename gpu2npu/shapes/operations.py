@@ -15,11 +15,12 @@ from gpu2npu.shapes.terms import FLOAT32, Term, const, dtypes, negated
 if TYPE_CHECKING:
     from gpu2npu.shapes.reading import TermReader
 
-_UNARY = {name: name for name in ("rsqrt", "sqrt", "neg", "sigmoid", "tanh", "erf", "exp", "log", "log1p")} | {
-    "expit": "sigmoid"
-}
+_UNARY = {name: name for name in ("rsqrt", "sqrt", "neg", "sigmoid", "tanh", "erf", "exp", "log",
+    "log1p", "silu", "softplus")} | {"expit": "sigmoid"}  # fmt: skip
 _BINARY = {"mul": "mul", "multiply": "mul", "add": "add", "sub": "sub", "div": "div", "true_divide": "div",
     "divide": "div", "matmul": "matmul", "bmm": "matmul"}  # fmt: skip
+# Operations by the number of values that they take, and nothing else, and their name here.
+_OF_VALUES = {"masked_fill": (3, "masked"), "nll_loss": (2, "nll_loss")}
 _OPERATORS: Mapping[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.MatMult: "matmul",
 }  # fmt: skip
@@ -84,7 +85,7 @@ def called(reading: TermReader, call: ast.Call) -> Term | None:
     qualified = reading.qualified(call.func)
     if qualified == "torch.finfo":
         return Term("finfo")
-    if not qualified and _WORDS_OF_MODULES.search(ast.unparse(call.func)) and len(call.args) == 1 and not keywords:
+    if not qualified and len(call.args) == 1 and not keywords and _may_be_module(call):
         found = _of_module(reading, call)
         if found is not None:
             return found
@@ -106,15 +107,21 @@ def called(reading: TermReader, call: ast.Call) -> Term | None:
 
 
 # What variables for modules that are followed are called, before their types are looked for.
-_WORDS_OF_MODULES = re.compile(r"(?i)drop|act|s[ie]|gelu|soft|attend|nonlin|gate")
+_WORDS_OF_MODULES = re.compile(r"(?i)drop|act|s[ie]|gelu|soft|attend|nonlin|gate|norm|ln")
+_WITH_WEIGHTS = {"torch.nn.Dropout": "dropout", "torch.nn.LayerNorm": "layer_norm"}  # terms that name the module
 _MODULES = {f"torch.nn.{name}": name.lower() for name in ("SiLU", "Sigmoid", "Tanh", "Softplus", "GELU", "Softmax")}
+
+
+def _may_be_module(call: ast.Call) -> bool:
+    """Return whether a call of one value may be of a module that is followed, by its name or by the sum it is given."""
+    return isinstance(call.args[0], ast.BinOp) or _WORDS_OF_MODULES.search(ast.unparse(call.func)) is not None
 
 
 def _of_module(reading: TermReader, call: ast.Call) -> Term | None:
     """The value of a call of a module of PyTorch, all of whose makings are written alike."""
     kind = reading.module(call.func)
-    if kind == "torch.nn.Dropout":
-        return Term("dropout", (reading.term(call.args[0]), reading.term(call.func)))
+    if kind in _WITH_WEIGHTS:
+        return Term(_WITH_WEIGHTS[kind], (reading.term(call.args[0]), reading.term(call.func)))
     made = reading.makings(call.func) if kind in _MODULES else []
     if len(made) != 1 or len(made[0].args) > (kind == "torch.nn.Softmax"):
         return None
@@ -137,12 +144,17 @@ def _operation(
         return _SPECIAL[name](reading, arguments, keywords)
     if keywords:
         return None
+    count, op = _OF_VALUES.get(name, (0, ""))
+    if op and len(arguments) == count:
+        return Term(op, tuple(map(reading.term, arguments)))
     if name in _UNARY and len(arguments) == 1:
         return function(_UNARY[name], reading.term(arguments[0]))
     if name in _BINARY and len(arguments) == 2:
-        return operation(_BINARY[name], *(reading.term(each) for each in arguments))
-    if name == "reciprocal" and len(arguments) == 1:
-        return operation("div", const(1), reading.term(arguments[0]))
+        found = operation(_BINARY[name], *(reading.term(each) for each in arguments))
+        return replace(found, dimensions=3) if found is not None and name == "bmm" else found
+    if name in ("reciprocal", "square") and len(arguments) == 1:
+        x = reading.term(arguments[0])
+        return operation("mul", x, x) if name == "square" else operation("div", const(1), x)
     return None
 
 
@@ -158,13 +170,36 @@ def number(reading: TermReader, node: ast.expr | None) -> float | None:
     return reading.term(node).number if node is not None else None
 
 
+def _plus_product(product: str, factor: str) -> Callable[[TermReader, Arguments, Keywords], Term | None]:
+    """The reader of calls of a function that adds the product of two values, times `factor`, to a third one, times
+    `beta`; the third is not read where `beta` is 0."""
+
+    def read(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
+        if len(arguments) != 3 or keywords.keys() - {"beta", factor}:
+            return None
+        first, left, right = map(reading.term, arguments)
+        beta, scale = (reading.term(keywords[each]) if each in keywords else const(1) for each in ("beta", factor))
+        found = Term(product, (left, right), dimensions=3 if product == "matmul" else None)
+        if scale.number != 1:
+            found = Term("mul", (found, scale))
+        if beta.number == 0:
+            return found
+        return Term("add", (first if beta.number == 1 else Term("mul", (first, beta)), found))
+
+    return read
+
+
+def _log_softmax(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
+    """The logarithm of softmax over the classes, dimension 1; the last one may be another."""
+    dim = number(reading, _value(arguments, keywords, 1, "dim"))
+    if dim not in (1, -1) or keywords.keys() - {"dim"} or len(arguments) > 2:
+        return None
+    return Term("log_softmax", (reading.term(arguments[0]),), is_certain=dim == 1)
+
+
 def _power(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     exponent = _value(arguments, keywords, 1, "exponent")
     return operation("pow", reading.term(arguments[0]), reading.term(exponent)) if exponent is not None else None
-
-
-def _square(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-    return Term("pow", (reading.term(arguments[0]), const(2))) if len(arguments) == 1 and not keywords else None
 
 
 def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
@@ -180,29 +215,28 @@ def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term
 
 
 def _softmax(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-    """Softmax over the last dimension."""
-    dim = _value(arguments, keywords, 1, "dim")
+    """Softmax over the last dimension; by its number it is not certain where a part may have more dimensions."""
+    dim = number(reading, _value(arguments, keywords, 1, "dim"))
     dtype = keywords.get("dtype")
-    if number(reading, dim) != -1 or keywords.keys() - {"dim", "dtype"} or len(arguments) > 2:
-        return None
     scores = reading.term(arguments[0])
+    is_last = dim == -1 or (dim is not None and dim + 1 in scores.ranks)
+    if not is_last or keywords.keys() - {"dim", "dtype"} or len(arguments) > 2:
+        return None
     if dtype is not None:
         target = reading.term(dtype)
         if target.op not in ("float32", "dtype"):
             return None
         scores = Term("cast", (scores, target), through=(*scores.through, *target.through))
-    return Term("softmax", (scores,))
+    return Term("softmax", (scores,), is_certain=dim == -1 or len(scores.ranks) == 1)
 
 
 def _cast(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """A conversion to float32, or to the dtype of a value."""
     dtype = _value(arguments, keywords, 1, "dtype")
-    target = (
-        reading.term(dtype) if dtype is not None and len(arguments) <= 2 and not keywords.keys() - {"dtype"} else None
-    )
-    if target is None or target.op not in ("float32", "dtype"):
+    if dtype is None or len(arguments) > 2 or keywords.keys() - {"dtype"}:
         return None
-    return _converted(reading.term(arguments[0]), target)
+    target = reading.term(dtype)
+    return _converted(reading.term(arguments[0]), target) if target.op in ("float32", "dtype") else None
 
 
 def _converted(x: Term, target: Term) -> Term:
@@ -221,10 +255,6 @@ def _cast_as(reading: TermReader, arguments: Arguments, keywords: Keywords) -> T
     return _converted(reading.term(arguments[0]), Term("dtype", (reading.term(arguments[1]),)))
 
 
-def _silu(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-    return Term("silu", (reading.term(arguments[0]),)) if len(arguments) == 1 and not keywords else None
-
-
 def _gelu(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     kind = keywords.get("approximate")
     if len(arguments) != 1 or keywords.keys() - {"approximate"}:
@@ -232,10 +262,6 @@ def _gelu(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term
     if kind is not None and not (isinstance(kind, ast.Constant) and kind.value in ("none", "tanh")):
         return None
     return Term("gelu", (reading.term(arguments[0]),), value=kind.value if isinstance(kind, ast.Constant) else "none")
-
-
-def _softplus(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-    return Term("softplus", (reading.term(arguments[0]),)) if len(arguments) == 1 and not keywords else None
 
 
 def _dropout(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
@@ -318,11 +344,10 @@ def _split(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Ter
         return None
     whole = reading.term(arguments[0])
     sizes = size.elts if isinstance(size, (ast.Tuple, ast.List)) else [size]
-    if all(is_half(reading, each, whole) for each in sizes) and len(sizes) <= 2:
+    if all(reading.is_half(each, whole) for each in sizes) and len(sizes) <= 2:
         return Term("halves", (whole,))
-    if len({ast.dump(each) for each in sizes}) != 1 or not isinstance(
-        sizes[0], (ast.Name, ast.Attribute, ast.Constant)
-    ):
+    is_plain = isinstance(sizes[0], (ast.Name, ast.Attribute, ast.Constant))
+    if not is_plain or len({ast.dump(each) for each in sizes}) != 1:
         return None
     return Term("parts", (whole, reading.term(sizes[0])))
 
@@ -353,23 +378,18 @@ def _flattened(reading: TermReader, arguments: Arguments, keywords: Keywords) ->
     return Term("flattened", (reading.term(arguments[0]),))
 
 
-def _masked(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
-    if len(arguments) != 3 or keywords:
-        return None
-    return Term("masked", tuple(reading.term(each) for each in arguments))
-
-
 def _contiguous(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The same values in another layout."""
     return reading.term(arguments[0]) if len(arguments) == 1 and not keywords else None
 
 
 _SPECIAL: Mapping[str, Callable[[TermReader, Arguments, Keywords], Term | None]] = {
-    "pow": _power, "square": _square, "mean": _mean, "softmax": _softmax, "to": _cast, "type": _cast, "float": _float,
-    "type_as": _cast_as, "silu": _silu, "gelu": _gelu, "softplus": _softplus, "dropout": _dropout,
-    "transpose": _transposed, "swapaxes": _transposed, "permute": _permuted, "einsum": _einsum, "chunk": _chunk,
-    "tensor_split": _chunk, "split": _split, "cat": _joined("cat"), "concat": _joined("cat"),
-    "stack": _joined("stack"), "flatten": _flattened, "masked_fill": _masked, "contiguous": _contiguous,
+    "pow": _power, "mean": _mean, "softmax": _softmax, "to": _cast, "type": _cast, "float": _float,
+    "type_as": _cast_as, "gelu": _gelu, "dropout": _dropout, "transpose": _transposed, "swapaxes": _transposed,
+    "permute": _permuted, "einsum": _einsum, "chunk": _chunk, "tensor_split": _chunk, "split": _split,
+    "cat": _joined("cat"), "concat": _joined("cat"), "stack": _joined("stack"), "flatten": _flattened,
+    "contiguous": _contiguous, "addcmul": _plus_product("mul", "value"), "baddbmm": _plus_product("matmul", "alpha"),
+    "log_softmax": _log_softmax,
 }  # fmt: skip
 
 
@@ -377,23 +397,3 @@ def item(parts: Term, index: int) -> Term | None:
     """The first or second of two parts of the last dimension."""
     name = {"halves": "half", "parts": "part"}.get(parts.op)
     return Term(f"{'second' if index else 'first'}_{name}", parts.args, through=parts.through) if name else None
-
-
-def is_half(reading: TermReader, node: ast.expr, whole: Term) -> bool:
-    """Return whether an expression is half the size of the last dimension of a value."""
-    node = reading.value_of(node)
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv) or number(reading, node.right) != 2:
-        return False
-    size = reading.value_of(node.left)
-    if isinstance(size, ast.Call):  # x.size(-1)
-        sized = isinstance(size.func, ast.Attribute) and size.func.attr == "size" and len(size.args) == 1
-        return (
-            sized
-            and isinstance(size.func, ast.Attribute)
-            and number(reading, size.args[0]) == -1
-            and reading.term(size.func.value) == whole
-        )
-    shaped = isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
-    if not shaped or not isinstance(size, ast.Subscript) or not isinstance(size.value, ast.Attribute):
-        return False
-    return number(reading, size.slice) == -1 and reading.term(size.value.value) == whole

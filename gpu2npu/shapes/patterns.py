@@ -78,6 +78,8 @@ def find_pattern(patterns: Sequence[Pattern], reading: TermReader, node: ast.exp
     root = reading.term(node)
     for pattern in patterns:
         for bound in _matched(pattern.root, root, {}):
+            if any(each.op == "neg" and not each.spelled for each in bound.values()):
+                continue  # x - y is no sum of two values that are written
             arguments = tuple(_filled(each, bound) for each in pattern.arguments)
             return FusedMatch(root, pattern.function, arguments)
     return None

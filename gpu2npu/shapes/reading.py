@@ -24,7 +24,7 @@ from gpu2npu.python.tree.syntax import (
     is_unpacked,
     parameters,
 )
-from gpu2npu.shapes.operations import binary, called, is_half, item, number
+from gpu2npu.shapes.operations import binary, called, item, number
 from gpu2npu.shapes.terms import FLOAT32, Term, const
 
 # How many calls are followed into functions, one within the other.
@@ -198,11 +198,23 @@ class TermReader:
             if part.upper is None and number(self, part.step) == 2 and first in (0, 1):
                 return Term("odd" if first else "even", (whole,))
             return None
-        if part.lower is None and part.upper is not None and is_half(self, part.upper, whole):
+        if part.lower is None and part.upper is not None and self.is_half(part.upper, whole):
             return Term("first_half", (whole,))
-        if part.upper is None and part.lower is not None and is_half(self, part.lower, whole):
+        if part.upper is None and part.lower is not None and self.is_half(part.lower, whole):
             return Term("second_half", (whole,))
         return None
+
+    def is_half(self, node: ast.expr, whole: Term) -> bool:
+        """Return whether an expression is half the size of the last dimension of a value."""
+        node = self.value_of(node)
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv) or number(self, node.right) != 2:
+            return False
+        match self.value_of(node.left):
+            case ast.Call(func=ast.Attribute(value, "size"), args=[dim]) | ast.Subscript(
+                ast.Attribute(value, "shape"), dim
+            ):
+                return number(self, dim) == -1 and self.term(value) == whole
+        return False
 
     def value_of(self, node: ast.expr) -> ast.expr:
         """The expression that gave a name its value, or the expression itself."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 class Term:
     """A value. `value` is the number of a "const", the position of an "item", and what identifies a leaf.
 
-    One that is not `is_certain` is for advice only: hooks of a module run, a condition
-    decides its dtype, or its dimensions are in another order. `spelled` are expressions of the function
-    that is looked at which have this value, the shortest first; none where only another function has them. `through`
-    are the assignments of that function that lead to the value.
+    One that is not `is_certain` is for advice only: hooks of a module run, a condition decides its dtype, or its
+    dimensions are in another order. `spelled` are expressions of the function that is looked at which have this value,
+    the shortest first; none where only another function has them. `through` are the assignments of that function that
+    lead to the value. `dimensions` is their number, where an operation shows it.
     """
 
     op: str
@@ -27,6 +27,7 @@ class Term:
     is_certain: bool = field(default=True, compare=False, repr=False)
     spelled: tuple[ast.expr, ...] = field(default=(), compare=False, repr=False)
     through: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)
+    dimensions: int | None = field(default=None, compare=False, repr=False)
 
     def parts(self) -> Iterator[Term]:
         """The term and all that it is made of."""
@@ -43,6 +44,14 @@ class Term:
     def number(self) -> float | None:
         """The value of a number; None for anything else."""
         return self.value if self.op == "const" and isinstance(self.value, float) else None
+
+    @property
+    def ranks(self) -> frozenset[int | None]:
+        """The numbers of dimensions of the values of which this has the largest, with None for one not known."""
+        if self.dimensions is None and self.op in ("add", "sub", "mul", "div"):
+            return frozenset(rank for each in self.args if each.number is None for rank in each.ranks)
+        is_of_first = self.dimensions is None and (self.op in _OF_FIRST or self.op == "cast")
+        return self.args[0].ranks if is_of_first else frozenset({self.dimensions})
 
 
 FLOAT32 = Term("float32")

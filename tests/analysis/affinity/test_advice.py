@@ -104,7 +104,8 @@ def rewritten(text: str) -> set[tuple[str, int]]:
 # Shapes that advice names and that are left to people: a part of them is used elsewhere, a module computes it, or a
 # condition decides its dtype or the order of its dimensions.
 LEFT_TO_PEOPLE = (
-    "return p @ v, p", "bqhd,bkhd", "if w.dtype in", "[:, :, :, 1::2]", "print(a)", "return x * gate, gate", "self.gate"
+    "return p @ v, p", "bqhd,bkhd", "if w.dtype in", "[:, :, :, 1::2]", "print(a)", "return x * gate, gate",
+    "self.gate", "F.nll_loss(scores, y), scores", "nll_loss(x.log_softmax(-1), y)", "self.post(h) + h", "beta=0.5",
 )  # fmt: skip
 
 
