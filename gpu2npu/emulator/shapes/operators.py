@@ -15,7 +15,6 @@ from gpu2npu.emulator.device.chip_family import no_bfloat16
 from gpu2npu.emulator.device.dispatch.arguments import gatherer, resize_out
 from gpu2npu.emulator.device.dispatch.checks import refusal
 from gpu2npu.emulator.device.dispatch.limits import refusing
-from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature, overload
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
@@ -53,24 +52,21 @@ def operator(signature: Signature, compute: Operator, kind: ComputedBy) -> Opera
         start = perf_counter()
         given = list(_tensors(args, kwargs))
         is_known = all(map(values.is_known, given))
+        if shapes is not None and shapes.needs_values and is_known:
+            return _marked(compute(*args, **kwargs), True)
         try:
-            if shapes is not None and shapes.needs_values and is_known:
-                return _marked(compute(*args, **kwargs), True)
-            try:
-                inferred = _inferred(args, kwargs, is_known)
-            except NotImplementedError:
-                if not _may_compute(given):
-                    raise
-                return _marked(compute(*args, **kwargs), False)
-            if is_known and _is_small(inferred, given, is_random):
-                return _marked(compute(*args, **kwargs), True)
-            if signature.fallback and not entry[0]:
-                warn_of_fallback(signature)
-            result = _placed(args, kwargs, *inferred)
-            if shapes is not None and shapes.guess is not None:
-                shapes.guess(result, args)
-        except Exception as error:
-            raise with_operator(error, name, args, kwargs)  # noqa: B904
+            inferred = _inferred(args, kwargs, is_known)
+        except NotImplementedError:
+            if not _may_compute(given):
+                raise
+            return _marked(compute(*args, **kwargs), False)
+        if is_known and _is_small(inferred, given, is_random):
+            return _marked(compute(*args, **kwargs), True)
+        if signature.fallback and not entry[0]:
+            warn_of_fallback(signature)
+        result = _placed(args, kwargs, *inferred)
+        if shapes is not None and shapes.guess is not None:
+            shapes.guess(result, args)
         entry[0] += 1
         entry[1] += perf_counter() - start
         records.operator(signature, given, result)

@@ -15,7 +15,6 @@ from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gat
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
 from gpu2npu.emulator.device.dispatch.cube import preparation
 from gpu2npu.emulator.device.dispatch.limits import refusing
-from gpu2npu.emulator.device.dispatch.operator_errors import unfit, with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
@@ -76,10 +75,7 @@ def _any_arguments(signature: Signature, kernel: Kernel, direct: bool, otherwise
         except DeclinedError:
             return otherwise(*args, **kwargs)
         except _NUMPY_ERRORS as error:
-            refused = refusal(signature, args, kwargs) or unfit(error, signature.name, args, kwargs)
-            raise with_operator(refused, signature.name, args, kwargs)  # noqa: B904
-        except Exception as error:
-            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
+            raise refusal(signature, args, kwargs) or error from None
 
     return run
 
@@ -138,12 +134,9 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
         except (NoArrayError, DeclinedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
-            raise with_operator(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
+            raise exhausted(error, index) from None
         except _NUMPY_ERRORS as error:
-            refused = refusal(signature, args, kwargs) or unfit(error, signature.name, args, kwargs)
-            raise with_operator(refused, signature.name, args, kwargs)  # noqa: B904
-        except Exception as error:
-            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
+            raise refusal(signature, args, kwargs) or error from None
         entry[0] += 1
         entry[1] += perf_counter() - start
         return tensor

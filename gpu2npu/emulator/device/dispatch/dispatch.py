@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 from gpu2npu.emulator import kernels, npu_ops, shapes
 from gpu2npu.emulator.device import lifecycle, native, visible_npus
 from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
-from gpu2npu.emulator.device.dispatch.operator_errors import naming
+from gpu2npu.emulator.device.dispatch.operator_errors import naming, with_operator
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.sparse import dispatch as sparse
@@ -154,11 +154,10 @@ def _is_composite(op: OpOverload) -> bool:
 def _implement(op: OpOverload, kernel: Kernel, direct: bool, in_cpp: bool) -> None:
     if op.name().removeprefix("aten::") in storage_ops.OWN:
         return
-    run = _at_first_call(functools.partial(_computed, op, kernel, direct))
+    run = _at_first_call(op, functools.partial(_computed, op, kernel, direct))
     _operators[op] = run
     library = _aten
     if op.namespace != "aten":
-        run = naming(op.name(), run)
         library = _others.setdefault(op.namespace, torch.library.Library(op.namespace, "IMPL"))
     implement(library, op, run, native.PYTHON_KEY if in_cpp else _KEY)
     if in_cpp:
@@ -167,7 +166,7 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool, in_cpp: bool) -> No
 
 def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:
     read = signature.read(op)
-    run = computed.operator(read, kernel, direct, _at_first_call(functools.partial(_without_kernel, read)))
+    run = computed.operator(read, kernel, direct, _at_first_call(op, functools.partial(_without_kernel, read)))
     return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.NUMPY)
 
 
@@ -186,15 +185,21 @@ def _without_arithmetic(read: signature.Signature, compute: Callable[..., Any], 
     return operators.operator(read, compute, kind)
 
 
-def _at_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """An operator that is made when it is first called: a program uses few, and to make all takes a second."""
+def _at_first_call(op: OpOverload, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """An operator that is made when it is first called: a program uses few, and to make all takes a second.
+
+    Its errors name it and what it was given.
+    """
     made: Callable[..., Any] | None = None
 
     def run(*args: Any, **kwargs: Any) -> Any:
         nonlocal made
-        if made is None:
-            made = make()
-        return made(*args, **kwargs)
+        try:
+            if made is None:
+                made = make()
+            return made(*args, **kwargs)
+        except Exception as error:
+            raise with_operator(error, op.name(), args, kwargs)  # noqa: B904
 
     return run
 
@@ -203,7 +208,8 @@ def _fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     run = _operators.get(op)
     if run is None:
         load_kernels()
-        run = _operators.get(op) or _operators.setdefault(op, _without_kernel(signature.read(op)))
+        make = functools.partial(_without_kernel, signature.read(op))
+        run = _operators.get(op) or _operators.setdefault(op, _at_first_call(op, make))
     return run(*args, **kwargs)
 
 

@@ -16,7 +16,6 @@ import torch
 
 from gpu2npu.emulator.device import native
 from gpu2npu.emulator.device.dispatch.limits import unlimited
-from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import Tally
 from gpu2npu.emulator.device.memory.memory import Block, blocks
@@ -76,7 +75,7 @@ def _plan(signature: Signature, function: Function, entry: Tally, dtypes: Sequen
 def _binary(
     signature: Signature, ufunc: np.ufunc, entry: Tally, otherwise: Operator, narrow: frozenset[torch.dtype]
 ) -> Operator:
-    name, is_in_place = signature.name, bool(signature.writes)
+    is_in_place = bool(signature.writes)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         start = perf_counter()
@@ -111,8 +110,6 @@ def _binary(
                 result = on_npu(values if values.flags.c_contiguous else values.copy(), block.pool.index)
         except (MemoryError, ValueError):  # the latter where shapes do not broadcast
             return otherwise(first, second)
-        except Exception as error:
-            raise with_operator(error, name, args, kwargs)  # noqa: B904
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result
@@ -121,7 +118,7 @@ def _binary(
 
 
 def _unary(signature: Signature, ufunc: np.ufunc, entry: Tally, otherwise: Operator) -> Operator:
-    name, is_in_place = signature.name, bool(signature.writes)
+    is_in_place = bool(signature.writes)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         start = perf_counter()
@@ -137,8 +134,6 @@ def _unary(signature: Signature, ufunc: np.ufunc, entry: Tally, otherwise: Opera
                 result = on_npu(quiet_context().run(ufunc, values), block.pool.index)
         except MemoryError:
             return otherwise(*args)
-        except Exception as error:
-            raise with_operator(error, name, args, kwargs)  # noqa: B904
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result
@@ -166,8 +161,6 @@ def _choice(
             result = on_npu(function(condition(), first(), second()), first.pool.index)
         except (MemoryError, ValueError):  # the latter where shapes do not broadcast
             return otherwise(*args)
-        except Exception as error:
-            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result

@@ -19,7 +19,6 @@ from gpu2npu.emulator.device import chip_family, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
 from gpu2npu.emulator.device.dispatch.checks import checker
 from gpu2npu.emulator.device.dispatch.limits import refusing
-from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature, overload
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.memory import storage_ops
@@ -66,12 +65,6 @@ def operator(signature: Signature) -> Operator:
     strict = is_strict()
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return compute(args, dict(kwargs))
-        except Exception as error:
-            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
-
-    def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if strict:
             raise RuntimeError(_refusal(name, kind))
         if kind is ComputedBy.FALLBACK and not entry[0]:
@@ -113,20 +106,16 @@ def _defined(signature: Signature, kind: ComputedBy) -> Operator:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         start = perf_counter()
-        given = dict(kwargs)
-        try:
-            if kind is ComputedBy.FALLBACK and not entry[0]:
-                warn_of_fallback(signature)
-            if check is not None:
-                check(args, kwargs)
-            targets = [given.pop(name) for name in signature.outs] or [args[position] for position in signature.writes]
-            result = define(*args, **given)
-            for target, value in zip(targets, result if isinstance(result, tuple) else (result,), strict=False):
-                if target.shape != value.shape:
-                    resize_out(target, value.shape)
-                target.copy_(value)
-        except Exception as error:
-            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
+        if kind is ComputedBy.FALLBACK and not entry[0]:
+            warn_of_fallback(signature)
+        if check is not None:
+            check(args, kwargs)
+        targets = [kwargs.pop(name) for name in signature.outs] or [args[position] for position in signature.writes]
+        result = define(*args, **kwargs)
+        for target, value in zip(targets, result if isinstance(result, tuple) else (result,), strict=False):
+            if target.shape != value.shape:
+                resize_out(target, value.shape)
+            target.copy_(value)
         entry[0] += 1
         entry[1] += perf_counter() - start
         if targets:
