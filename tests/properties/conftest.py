@@ -82,8 +82,9 @@ def _pattern(before: str, changes: list[Change]) -> Iterator[str]:
             first, last = starts[span.start_line - 1], starts[min(span.end_line, len(starts) - 1)]
             edits.append((len(before[:start].rstrip(_SEPARATORS)), last - len(before[end:last].lstrip(_SEPARATORS))))
             edits[-1] = (max(first, edits[-1][0]), edits[-1][1])
-        else:
-            edits.append((start, end))
+        else:  # where a name is taken out of an import, the row shows the statement, of which its comma is a part
+            shown = before.rfind(change.before, 0, start + len(change.before))
+            edits.append((shown, shown + len(change.before)) if shown >= 0 else (start, end))
     position = 0
     merged = _merge(edits)
     points = [point for point in inserted if not any(start < point < end for start, end in merged)]

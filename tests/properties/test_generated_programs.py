@@ -141,6 +141,7 @@ def is_program(text: str) -> bool:
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(programs().filter(is_program), st.sampled_from(["2.1.0", "2.7.0"]))
 @example("import torch\np = torch.profiler.profile(\n    experimental_config=b\n); p.step()", "2.1.0")
+@example("from torch import (\n    cuda as C,\n    nn,\n)\ny = C.get_device_capability(0)[0] >= 7", "2.1.0")
 @example("import torch\nif x.is_cuda: pass\nx = torch.profiler.ProfilerActivity.CUDA\n", "2.1.0")
 def test_any_program(
     stays_a_program: Callable[[str, MigratedFile], str],
