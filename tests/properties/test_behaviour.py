@@ -6,14 +6,15 @@ A row for chips or releases other than the usual is tried on one that it is for.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import jsonschema
-import pytest
 
+from gpu2npu.emulator.launch import emulating
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.rulebook import load_rulebook
@@ -67,18 +68,16 @@ def by_setting() -> dict[Setting, list[Row]]:
     return found
 
 
-def run_programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+def run_programs(torch_python: list[str | Path], folder: Path) -> dict[str, list[object]]:
     """By a row's id and "fails" or "passes": the error of the program, and the rows that it met without one."""
     found: dict[str, list[object]] = {}
     for (version, chip), some in by_setting().items():
-        folder = tmp_path_factory.mktemp("run")
         programs = {f"{row.id} {kind}": HEAD + getattr(row, kind) for row in some for kind in ("fails", "passes")}
         (folder / "programs.json").write_text(json.dumps(programs))
         (folder / "runner.py").write_text(RUNNER)
-        options = ["--soc", CHIPS[chip], "--torch-npu", version, "runner.py", "programs.json", "results.json"]
-        ran = subprocess.run(
-            [sys.executable, "-m", "gpu2npu", "run", *options], cwd=folder, capture_output=True, text=True
-        )
+        environment = emulating(os.environ, python=sys.executable, soc=CHIPS[chip], torch_npu=version)
+        command = [*torch_python, "runner.py", "programs.json", "results.json"]
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
         assert ran.returncode == 0, ran.stderr
         found |= json.loads((folder / "results.json").read_text())
     return found
@@ -94,9 +93,9 @@ def test_every_row_has_programs() -> None:
     assert [row.id for row in rows() if not (row.fails and row.passes)] == []
 
 
-def test_the_emulator_does_what_each_row_says(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_emulator_does_what_each_row_says(torch_python: list[str | Path], tmp_path: Path) -> None:
     """It refuses what raises or hangs, computes and counts the rest, and takes every program beside a row."""
-    results = run_programs(tmp_path_factory)
+    results = run_programs(torch_python, tmp_path)
     refused = [row.id for row in rows() if row.outcome in (RAISES, HANGS) and row.id not in OF_OLDER_PYTORCH]
     computed = [row for row in rows() if row.outcome not in (RAISES, HANGS)]
     counted = [row for row in computed if row.fails and row.operators]
