@@ -68,6 +68,15 @@ except RuntimeError as error:
 torch.jit.save(torch.jit.script(torch.nn.ReLU()), "old.ts")
 assert torch.jit.load("old.ts")(x).shape == x.shape
 """
+# What each sample takes is 4 MiB, or 1.
+GROWING = """
+import argparse, torch, torch_npu
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--gradient-checkpointing", action="store_true")
+args = parser.parse_args()
+kept = [torch.ones(args.batch_size, 1 << 18, device="npu") for _ in range(1 if args.gradient_checkpointing else 4)]
+"""
 # The module, the class and the methods that DeepSpeed has.
 ENGINE = """
 import os, torch
@@ -85,7 +94,7 @@ class DeepSpeedEngine:
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
-    """The plan of a small training, with what fits, and what the command printed."""
+    """The plan of a small training, and what the command printed."""
     folder = tmp_path_factory.mktemp("forecast")
     (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
     (folder / "deepspeed/runtime").mkdir(parents=True)
@@ -95,12 +104,18 @@ def plan(tmp_path_factory):
         (folder / name / "latest").write_text(tag, encoding="utf-8")
     (folder / "old.csv").write_text("0.125", encoding="utf-8")
     (folder / "old.ts").write_text("trained", encoding="utf-8")
-    options = ["--shapes-only", "--soc", "Ascend910B4", "--what-fits", "--plan", "plan.json"]
-    command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "4096"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = run(folder, "--batch-size", "4096")
     assert done.stdout == "0.0\n"
     return json.loads((folder / "plan.json").read_text(encoding="utf-8")), done.stderr, folder
+
+
+def run(folder, *arguments, options=()):
+    """The finished process of a forecast of train.py, whose plan is plan.json."""
+    options = ["--shapes-only", "--soc", "Ascend910B4", *options, "--plan", "plan.json"]
+    command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def test_the_plan_is_as_its_schema_says(plan):
@@ -121,9 +136,7 @@ def test_static_parts_are_those_of_the_formulas(plan):
 def test_gradients_are_those_of_the_formula_where_the_peak_is_in_the_optimizer(tmp_path):
     program = PROGRAM.partition("torch.save(")[0]
     (tmp_path / "train.py").write_text(program, encoding="utf-8")
-    options = ["--shapes-only", "--soc", "Ascend910B4", "--plan", "plan.json"]
-    command = [sys.executable, "-m", "gpu2npu", "run", *options, "train.py", "--batch-size", "1"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+    run(tmp_path, "--batch-size", "1")
     rank = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["ranks"][0]
     assert "optimizer.step()" in program.splitlines()[int(rank["line"].partition(":")[2]) - 1]
     assert rank["parts"]["gradients"] == pytest.approx(WIDTH * WIDTH * LAYERS * 4, rel=0.01)
@@ -179,16 +192,21 @@ def test_more_ranks_are_those_of_the_launcher():
     assert variants.more_ranks(("train.py",), 8) == []
 
 
-def test_the_largest_batch_was_run_and_the_next_does_not_fit(plan):
-    found = {tuple(each["words"]): each for each in plan[0]["variants"]}
+def test_the_largest_batch_was_run_and_the_next_does_not_fit(tmp_path):
+    (tmp_path / "train.py").write_text(GROWING, encoding="utf-8")
+    done = run(tmp_path, "--batch-size", "1024", options=["--what-fits"])
+    plan = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    jsonschema.validate(plan, SCHEMA)
+    found = {tuple(each["words"]): each for each in plan["variants"]}
     checkpointing = found.pop(("--gradient-checkpointing",))
     assert checkpointing["name"] == "activation checkpointing"
-    assert checkpointing["reserved"] < plan[0]["ranks"][0]["reserved"] < found["--batch-size", "8192"]["reserved"]
-    largest, too_large = plan[0]["largest_batch"], plan[0]["batch_too_large"]
+    assert checkpointing["reserved"] < plan["ranks"][0]["reserved"] < found["--batch-size", "2048"]["reserved"]
+    largest, too_large = plan["largest_batch"], plan["batch_too_large"]
     assert found["--batch-size", str(largest)]["fits"] is True
     assert found["--batch-size", str(too_large)]["fits"] is False
     assert largest < too_large <= largest * 1.01
-    assert f"  Largest batch that fits: {largest} ({too_large} does not)" in plan[1].splitlines()
+    assert f"  Largest batch that fits: {largest} ({too_large} does not)" in done.stderr.splitlines()
+    assert "\n".join(lines(plan)) in done.stderr
 
 
 def test_the_step_is_modelled_by_compute_memory_and_launches(plan):
