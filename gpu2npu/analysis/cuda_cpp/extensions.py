@@ -72,7 +72,7 @@ def built_modules(project: Project, others: Mapping[str, bytes]) -> dict[str, tu
     for each in extensions(project, "setup"):
         if each.cuda:
             message = f"{each.path} builds it from CUDA sources: it needs a counterpart in Ascend C."
-            names = [each.name, *([each.name.partition(".")[0]] if "/" in each.path else ())]
+            names = [each.name, *([each.name.partition(".")[0]] if _is_all(each, project) else ())]
             found.update(dict.fromkeys(names, (FindingKind.UNSUPPORTED, message)))
     known = {*sys.stdlib_module_names, *(path.partition("/")[0].removesuffix(".py") for path in project.files)}
     for path, source in others.items():
@@ -94,6 +94,17 @@ def built_modules(project: Project, others: Mapping[str, bytes]) -> dict[str, tu
                 found.setdefault(_module(match["name"]), (FindingKind.UNKNOWN, message))
     found.pop("torch", None)
     return found
+
+
+def _is_all(extension: Extension, project: Project) -> bool:
+    """Return whether a package in a folder of the project cannot be imported without its extension: its `__init__`, or
+    a file that this imports, does so first of all. One without Python here may be anything."""
+    folder, (package, _, leaf) = posixpath.dirname(extension.path), extension.name.partition(".")
+    start = f"{folder}/{package}/__init__.py"
+    if not folder or start not in project.files:
+        return bool(folder)
+    imports = re.compile(rf"^(?:from|import)\b.*\b{re.escape(leaf)}\b".encode(), re.MULTILINE)
+    return any(imports.search(project.read(path)) is not None for path in (start, *project.imported_by(start)))
 
 
 def _module(name: str) -> str:
