@@ -82,3 +82,13 @@ def test_what_the_python_of_a_configuration_gives_is_what_evaluating_it_gives(af
     text = '{"device": "$torch.device(\'cuda\')", "kind": "$@device.type"}'
     found = after(c_json=text, t_py=code)
     assert (found["c.json"][0], "== 'npu'" in found["t.py"][0]) == (text.replace("cuda", "npu"), True)
+
+
+@pytest.mark.parametrize(("name", "is_read"), [("pixi_toml", False), ("c_yaml", True)])
+def test_a_text_in_a_file_that_a_reader_cannot_read_is_no_value(after, name: str, is_read: bool) -> None:
+    code = (
+        "import sys, yaml\nc = yaml.safe_load(open(sys.argv[1]))\n"
+        "def f(device_type): return 1 if device_type == 'cuda' else 2\nf(c['kind'])\n"
+    )
+    text = '[tools]\ncuda = "11.8"\n' if name == "pixi_toml" else "tools:\n  cuda: 11\n"
+    assert ("'npu'" in after(**{name: text}, t_py=code)["t.py"][0]) is not is_read

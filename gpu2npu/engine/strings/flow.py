@@ -34,6 +34,7 @@ _OTHERS = frozenset(
     {"open", "import_module", "__import__", "find_spec", "getenv", "Path", "PurePath", "system", "popen", "which"}
 )
 
+_FORMATS = ("json", "yaml", "toml")
 _PARSERS = READERS | {"omegaconf.OmegaConf.create"}  # of texts
 
 # The key that a value comes from, whose way before it is not known: of `?['where']` and of `?.where`.
@@ -160,27 +161,35 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
             where = Way(values.at(each).path, values.line(each))
             return Flow(UNSURE, (where,), ValueUse("data", each, (each, ())))
     if not alike and project.data:
-        is_read = any(one.kind == "outside" and one.text.partition("(")[0] in READERS for one in sources)
+        readers = {one.text.partition("(")[0] for one in sources if one.kind == "outside"} & READERS
         fields = {_last_field(one.text) for one in sources if one.kind in ("outside", "unknown")}
-        found = list(_texts_of_data(text, None if is_read else fields, values))
+        found = list(_texts_of_data(text, None if readers else fields, values, readers))
         if found:
             project.consult(asker, EVERY_FILE)
             moves = partial(judge_data, values, role=role, new=place.replaced_by, is_foreign=is_foreign)
             staying = next((each for each in found if moves(each).verdict != YES), None)
             if staying is None:
-                return Flow(YES) if is_read else None
+                return Flow(YES) if readers else None
             way = (Way(values.at(staying).path, values.line(staying)),)
             return Flow(UNSURE, way, ValueUse("data", staying, (staying, ())))
     return Flow(YES) if alike else None
 
 
-def _texts_of_data(text: str, fields: Set[str] | None, values: Values) -> Iterator[int]:
-    """The places of a text in files of data, under one of some keys if these are given."""
+def _texts_of_data(text: str, fields: Set[str] | None, values: Values, readers: Set[str]) -> Iterator[int]:
+    """The places of a text in files of data that one of some functions reads, under one of some keys if these are
+    given: yaml.load reads no pyproject.toml."""
     for path in sorted(values.project.data):
+        if readers and not any(_may_read(each, path) for each in readers):
+            continue
         file = values.data_at(path)
         for place in (each for each, one in file.values.items() if one == text):
             if fields is None or any(label in fields for _, kind, label in file.out.get(place, ()) if kind == STORE):
                 yield place
+
+
+def _may_read(reader: str, path: str) -> bool:
+    formats = [each for each in _FORMATS if each in reader]
+    return not formats or any(path.replace(".yml", ".yaml").endswith(each) for each in formats)
 
 
 def _last_field(text: str) -> str:
