@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from gpu2npu.engine.other_devices.choices import guarded_code
 from gpu2npu.engine.other_devices.npu import imports_plugin, mentions_npu, tests_for_npu
 from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.flow.value_calls import ValueOrigin
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import importers
 from gpu2npu.python.project.project import EVERY_FILE
@@ -191,10 +193,31 @@ def _replaces_cuda(assign: ast.Assign) -> bool:
 def _is_one_of_npus(test: ast.Compare, names: Names) -> bool:
     """`name == "cuda"`, where the project's code may have given the name "npu" """
     if not {"cuda", "gpu"}.isdisjoint(map(string_value, (test.left, test.comparators[0]))):
+        names.project.consult(names.path, EVERY_FILE)
         values = values_of(names.project)
         sources = (each for at in values.operands(names, test) if at for each in values.sources(at, names.path))
-        return any(each.kind == "text" and values.text(each.place) == "npu" for each in sources)
+        return any(
+            values.text(each.place) == "npu" if each.kind == "text" else compares_with_npu(each, values)
+            for each in sources
+        )
     return False
+
+
+def compares_with_npu(origin: ValueOrigin, values: Values) -> bool:
+    """Return whether the project compares a value from outside it with "npu", in whichever file."""
+    project = values.project
+    compared = project.cached(("npu_compared",), lambda: frozenset(_compared_with_npu(values))) or frozenset()
+    return (values.at(origin.place).path, origin.text) in compared if origin.kind == "outside" else False
+
+
+def _compared_with_npu(values: Values) -> Iterator[tuple[str, str]]:
+    for path in sorted(values.project.naming("npu")):
+        names = values.project.names(path)
+        for test in names.file.unordered().get(ast.Compare, ()) if names is not None else ():
+            if names is not None and "npu" in map(string_value, (test.left, *test.comparators)):
+                places = (at for at in values.operands(names, test) if at)
+                sources = (each for at in places for each in values.sources(at, path) if each.kind == "outside")
+                yield from ((values.at(each.place).path, each.text) for each in sources)
 
 
 def _is_member_like_npu(test: ast.Compare, names: Names) -> bool:

@@ -71,9 +71,8 @@ def _other_parts(node: ast.AST, file: PythonFile, kinds: ByKind) -> Iterator[Bou
             yield from (file.bounds(each) for each in node.elts)
         yield from _reported_twice(node.elts, file)
         pairs = [(each.elts[0], each) for each in node.elts if isinstance(each, (ast.List, ast.Tuple)) and each.elts]
-        yield from _keyed_siblings(
-            [(string_value(key), pair) for key, pair in pairs], file
-        )  # [("cuda", a), ("npu", b)]
+        # [("cuda", a), ("npu", b)]
+        yield from _keyed_siblings([(string_value(key), pair) for key, pair in pairs], file)
     elif isinstance(node, ast.Dict):  # {"cuda": torch.cuda, "npu": torch.npu}, {"GPU": 1, "NPU": 2}
         yield from _keyed_siblings(list(zip(map(string_value, node.keys), node.values, strict=True)), file)
         yield from _reported_twice(node.values, file)
@@ -244,14 +243,15 @@ def tests_for_npu(test: ast.expr) -> bool | None:
         every = {tests_for_npu(value) for value in test.values}
         return True if isinstance(test.op, ast.And) and every == {True} else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        sides = {string_value(test.left), string_value(test.comparators[0])}
+        sides = {(string_value(each) or "").lower() for each in (test.left, test.comparators[0])}
         if not _OWN.isdisjoint(sides):
             return {ast.Eq: True, ast.In: True, ast.NotEq: False, ast.NotIn: False}.get(type(test.ops[0]))
         if _is_member(test.left) or _is_member(test.comparators[0]):  # kind == DeviceType.NPU
             return {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}.get(type(test.ops[0]))
         return None
     if isinstance(test, ast.Call):
-        return True if _is_named(test.func) or _is_given(test) else None
+        each = [tests_for_npu(one.elt) for one in test.args if isinstance(one, ast.GeneratorExp)]  # all("NPU" in b ...)
+        return True if each == [True] or _is_named(test.func) or _is_given(test) else None
     return True if isinstance(test, (ast.Name, ast.Attribute)) and _is_named(test) else None
 
 

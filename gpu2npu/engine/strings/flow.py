@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.engine.other_devices.device_pairs import has_npu_file
+from gpu2npu.engine.other_devices.device_pairs import compares_with_npu, has_npu_file
 from gpu2npu.engine.strings.forms import FLAGS
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
@@ -105,7 +105,7 @@ def _may_be_contradicted(place: StringPlace, role: Role) -> bool:
     """Return whether the project has a text in capitals too, or names what takes such a text for something else."""
     text, others = string_value(place.node) or "", (each.rpartition(".")[2] for each in role.others)
     place.names.project.consult(place.names.path, EVERY_FILE)
-    return any(place.names.project.naming(each) for each in (text.upper(), *others) if each)
+    return any(place.names.project.naming(each) for each in (text.upper(), place.replaced_by, *others) if each)
 
 
 def is_read(place: StringPlace) -> bool:
@@ -248,18 +248,16 @@ class _Judge:
         return use.kind == "compared" and self.compared_stays(use.place)
 
     def compared_stays(self, other: int) -> bool:
-        """Return whether what a value is compared with stays as it is: a key that other code reads too, or the device
-        in capitals."""
+        """Return whether what a value is compared with stays as it is: a key that other code reads too, the device in
+        capitals, or what the project compares with the NPU as well."""
         tables = tables_compared(other, self.asker, self.values) or []
         if any(stays_in(each, self.text, self.asker, self.values) for each in tables):
             return True
         keys = [key for each in tables for key in looked_up_by(each, self.values)]
-        return any(
-            text != self.text and text.lower() == self.text.lower()
-            for each in (other, *keys)
-            for origin in self.values.sources(each, self.asker)
-            if origin.kind == "text" and (text := self.values.text(origin.place) or "")
-        )
+        origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]
+        texts = [self.values.text(each.place) or "" for each in origins if each.kind == "text"]
+        is_of_npus = self.new == "npu" and any(compares_with_npu(each, self.values) for each in origins)
+        return is_of_npus or any(text != self.text and text.lower() == self.text.lower() for text in texts)
 
     def of_use(self, use: ValueUse) -> str | None:
         """The verdict of one use; None where it says nothing."""

@@ -152,3 +152,24 @@ def test_a_file_that_gives_cuda_what_another_device_has_stays(project, importer,
     bridge += "def is_cuda(d):\n    return d.device.type == 'cuda'\n"
     found = project({"bridge.py": bridge + more, "a.py": importer + "bridge.is_cuda(x)\n"})["bridge.py"].content
     assert (found is None) is stays
+
+
+@pytest.mark.parametrize(("other", "stays"), [("npu", True), ("xpu", False)])
+def test_a_device_that_one_file_compares_with_npu_is_cudas_in_others(project, other, stays):
+    found = project(
+        {
+            "device.py": "import torch\ndef get_device():\n    device = torch.accelerator.current_accelerator().type\n"
+            f"    if device == '{other}':\n        import plugin\n    return device\n",
+            "loss.py": "from device import get_device\nif get_device() == 'cuda':\n    from fast import loss\n",
+        }
+    )
+    assert (found["loss.py"].content is None) is stays
+
+
+def test_bundles_of_ray_that_are_all_of_npus_are_for_them(migrate):
+    code = (
+        "import ray\ndef f(bundles):\n    if all('GPU' in each for each in bundles):\n        return 'GPU'\n"
+        "    elif all('NPU' in each for each in bundles):\n        return 'NPU'\n"
+        "    elif any('GPU' in each for each in bundles) or any('NPU' in each for each in bundles):\n        raise E\n"
+    )
+    assert migrate(code) == code
