@@ -312,3 +312,39 @@ def test_what_a_comment_decides_is_the_same_with_and_without_the_cache(
     check(project)
     (project / "b.py").write_text(b.replace(before, after))
     assert check(project) == check(project, cache=False)
+
+
+MOVE = "import torch\n\n\ndef move(xs, device):\n    return map(lambda x: x.to(device), xs)\n"
+MOVED = "import torch\nfrom main import move\n\n\ndef f(x, xs):\n    move(xs, {})\n"
+
+
+@pytest.mark.parametrize(
+    ("main", "before", "after"),
+    [
+        (
+            "class Config:\n    device = 'cuda'\n",
+            "from main import Config\nprint(Config.device)\n",
+            "from main import Config\nif Config.device == 'CUDA':\n    print()\n",
+        ),
+        (
+            "import accelerate\nif str(accelerate.state) == 'MULTI_GPU':\n    print()\n",
+            "import torch\n",
+            "import torch\nKINDS = ['MULTI_NPU']\n",
+        ),
+        (MOVE, MOVED.format("x.device"), MOVED.format("torch.cuda.current_device()")),
+    ],
+    ids=["in-capitals", "npu-member", "current-device"],
+)
+def test_a_name_that_appears_in_any_file_reaches_the_answers_it_decides(
+    tmp_path: Path, main: str, before: str, after: str
+) -> None:
+    """No import leads from main.py to the other file, and a third one uses the device before and after."""
+    project = tmp_path / "proj"
+    project.mkdir()
+    for name, text in {"main.py": main, "other.py": before, "third.py": "import torch\ntorch.ones(1).cuda()\n"}.items():
+        (project / name).write_text(text)
+    first = check(project, version="2.1.0")
+    (project / "other.py").write_text(after)
+    second = check(project, version="2.1.0")
+    assert second == check(project, cache=False, version="2.1.0")
+    assert {file.path: file for file in second.files}["main.py"] != {file.path: file for file in first.files}["main.py"]
