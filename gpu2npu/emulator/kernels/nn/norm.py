@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.reduce.reduce import parameter_sum
 from gpu2npu.emulator.kernels.registry import kernel
@@ -24,15 +25,75 @@ def _rows(x: Array, dimensions: int) -> Array:
     return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
 
 
-def _standardised(rows: Array, eps: float) -> tuple[Array, Array, Array]:
-    """Rows less their mean and over their deviation; the mean and the inverse deviation of each row, (rows, 1)."""
-    width = rows.dtype.type(max(rows.shape[1], 1))
-    mean = np.add.reduce(rows, axis=1, keepdims=True) / width
-    centred = np.subtract(rows, mean)
-    variance = np.einsum("ij,ij->i", centred, centred)[:, None] / width
-    rstd = 1 / np.sqrt(variance + rows.dtype.type(eps))
-    centred *= rstd
-    return centred, mean, rstd
+def _normalised(
+    x: Array, shape: tuple[int, int, int], groups: int, weight: Array | None, bias: Array | None, eps: float
+) -> Triple:
+    """Normalise (samples, channels, places) over each group of channels, some samples at a time.
+
+    Returns:
+        The result, mean and inverse deviation as (samples, groups, channels of a group x places or 1).
+    """
+    samples, channels, places = shape
+    rows = x.reshape(samples, groups, channels // max(groups, 1) * places)
+    width = rows.dtype.type(max(rows.shape[2], 1))
+    y, mean, rstd = (np.empty((samples, groups, each), x.dtype) for each in (rows.shape[2], 1, 1))
+
+    def compute(part: slice) -> None:
+        np.divide(np.add.reduce(rows[part], axis=2, keepdims=True), width, out=mean[part])
+        result = np.subtract(rows[part], mean[part], out=y[part])
+        variance = np.einsum("ijk,ijk->ij", result, result)[..., None] / width
+        rstd[part] = 1 / np.sqrt(variance + x.dtype.type(eps))
+        result *= rstd[part]
+        by_channel = result.reshape(len(result), channels, places)
+        if weight is not None:
+            by_channel *= wide(weight).reshape(channels, 1)
+        if bias is not None:
+            by_channel += wide(bias).reshape(channels, 1)
+
+    parallel.run(compute, parallel.blocks(samples, x.size))
+    return y, mean, rstd
+
+
+def _gradients(
+    g: Array,
+    x: Array,
+    mean: Array,
+    rstd: Array,
+    weight: Array | None,
+    shape: tuple[int, int, int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Triple:
+    """The gradients of `_normalised` for x, weight and bias (zeros without a mask); those of channels in float64."""
+    samples, channels, places = shape
+    g, rows = wide(g).reshape(shape), wide(x).reshape(samples, groups, channels // max(groups, 1) * places)
+    mean, rstd = (wide(each).reshape(samples, groups, 1) for each in (mean, rstd))
+    width = rows.dtype.type(max(rows.shape[2], 1))
+    factor = None if weight is None else wide(weight).reshape(channels, 1)
+    grad_input, sums = np.empty(rows.shape, rows.dtype), np.zeros((2, channels), np.float64)
+
+    def summed(values: Array) -> Array:
+        along_places = values[..., 0] if places == 1 else np.add.reduce(values, axis=2)
+        return np.add.reduce(along_places, axis=0)
+
+    def compute(part: slice) -> tuple[Array | float, Array | float]:
+        standard = np.subtract(rows[part], mean[part])
+        standard *= rstd[part]
+        given = g[part]
+        by_channel = summed(given * standard.reshape(given.shape)) if output_mask[1] else 0.0
+        if output_mask[0]:
+            scaled = (given if factor is None else given * factor).reshape(standard.shape)
+            along = np.einsum("ijk,ijk->ij", scaled, standard)[..., None] / width
+            centred = np.subtract(scaled, np.add.reduce(scaled, axis=2, keepdims=True) / width, out=grad_input[part])
+            standard *= along
+            centred -= standard
+            centred *= rstd[part]
+        return by_channel, summed(given) if output_mask[2] else 0.0
+
+    for part in parallel.run(compute, parallel.blocks(samples, rows.size)):
+        for total, values in zip(sums, part, strict=True):
+            total += values
+    return grad_input, sums[0], sums[1]
 
 
 @kernel("aten::native_layer_norm")
@@ -59,23 +120,10 @@ def layer_norm(
             f"got input of size {list(input.shape)} and {[list(each) for each in given]}"
         )
     x = wide(input)
-    y, mean, rstd = _standardised(_rows(x, len(shape)), eps)
-    if weight is not None:
-        y *= wide(weight).reshape(-1)
-    if bias is not None:
-        y += wide(bias).reshape(-1)
-    saved = (*x.shape[: -len(shape)], *(1,) * len(shape))
+    lead = x.shape[: x.ndim - len(shape)]
+    y, mean, rstd = _normalised(x, (prod(lead), prod(shape), 1), 1, weight, bias, eps)
+    saved = (*lead, *(1,) * len(shape))
     return rounded(y.reshape(x.shape), input.dtype), mean.reshape(saved), rstd.reshape(saved)
-
-
-def _standardised_gradient(g: Array, standard: Array, rstd: Array) -> Array:
-    """The gradient for rows that were standardised: g less its part along the mean and along the deviation."""
-    width = g.dtype.type(max(g.shape[1], 1))
-    along = np.einsum("ij,ij->i", g, standard)[:, None] / width
-    grad = g - np.add.reduce(g, axis=1, keepdims=True) / width
-    grad -= standard * along
-    grad *= rstd
-    return grad
 
 
 @kernel("aten::native_layer_norm_backward")
@@ -90,18 +138,13 @@ def layer_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    g, x = (_rows(wide(each), len(normalized_shape)) for each in (grad_out, input))
-    inverse = wide(rstd).reshape(-1, 1)
-    standard = (x - wide(mean).reshape(-1, 1)) * inverse
-    grad_input = grad_weight = grad_bias = None
-    if output_mask[0]:
-        scaled = g if weight is None else g * wide(weight).reshape(-1)
-        grad_input = rounded(_standardised_gradient(scaled, standard, inverse).reshape(input.shape), input.dtype)
-    if output_mask[1] and weight is not None:
-        grad_weight = rounded(parameter_sum(g * standard, (0,)).reshape(weight.shape), weight.dtype)
-    if output_mask[2] and bias is not None:
-        grad_bias = rounded(parameter_sum(g, (0,)).reshape(bias.shape), bias.dtype)
-    return grad_input, grad_weight, grad_bias
+    shape = prod(input.shape[: input.ndim - len(normalized_shape)]), prod(normalized_shape), 1
+    found = _gradients(grad_out, input, mean, rstd, weight, shape, 1, output_mask)
+    return (
+        rounded(found[0].reshape(input.shape), input.dtype) if output_mask[0] else None,
+        rounded(found[1].reshape(weight.shape), weight.dtype) if output_mask[1] and weight is not None else None,
+        rounded(found[2].reshape(bias.shape), bias.dtype) if output_mask[2] and bias is not None else None,
+    )
 
 
 @kernel("aten::native_group_norm")
@@ -117,12 +160,7 @@ def group_norm(
 ) -> Triple:
     """Normalise (N, C, *) over each group of channels; mean and inverse deviation (N, group) have its dtype."""
     x = wide(input)
-    y, mean, rstd = _standardised(x.reshape(N * group, C // group * HxW), eps)
-    y = y.reshape(N, C, HxW)
-    if weight is not None:
-        y *= wide(weight)[:, None]
-    if bias is not None:
-        y += wide(bias)[:, None]
+    y, mean, rstd = _normalised(x, (N, C, HxW), group, weight, bias, eps)
     saved = x.dtype if weight is not None and weight.dtype != input.dtype else input.dtype
     mean, rstd = (rounded(each.reshape(N, group), saved) for each in (mean, rstd))
     return rounded(y.reshape(x.shape), input.dtype), mean, rstd
@@ -142,20 +180,13 @@ def group_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    g, x = wide(grad_out).reshape(N, C, HxW), wide(input)
-    inverse = wide(rstd).reshape(N * group, 1)
-    standard = (x.reshape(N * group, C // group * HxW) - wide(mean).reshape(N * group, 1)) * inverse
-    grad_input = grad_weight = grad_bias = None
     dtype = input.dtype if weight is None else weight.dtype
-    if output_mask[0]:
-        scaled = g if weight is None else g * wide(weight)[:, None]
-        rows = _standardised_gradient(scaled.reshape(standard.shape), standard, inverse)
-        grad_input = rounded(rows.reshape(input.shape), input.dtype)
-    if output_mask[1]:
-        grad_weight = rounded(parameter_sum(g * standard.reshape(N, C, HxW), (0, 2)), dtype)
-    if output_mask[2]:
-        grad_bias = rounded(parameter_sum(g, (0, 2)), dtype)
-    return grad_input, grad_weight, grad_bias
+    found = _gradients(grad_out, input, mean, rstd, weight, (N, C, HxW), group, output_mask)
+    return (
+        rounded(found[0].reshape(input.shape), input.dtype) if output_mask[0] else None,
+        rounded(found[1], dtype) if output_mask[1] else None,
+        rounded(found[2], dtype) if output_mask[2] else None,
+    )
 
 
 @kernel("aten::_fused_rms_norm")
