@@ -16,12 +16,13 @@ from pathlib import Path
 
 from gpu2npu.emulator.launch import emulating, prepare
 from gpu2npu.verify.recording.environment import RecordingSettings
-from gpu2npu.verify.recording.format import EVENTS, TRACEBACK
+from gpu2npu.verify.recording.format import EVENTS, RANK, TRACEBACK
 
 SITE = Path(__file__).parent / "site"
 _PACKAGE = Path(__file__).parents[2]  # where `gpu2npu` is imported from
 _GRACE = 20  # seconds in which a launcher ends its ranks
 _TAIL = 40  # lines of a failed program's stderr that are shown
+_RANK = re.compile(f"{RANK}(\\d+)")
 _KERNEL = re.compile(r"\w+: (fallthrough )?registered at \S+ \[[\w ]+\]")
 
 
@@ -51,7 +52,12 @@ class FailedError(RuntimeError):
     """A program could not be started or ended otherwise than with 0."""
 
     def __init__(self, program: RecordedProgram, exit_code: int, stderr: str) -> None:
-        super().__init__(f"{program.title} failed with exit code {exit_code}")
+        rank, _, words = stderr.partition("\n")
+        if found := _RANK.fullmatch(rank):
+            stderr = words
+            super().__init__(f"{program.title} failed in rank {found[1]} with exit code {exit_code}")
+        else:
+            super().__init__(f"{program.title} failed with exit code {exit_code}")
         self.program, self.exit_code, self.stderr = program, exit_code, stderr
 
 
@@ -79,6 +85,10 @@ class Running:
                 os.killpg(self.process.pid, sign)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_GRACE)
+
+    def is_recorded(self) -> bool:
+        """Return whether a process of it has imported PyTorch, from where on it is recorded."""
+        return next(self.program.settings.folder.glob("process-*"), None) is not None
 
     def losses(self) -> dict[int, float]:
         """The loss of every step that it has made."""

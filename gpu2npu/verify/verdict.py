@@ -38,11 +38,8 @@ class Follower(Protocol):
     def begin(self, phase: str) -> None:
         """A phase begins, which is called so."""
 
-    def show(self, original: dict[int, float], migrated: dict[int, float]) -> None:
-        """The losses of the steps that both programs have made until now."""
-
-    def show_one(self, original: dict[int, float]) -> None:
-        """The same, of an original that runs alone."""
+    def show(self, original: dict[int, float], migrated: dict[int, float] | None = None) -> None:
+        """The losses of the steps that both programs, or the original alone, have made until now."""
 
     def made(self, steps: int) -> None:
         """The steps that the runs of this phase have made."""
@@ -130,8 +127,12 @@ def verify(original: Side, migrated: Side, progress: Follower) -> tuple[Comparis
         RecordingError: A program made no optimizer step.
     """
     there, here = start(original.program()), start(migrated.program())
-    progress.begin("Both programs run until they have made the steps")
-    _watch([there, here], lambda: progress.show(there.losses(), here.losses()))
+    progress.begin("Both programs start and import PyTorch")
+
+    def begin() -> None:
+        progress.begin("Both programs run until they have made the steps")
+
+    _watch([there, here], lambda: progress.show(there.losses(), here.losses()), begin)
     reference, copy = recorded(there.program), recorded(here.program)
     coarse = copy[0].reduced
     rounded: list[tuple[Recording, ...]] = []
@@ -155,8 +156,12 @@ def record(original: Side, coarse: tuple[str, ...], progress: Follower, tensors:
     Raises as `verify` does.
     """
     running = start(original.program())
-    progress.begin("The original runs until it has made the steps")
-    _watch([running], lambda: progress.show_one(running.losses()))
+    progress.begin("The original starts and imports PyTorch")
+
+    def begin() -> None:
+        progress.begin("The original runs until it has made the steps")
+
+    _watch([running], lambda: progress.show(running.losses()), begin)
     reference = recorded(running.program)
     families = tuple(sorted({*coarse, *reference[0].reduced}))
     whole = () if tensors is None else _whole_step(original, reference, tensors)
@@ -183,9 +188,13 @@ def _whole_step(original: Side, reference: tuple[Recording, ...], step: int) -> 
 def compare_with(reference: ReferenceRun, migrated: Side, progress: Follower) -> tuple[Comparison, ...]:
     """Run the migrated program and compare it with what the original did. Raises as `verify` does."""
     running = start(migrated.program())
-    progress.begin("The migrated program runs until it has made the steps")
+    progress.begin("The migrated program starts and imports PyTorch")
     losses = reference.ranks[0][0].losses
-    _watch([running], lambda: progress.show(losses, running.losses()))
+
+    def begin() -> None:
+        progress.begin("The migrated program runs until it has made the steps")
+
+    _watch([running], lambda: progress.show(losses, running.losses()), begin)
     copy = recorded(running.program)
     return compare_ranks(reference.ranks, copy, migrated.shared)
 
@@ -288,8 +297,11 @@ def _measured(reference: tuple[Recording, ...], rounded: list[tuple[Recording, .
     return tuple((one, measured(one, others, coarse)) for one, others in zip(reference, ranks, strict=True))
 
 
-def _watch(running: list[Running], look: Callable[[], None]) -> None:
-    """Wait for programs to end, looking now and then at what they have recorded. If one fails, the others are ended."""
+def _watch(running: list[Running], look: Callable[[], None], begin: Callable[[], None] | None = None) -> None:
+    """Wait for programs to end, looking now and then at what they have recorded. If one fails, the others are ended.
+
+    `begin` is called when all have imported PyTorch.
+    """
     with futures.ThreadPoolExecutor(len(running)) as pool:
         waits = [pool.submit(each.wait) for each in running]
         try:
@@ -297,6 +309,9 @@ def _watch(running: list[Running], look: Callable[[], None]) -> None:
                 for wait in waits:
                     if wait.done():
                         wait.result()
+                if begin is not None and all(each.is_recorded() for each in running):
+                    begin()
+                    begin = None
                 look()
                 futures.wait(waits, timeout=_POLL, return_when=futures.FIRST_EXCEPTION)
             for wait in waits:

@@ -162,6 +162,7 @@ def verify(
     report.check()
     check_soc(soc)
     check_requirements()
+    say("The programs are prepared.", err=True)
 
     from gpu2npu.cli.verify.run import commands_of, emulated_side, original_side
 

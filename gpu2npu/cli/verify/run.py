@@ -6,10 +6,11 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from runpy import run_path
 
 import click
-import torch
 
 from gpu2npu.cli.language import say
 from gpu2npu.cli.program_options import ReportOptions
@@ -83,7 +84,9 @@ def real_side(
 
 def missing_of(project: Path, cards: int) -> tuple[Unplayed, ...]:
     """Say what the CPU cannot play of a program, before it runs; nothing where PyTorch has a GPU."""
-    if torch.version.cuda or torch.version.hip:
+    torch = find_spec("torch")
+    version = run_path(str(Path(torch.origin).with_name("version.py"))) if torch and torch.origin else {}
+    if version.get("cuda") or version.get("hip"):  # to import PyTorch takes seconds
         return ()
     sources, _ = read_files(project, listed(project).python)
     found = unplayed(project, sources, cards)

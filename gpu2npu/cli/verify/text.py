@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _ROWS = 5
-_SILENCE = 10  # seconds after which a pipe is told how far the phase is
+_SILENCE = 9  # seconds after which a pipe is told how far the phase is
 
 
 class Losses:
     """One line a step with both losses, each phase as it begins, and on a terminal a progress bar below them.
 
-    Without a terminal, a line now and then shows how far the phase is.
+    Without a terminal, a line now and then shows how far the phase is, whatever this process is busy with.
     """
 
     def __init__(self, steps: int, stream: TextIO | None = None) -> None:
@@ -41,7 +42,9 @@ class Losses:
         self._shown = 0
         self._bar: Progress | None = None
         self._phase = ""
+        self._made = 0
         self._began = self._told = time.monotonic()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Losses:
         if sys.stderr.isatty():
@@ -51,11 +54,14 @@ class Losses:
             self._bar = Progress(console=Console(stderr=True), transient=True)
             self._bar.add_task(shown(message("Verifying")), total=self._steps)
             self._bar.start()
+        else:
+            threading.Thread(target=self._report, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
 
@@ -65,28 +71,30 @@ class Losses:
         self._line(shown(f"{phase}."), sys.stderr)
         self.made(0)
 
-    def show(self, original: dict[int, float], migrated: dict[int, float]) -> None:
-        """Show the steps that both programs have made since the last call."""
-        while self._shown in original and self._shown in migrated:
-            here, there = original[self._shown], migrated[self._shown]
-            self._line(shown(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}"), self._stream)
-            self._shown += 1
-        self.made(self._shown)
-
-    def show_one(self, original: dict[int, float]) -> None:
-        """Show the steps that the original, which runs alone, has made since the last call."""
-        while self._shown in original:
-            self._line(sentence("step {}  {}", f"{self._shown + 1:>3}", f"{original[self._shown]:.8g}"), self._stream)
+    def show(self, original: dict[int, float], migrated: dict[int, float] | None = None) -> None:
+        """Show the steps that both programs, or the original alone, have made since the last call."""
+        while self._shown in original and (migrated is None or self._shown in migrated):
+            number, here = f"{self._shown + 1:>3}", f"{original[self._shown]:.8g}"
+            if migrated is None:
+                self._line(sentence("step {}  {}", number, here), self._stream)
+            else:
+                there = f"{migrated[self._shown]:.8g}"
+                self._line(shown(f"step {number}  original {here}  migrated {there}"), self._stream)
             self._shown += 1
         self.made(self._shown)
 
     def made(self, steps: int) -> None:
         """Show how far the phase is."""
+        self._made = steps
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=steps)
-        elif time.monotonic() - self._told >= _SILENCE:
-            seconds = round(time.monotonic() - self._began)
-            self._line(shown(f"{self._phase}: {steps} of {self._steps} steps, {seconds} s."), sys.stderr)
+
+    def _report(self) -> None:
+        """Write how far the phase is after each silence."""
+        while not self._ended.wait(max(0.1, self._told + _SILENCE - time.monotonic())):
+            if self._phase and time.monotonic() - self._told >= _SILENCE:
+                seconds = round(time.monotonic() - self._began)
+                self._line(shown(f"{self._phase}: {self._made} of {self._steps} steps, {seconds} s."), sys.stderr)
 
     def _line(self, text: str, stream: TextIO) -> None:
         """Write a line: above the bar where both are on a terminal."""

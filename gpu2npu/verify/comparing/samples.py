@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from gpu2npu.verify.recording.names import CARD
+from gpu2npu.verify.recording.format import CARD
 from gpu2npu.verify.recording.records import Key, RecordedEvent
 
 _Events: TypeAlias = Sequence[RecordedEvent]

@@ -14,8 +14,7 @@ import numpy as np
 
 from gpu2npu.verify.comparing.samples import dealt_parts
 from gpu2npu.verify.comparing.tolerance import Tolerance
-from gpu2npu.verify.recording.format import BUCKETS
-from gpu2npu.verify.recording.names import CARD
+from gpu2npu.verify.recording.format import BUCKETS, CARD
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
 _OF_BATCHES = ("input", "output", "gradient", "loss")

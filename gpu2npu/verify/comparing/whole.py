@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gpu2npu.verify.comparing.compare import Comparison, Element
-from gpu2npu.verify.recording.format import WHOLE
-from gpu2npu.verify.recording.names import CARD
+from gpu2npu.verify.recording.format import CARD, WHOLE
 from gpu2npu.verify.recording.records import Key, RecordedEvent, read_recordings
 
 Arrays: TypeAlias = Mapping[int, np.ndarray[Any, Any]]  # whole tensors, by the number of their place

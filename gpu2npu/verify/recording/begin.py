@@ -39,17 +39,18 @@ def begin() -> None:
 
 def _keep_traceback(found: RecordingSettings) -> None:
     """Write the error and traceback with which this process ends, apart from what other ranks and launchers print."""
-    from gpu2npu.verify.recording.format import TRACEBACK
+    from gpu2npu.verify.recording.format import RANK, TRACEBACK
 
     show, process = sys.excepthook, os.getpid()
+    folder = found.folder / f"process-{process}"
+    folder.mkdir(parents=True, exist_ok=True)
 
     def keep(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if os.getpid() == process:
-            folder = found.folder / f"process-{process}"
-            folder.mkdir(parents=True, exist_ok=True)
+            rank = f"{RANK}{os.environ['RANK']}\n" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
             words = "".join(traceback.format_exception_only(kind, error))
             stack = "".join(traceback.format_exception(kind, error, trace)).removesuffix(words)
-            (folder / TRACEBACK).write_text(f"{words}\n{stack}", encoding="utf-8")
+            (folder / TRACEBACK).write_text(f"{rank}{words}\n{stack}", encoding="utf-8")
         show(kind, error, trace)
 
     sys.excepthook = keep

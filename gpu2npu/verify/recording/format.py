@@ -17,6 +17,8 @@ ROW = np.dtype(
         ("first", "<f8", (FIRST,)),  # 0 beyond the last element
     ]
 )
+CARD = "@"  # between a module's name and the number of the card, of copies that DataParallel makes
 STATE_OF = " of "  # between what an optimizer keeps and the name of the parameter that it is kept for
 WHOLE = "whole"  # the folder of whole tensors
 TRACEBACK = "traceback.txt"  # of a process that failed
+RANK = "rank="  # its first line, with the number, where there are several

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-CARD = "@"  # between a module's name and the number of the card, of copies that DataParallel makes
+from gpu2npu.verify.recording.format import CARD
+
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
