@@ -208,7 +208,7 @@ class _CudaCode:
         the last `else`; `if x.device.type != "cuda": return error("The kernel needs CUDA")`"""
         first, last = node.body[0], otherwise(node)
         if isinstance(last, ast.Raise) and self._needs_cuda(node.test):
-            return self._is_refusal(node, last)
+            return self._is_refusal(node, last) and not chooses_cuda(node.body)
         is_error = isinstance(first, ast.Return) and isinstance(first.value, ast.Call)
         is_error = is_error or (len(node.body) == 1 and isinstance(first, ast.If) and ends_in_error(first))
         is_error = is_error or isinstance(first, ast.Raise)

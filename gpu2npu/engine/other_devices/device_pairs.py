@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from gpu2npu.engine.other_devices.choices import guarded_code
 from gpu2npu.engine.other_devices.npu import imports_plugin, mentions_npu, tests_for_npu
@@ -47,6 +48,8 @@ _REPLACES = re.compile(r"^[ \t]*torch\.(cuda|Tensor|nn\.Module)\.\w+ *= *", re.M
 # The calls, or a start as a program, that a file has which is more than that.
 _OWN_USE = re.compile(r"(?<!['\"])\btorch\.cuda\.[\w.]+\(|\.cuda\(|__main__")
 _REPLACED = re.compile(r"torch\.(cuda\.|(Tensor|nn\.Module)\.(is_)?cuda$)")
+# What has one value in a run: `torch.accelerator.current_accelerator().type`, but not `torch.zeros().device.type`.
+_FIXED = re.compile(r"(?:torch|os)\.(?!.*(?:\[|device))")
 _HOLDS = {ast.Eq: True, ast.Is: True, ast.NotEq: False, ast.IsNot: False}
 _DENIALS = (ast.NotEq, ast.NotIn, ast.Is, ast.Lt, ast.LtE)
 
@@ -191,32 +194,29 @@ def _replaces_cuda(assign: ast.Assign) -> bool:
 
 
 def _is_one_of_npus(test: ast.Compare, names: Names) -> bool:
-    """`name == "cuda"`, where the project's code may have given the name "npu" """
-    if not {"cuda", "gpu"}.isdisjoint(map(string_value, (test.left, test.comparators[0]))):
+    """`name == "cuda"`, where the project's code may have given the name "npu"; `backend == "nccl"` beside "hccl" """
+    others = {_WORDS[text] for each in (test.left, test.comparators[0]) if (text := string_value(each)) in _WORDS}
+    if others:
         names.project.consult(names.path, EVERY_FILE)
-        values = values_of(names.project)
-        sources = (each for at in values.operands(names, test) if at for each in values.sources(at, names.path))
-        return any(
-            values.text(each.place) == "npu" if each.kind == "text" else compares_with_npu(each, values)
-            for each in sources
-        )
-    return False
+    if not any(map(names.project.naming, others)):
+        return False
+    values = values_of(names.project)
+    sources = (each for at in values.operands(names, test) if at for each in values.sources(at, names.path))
+    return any(values.text(each.place) in others or compares_with_npu(each, values) for each in sources)
 
 
 def compares_with_npu(origin: ValueOrigin, values: Values) -> bool:
-    """Return whether the project compares a value from outside it with "npu", in whichever file."""
-    project = values.project
-    compared = project.cached(("npu_compared",), lambda: frozenset(_compared_with_npu(values))) or frozenset()
-    return (values.at(origin.place).path, origin.text) in compared if origin.kind == "outside" else False
+    """Return whether the project compares what comes from outside with "npu"; each tensor's device is another value."""
+    ask = partial(values.project.cached, ("npu_compared",), lambda: frozenset(_compared_with_npu(values)))
+    return bool(_FIXED.match(origin.text)) and (values.at(origin.place).path, origin.text) in (ask() or ())
 
 
 def _compared_with_npu(values: Values) -> Iterator[tuple[str, str]]:
     for path in sorted(values.project.naming("npu")):
         names = values.project.names(path)
         for test in names.file.unordered().get(ast.Compare, ()) if names is not None else ():
-            if names is not None and "npu" in map(string_value, (test.left, *test.comparators)):
-                places = (at for at in values.operands(names, test) if at)
-                sources = (each for at in places for each in values.sources(at, path) if each.kind == "outside")
+            if names and "npu" in map(string_value, (test.left, *test.comparators)):
+                sources = (each for at in values.operands(names, test) if at for each in values.sources(at, path))
                 yield from ((values.at(each.place).path, each.text) for each in sources)
 
 

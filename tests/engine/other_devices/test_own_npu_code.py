@@ -173,3 +173,28 @@ def test_bundles_of_ray_that_are_all_of_npus_are_for_them(migrate):
         "    elif any('GPU' in each for each in bundles) or any('NPU' in each for each in bundles):\n        raise E\n"
     )
     assert migrate(code) == code
+
+
+def test_each_tensor_has_a_device_of_its_own(project):
+    code = (
+        "import torch\ndef f():\n    x = torch.zeros(2)\n    return x.device.type == 'npu'\n"
+        "def g():\n    y = torch.zeros(3)\n    return y.device.type == 'cuda'\n"
+    )
+    assert b"y.device.type == 'npu'" in (project({"a.py": code})["a.py"].content or b"")
+
+
+def test_what_is_done_for_nccl_beside_hccl_stays(project):
+    code = (
+        "import torch.distributed as dist\ndef f(kind, wide):\n    backend = 'hccl' if kind else 'nccl'\n"
+        "    if backend == 'nccl' and wide:\n        backend = 'cuda:nccl,cpu:gloo'\n"
+        "    dist.init_process_group(backend)\n"
+    )
+    assert b"cuda:nccl" in (project({"a.py": code})["a.py"].content or code.encode())
+
+
+def test_a_refusal_beside_a_chosen_device_is_no_part_of_a_library(migrate):
+    code = (
+        "import torch\ndef f(d):\n    if torch.cuda.is_available():\n        d = torch.device('cuda')\n"
+        "    else:\n        raise RuntimeError('no FP16 quantization on the CPU')\n    return d\n"
+    )
+    assert "torch.device('npu')" in migrate(code)
