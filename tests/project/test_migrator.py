@@ -141,7 +141,7 @@ def test_what_was_read_of_values_is_forgotten_between_files_and_found_again(monk
     values: list[object] = []
     first = changes()
     assert first[0] == 1 and len({id(each) for each in values if each is not None}) == 1
-    monkeypatch.setattr("gpu2npu.engine.strings.value_effects._MOST_PLACES", 0)
+    monkeypatch.setattr("gpu2npu.engine.strings.value_effects._MOST_ANSWERS", 0)
     values.clear()
     assert changes() == first and len({id(each) for each in values if each is not None}) == 2
 

@@ -18,14 +18,17 @@ EFFECTS = {name: CallEffect(kind) for kind, names in _TABLE["effects"].items() f
     name: CallEffect(kind, tuple(keywords)) for name, (kind, keywords) in _TABLE["with_keywords"].items()
 }
 READERS = frozenset(_TABLE["readers"])
-_MOST_PLACES = 500_000  # about 400 MB with what was asked about them
+_MOST_PLACES, _MOST_ANSWERS = 150_000, 1_000_000  # about 110 and 500 MB
 
 
 def forget_values(project: Project) -> None:
-    """Free what was read of a project's values once that is much, between two files: it is read again where a question
-    leads to it."""
-    if project.values is not None and project.values.size > _MOST_PLACES:
+    """Free what was read of a project's values once that is much, between two files: the edges of its files, which are
+    read again where a question leads to them, and the answers where these too are many."""
+    values = project.values
+    if values is not None and values.answers > _MOST_ANSWERS:
         project.values = None
+    elif values is not None and values.size > _MOST_PLACES:
+        values.free()
 
 
 def values_of(project: Project) -> Values:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.facts.value_walk import placed_values, value_facts
-from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values
+from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values, nothing
 from gpu2npu.python.flow.call_effects import read_values
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Project
 
 _MOST_ROUNDS = 12
+Question = tuple[Any, ...]  # what is asked, and of which place or file
 
 
 class Questions:
@@ -24,29 +27,34 @@ class Questions:
     the strongly connected components of what asks what, as Tarjan finds them."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, dict[Any, Any]] = {}
-        self._cut: set[Hashable] = set()  # questions whose answer is not complete
+        self._known: dict[Question, dict[Any, Any]] = {}
+        self._cut: set[Question] = set()  # questions whose answer is not complete
         self._forget_open()
 
     def _forget_open(self) -> None:
-        self._order: list[Hashable] = []  # what is not known yet, as it was asked
-        self._open: dict[Hashable, int] = {}  # where in this order each is
-        self._partial: dict[Hashable, dict[Any, Any]] = {}
-        self._ways: dict[Hashable, Callable[[], dict[Any, Any]]] = {}  # how each is computed
-        self._given_to: dict[Hashable, set[Hashable]] = {}  # who was given a partial answer
-        self._outdated: set[Hashable] = set()  # who was given less than what is known now
-        self._asking: list[Hashable] = []
+        self._order: list[Question] = []  # what is not known yet, as it was asked
+        self._open: dict[Question, int] = {}  # where in this order each is
+        self._partial: dict[Question, dict[Any, Any]] = {}
+        self._ways: dict[Question, Callable[[], dict[Any, Any]]] = {}  # how each is computed
+        self._given_to: dict[Question, set[Question]] = {}  # who was given a partial answer
+        self._outdated: set[Question] = set()  # who was given less than what is known now
+        self._asking: list[Question] = []
         self._lowest = 0  # the least number of what was asked by what is asked now, or by what that asked
 
-    def is_complete(self, key: tuple[Any, ...]) -> bool:
+    def is_complete(self, key: Question) -> bool:
         """Return whether nothing was left out of an answer for the sake of time."""
         return key not in self._cut
 
-    def is_known(self, key: tuple[Any, ...]) -> bool:
+    @property
+    def answers(self) -> int:
+        """The number of answers that are known."""
+        return len(self._known)
+
+    def is_known(self, key: Question) -> bool:
         """Return whether the answer to a question is known for good."""
         return key in self._known
 
-    def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
+    def ask(self, key: Question, compute: Callable[[], dict[Any, Any]]) -> Any:
         """The answer to a question: a dict, which only grows."""
         known = self._known.get(key)
         if known is not None:
@@ -66,7 +74,7 @@ class Questions:
         self._given_to[key].add(self._asking[-1])
         return self._partial[key]
 
-    def _ask_first(self, key: Hashable, compute: Callable[[], dict[Any, Any]]) -> None:
+    def _ask_first(self, key: Question, compute: Callable[[], dict[Any, Any]]) -> None:
         number = self._open[key] = self._lowest = len(self._order)
         self._order.append(key)
         self._partial[key], self._ways[key], self._given_to[key] = {}, compute, set()
@@ -74,7 +82,7 @@ class Questions:
         if self._lowest == number:
             self._complete(number)
 
-    def _compute(self, key: Hashable) -> None:
+    def _compute(self, key: Question) -> None:
         """Compute an answer and add it to what is known; whoever was given less is outdated."""
         self._outdated.discard(key)
         self._asking.append(key)
@@ -108,12 +116,15 @@ class Questions:
 
 
 UNKNOWN = ("unknown", None)
+REACH = "reach"  # the question of all places that a value gets to
 MOST_FILES = 40  # that are read for those that import a name
 
 
 class ValueProject(Questions):
     """The files. `effects` are what calls do with values, by the last name of what is called, `readers` the functions
-    that read a file of data: both are data of the caller, as libraries are not known here."""
+    that read a file of data: both are data of the caller, as libraries are not known here.
+
+    A file has the same places whenever its text is read, so that answers stay where its edges are freed."""
 
     def __init__(
         self, project: Project, effects: Mapping[str, CallEffect], readers: frozenset[str] = frozenset()
@@ -124,18 +135,22 @@ class ValueProject(Questions):
         self.readers = readers
         self._readers: dict[int, dict[int, bool | None]] | None = None
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
-        self._file_by_place: list[ValueFile] = []
-        self._by_path: dict[str, ValueFile | None] = {}
+        self._file_by_place: list[ValueFile | None] = []  # None for a file that was freed
+        self._by_path: dict[str, ValueFile | None] = {}  # None for a file without values
+        self._starts: list[tuple[int, str]] = []  # the first place of each file that was read, in order
+        self._freed: dict[str, int] = {}  # the first places of files that were freed
+        self._kept: dict[str, ValueFile] = {}  # those whose facts have their values, and which are not freed
         self._places: dict[str, tuple[ast.AST, Mapping[ast.AST, int]]] = {}
         self._codes: dict[str, str] = {}  # of the texts that they were read from
-        self._groups: dict[Hashable, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
+        self._groups: dict[Question, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
         self._asker = ""
         self._is_near = False
+        self.size = 0  # the number of places in the files that can be freed
 
-    def ask(self, key: tuple[Any, ...], compute: Callable[[], dict[Any, Any]]) -> Any:
+    def ask(self, key: Question, compute: Callable[[], dict[Any, Any]]) -> Any:
         """The answer to a question about a place or a file. What it is looked up in is noted for the file that it is
         about, and whoever asks depends on that file: also where the answer is remembered from somebody else."""
-        about = key[1] if isinstance(key[1], str) else self.at(key[1]).path
+        about = key[1] if isinstance(key[1], str) else self.path_at(key[1])
         if self._asker != about and (about in self.project.files or about in self.project.data):
             self.project.consult(self._asker, about)
         question = (*key, "near") if self._is_near else key
@@ -150,7 +165,7 @@ class ValueProject(Questions):
         finally:
             self._asker = asker
 
-    def grouped(self, key: tuple[Any, ...], found: dict[tuple[Any, Any], None]) -> Mapping[Any, list[Any]]:
+    def grouped(self, key: Question, found: dict[tuple[Any, Any], None]) -> Mapping[Any, list[Any]]:
         """The pairs of the answer to a question by their first. An answer that has grown is another dict."""
         answer, groups = self._groups.get((key, self._is_near), ({}, {}))
         if answer is not found:
@@ -175,9 +190,7 @@ class ValueProject(Questions):
         path, code = names.path, names.facts.code
         if path not in self._by_path or self._codes.get(path, code) != code:
             known = names.facts.values
-            facts = decoded_values(known) if known else value_facts(names.file)
-            self._by_path[path] = None if facts is None else self._read(path, facts)
-            self._codes[path] = code
+            self._read(path, decoded_values(known) if known else value_facts(names.file), names.facts)
         return self._by_path[path]
 
     def places(self, names: Names) -> Mapping[ast.AST, int]:
@@ -187,24 +200,51 @@ class ValueProject(Questions):
         if tree is not names.file.tree:
             facts, found = placed_values(names.file)
             if names.path not in self._by_path:
-                self._by_path[names.path] = None if facts is None else self._read(names.path, facts)
-                self._codes[names.path] = names.facts.code
+                self._read(names.path, facts, names.facts)
             self._places[names.path] = names.file.tree, found
         return found
 
     def place(self, names: Names, node: ast.AST) -> int:
         """The place of an expression, function or class of a parsed file; 0 where it is not followed."""
         self._asker = names.path
-        if isinstance(node, ast.Call) and names.path in self._by_path and names.path not in self._places:
+        is_read = names.path in self._by_path or names.path in self._freed
+        if isinstance(node, ast.Call) and is_read and names.path not in self._places:
             file = self.file_of(names)  # which has calls
             return file.ends.get((node.end_lineno or 0, node.end_col_offset or 0), 0) if file is not None else 0
         found, file = self.places(names).get(node, 0), self.file_of(names)
         return file.first + found if file is not None and found else 0
 
-    def _read(self, path: str, facts: ValueFacts) -> ValueFile:
-        file = read_values(path, len(self._file_by_place), facts, self.effects)
-        self._file_by_place += [file] * len(file.lines)
+    def _read(self, path: str, values: ValueFacts | None, facts: FileFacts | None = None) -> ValueFile | None:
+        """Read the values of a file, at the places that it had before it was freed."""
+        code, first = facts.code if facts is not None else "", self._freed.pop(path, None)
+        if first is None or self._codes[path] != code:
+            first = len(self._file_by_place)
+            self._starts.append((first, path))
+        file = None if values is None else read_values(path, first, values, self.effects)
+        if file is not None:
+            self._file_by_place[first : first + len(file.lines)] = [file] * len(file.lines)
+            if facts is not None and facts.values:
+                self._kept[path] = file
+                self.size += len(file.lines)
+        self._by_path[path], self._codes[path] = file, code
         return file
+
+    def free(self) -> None:
+        """Free the edges of the files whose facts have their values: these are read again where a question leads. The
+        ways of values are freed too, most of what is known, and hardly any is asked for again."""
+        for path, file in self._kept.items():
+            self._freed[path] = file.first
+            self._file_by_place[file.first : file.first + len(file.lines)] = [None] * len(file.lines)
+            del self._by_path[path]
+        self._kept, self.size = {}, 0
+        self._known = {key: answer for key, answer in self._known.items() if key[0] != REACH}
+        self._places.clear()
+        self._groups.clear()
+
+    def first_of(self, path: str) -> int:
+        """The first place of a file that was read and has values."""
+        file = self._by_path.get(path)
+        return file.first if file is not None else self._freed[path]
 
     def file_at(self, path: str | None) -> ValueFile | None:
         if path is None or (path not in self._by_path and path not in self.project.files):
@@ -216,9 +256,7 @@ class ValueProject(Questions):
             return found
         facts = self.project.facts(path, self._asker)
         if facts is not None and facts.values:
-            self._by_path[path] = self._read(path, decoded_values(facts.values))
-            self._codes[path] = facts.code
-            return self._by_path[path]
+            return self._read(path, decoded_values(facts.values), facts)
         names = self.project.names(path, self._asker)
         if names is None:
             self._by_path[path] = None
@@ -227,19 +265,36 @@ class ValueProject(Questions):
 
     def data_at(self, path: str) -> ValueFile:
         """The values of a file of data of the project."""
-        file = self._by_path.get(path)
-        if file is None:
-            file = self._by_path[path] = self._read(path, self.project.data[path].facts)
+        file = self._by_path.get(path) or self._read(path, self.project.data[path].facts)
+        assert file is not None
         return file
-
-    @property
-    def size(self) -> int:
-        """The number of places in the files that were read."""
-        return len(self._file_by_place)
 
     def at(self, place: int) -> ValueFile:
         """The file that a place is in."""
-        return self._file_by_place[place]
+        file = self._file_by_place[place]
+        return file if file is not None else self._read_again(place)
+
+    def path_at(self, place: int) -> str:
+        """The path of the file that a place is in, which is not read for it."""
+        file = self._file_by_place[place]
+        return file.path if file is not None else self._starts[self._start(place)][1]
+
+    def _start(self, place: int) -> int:
+        return bisect_right(self._starts, place, key=lambda each: each[0]) - 1
+
+    def _read_again(self, place: int) -> ValueFile:
+        """The file that was freed at a place; one with no edges where another text is at its path now."""
+        index = self._start(place)
+        first, path = self._starts[index]
+        end = self._starts[index + 1][0] if index + 1 < len(self._starts) else len(self._file_by_place)
+        facts = self.project.facts(path, path)
+        if facts is not None and facts.values and self._freed.get(path) == first and self._codes[path] == facts.code:
+            file = self._read(path, decoded_values(facts.values), facts)
+        else:
+            file = ValueFile(path, first, nothing(end - first))
+            self._file_by_place[first:end] = [file] * (end - first)
+        assert file is not None
+        return file
 
     def line(self, place: int) -> int:
         file = self.at(place)

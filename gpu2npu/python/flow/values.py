@@ -26,7 +26,7 @@ from gpu2npu.python.facts.values import (
 )
 from gpu2npu.python.flow.value_calls import CallValues, State, Steps, ValueOrigin
 from gpu2npu.python.flow.value_files import Path, ValueFile, agreeing, alike, matches, other_names, widened
-from gpu2npu.python.flow.value_project import UNKNOWN
+from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 from gpu2npu.python.meaning.names import Names
 
 BUDGET = 300  # states that one question may visit
@@ -85,7 +85,7 @@ class Values(CallValues):
         self._asker = asker
         steps = self.reach(place)
         found: dict[tuple[str, int, str, str], ValueUse] = {}
-        if not self.is_complete(("reach", place)):
+        if not self.is_complete((REACH, place)):
             found["unknown", place, "", ""] = ValueUse("unknown", place, (place, ()), "too many places")
         for state in steps:
             for use in self._uses_at(state):
@@ -150,7 +150,7 @@ class Values(CallValues):
 
     def reach(self, place: int) -> Steps:
         """All states that a value gets to."""
-        key = ("reach", place)
+        key = (REACH, place)
         found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after, LONGEST_OF_USES))
         return found
 
@@ -239,9 +239,9 @@ class Values(CallValues):
         if name[0] != ".":
             return
         for other, nodes in self.importers(file.path, name[1:]).items():
-            at = self._by_path.get(other)
-            for node, is_module in nodes if at is not None else ():
-                yield at.first + node, path if is_module else rest  # type: ignore[union-attr]
+            first = self.first_of(other)
+            for node, is_module in nodes:
+                yield first + node, path if is_module else rest
 
     # Back
 

@@ -6,10 +6,13 @@ import random
 from collections.abc import Mapping
 
 from gpu2npu.engine.strings.value_effects import EFFECTS
-from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.engine.torch_library import TORCH, torch_project
 from gpu2npu.project.check.tree_answers import Dependencies
+from gpu2npu.python.facts.reading import encoded_facts
+from gpu2npu.python.flow.value_project import UNKNOWN
 from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 
 FLOWS = """
@@ -124,3 +127,26 @@ def test_the_way_of_a_value_has_the_lines_that_it_comes_through() -> None:
     values = values_in({"a.py": 'w = "given"\n\ndef f(v):\n    return g(v)\nf(w)\n'})
     place, (use,) = found(values, "a.py", "given")
     assert values.way(place, use) == [Way("a.py", 1), Way("a.py", 3), Way("a.py", 4)]
+
+
+def test_what_is_freed_is_read_again_at_its_places_and_answers_stay() -> None:
+    files = {
+        "devices.py": b'NAME = "cuda"\n',
+        "train.py": b"import torch\nfrom devices import NAME\ntorch.zeros(2, device=NAME)\n",
+        "show.py": b"from devices import NAME\nprint(NAME)\n",
+    }
+    facts = {path: encoded_facts(source, path, with_values=True) for path, source in files.items()}
+    values = Values(Project(frozenset(files), files.__getitem__, library=TORCH, given=facts), EFFECTS)
+    first, answers = found(values, "devices.py", "cuda"), values.answers
+    callees = values.ask(("callees", 0), dict)
+    assert {use.text for use in first[1] if use.kind == "argument"} == {"torch.zeros", "print"}
+    assert values.size > 10
+    values.free()
+    assert values.size == 0 and 0 < values.answers < answers + 1
+    assert [values.path_at(place) for place in (first[0], first[0] + 1)] == ["devices.py"] * 2 and values.size == 0
+    assert found(values, "devices.py", "cuda") == first and values.ask(("callees", 0), dict) is callees
+    values.free()
+    Names.of(SourceFile("devices.py", 'OTHER = "cpu"\nNAME = "cuda"\n', "utf-8", b""), values.project)
+    assert values.kind(first[0]) == UNKNOWN and values.line(first[0]) == 0
+    place, uses = found(values, "devices.py", "cuda")
+    assert place != first[0] and {use.text for use in uses if use.kind == "argument"} == {"torch.zeros", "print"}
