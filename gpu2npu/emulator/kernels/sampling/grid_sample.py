@@ -1,12 +1,14 @@
-"""Sampling images at arbitrary points (torch.nn.functional.grid_sample), and its gradient.
+"""Sampling images and volumes at arbitrary points (torch.nn.functional.grid_sample), and its gradient.
 
-Images are (N, C, H, W), grids (N, OH, OW, 2) with x before y in [-1, 1]. Bilinear and nearest sampling move a point
-that is outside into the image; bicubic sampling moves each of its 16 neighbours.
+They are (N, C, *sizes), grids (N, *places, 2 or 3) with x before y before z in [-1, 1]. Linear and nearest sampling
+move a point that is outside into the image; bicubic sampling moves each of its 16 neighbours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -20,8 +22,8 @@ BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 SHARPNESS = -0.75  # the free parameter of torch's cubic filters
 
-# Whether a neighbour exists, its index in the plane, its weight, and the weight's slopes by x and y.
-Neighbour = tuple[Array, Array, Array, Array, Array]
+# Whether a neighbour exists, its index in the image, its weight, and the weight's slopes by axis.
+Neighbour = tuple[Array, Array, Array, list[Array]]
 
 
 def _reflected(x: Array, low: float, high: float) -> tuple[Array, Array]:
@@ -54,24 +56,11 @@ def _padded(x: Array, size: int, padding: int, align_corners: bool) -> tuple[Arr
     return x, slope
 
 
-def coordinates(grid: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
+def _coordinates(grid: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
     """Positions in pixels within the image, and their derivative by the grid."""
     pixels, scale = _pixels(grid, size, align_corners)
     x, slope = _padded(pixels, size, padding, align_corners)
     return x.astype(grid.dtype, copy=False), (scale * slope).astype(grid.dtype, copy=False)
-
-
-def _corners(x: Array, y: Array, height: int, width: int) -> Iterator[Neighbour]:
-    """The four pixels around a point, for bilinear sampling."""
-    left, top = np.floor(x), np.floor(y)
-    for right in (0, 1):
-        for below in (0, 1):
-            column, row = left + right, top + below
-            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            index = np.where(inside, row * width + column, 0).astype(I64)
-            along_x = x - left if right else 1 - (x - left)
-            along_y = y - top if below else 1 - (y - top)
-            yield inside, index, along_x * along_y, (2 * right - 1) * along_y, (2 * below - 1) * along_x
 
 
 def _cubic(distance: Array) -> tuple[Array, Array]:
@@ -82,82 +71,79 @@ def _cubic(distance: Array) -> tuple[Array, Array]:
     return cubic_filter(distance, a), slope
 
 
-def _cubic_neighbours(x: Array, y: Array, height: int, width: int, padding: int, align: bool) -> Iterator[Neighbour]:
-    """The 16 pixels around a point, for bicubic sampling."""
-    left, top = np.floor(x), np.floor(y)
-    for j in range(-1, 3):
-        along_x, slope_x = _cubic(x - left - j)
-        column, _ = _padded(left + j, width, padding, align)
-        for i in range(-1, 3):
-            along_y, slope_y = _cubic(y - top - i)
-            row, _ = _padded(top + i, height, padding, align)
-            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            index = np.where(inside, row * width + column, 0).astype(I64)
-            yield inside, index, along_x * along_y, slope_x * along_y, slope_y * along_x
-
-
 def _points(
-    image: Array, grid: Array, interpolation: int, padding: int, align_corners: bool
-) -> tuple[Array, Array, Array, Array]:
-    """x, y (N, 1, points) and their slopes."""
-    flat = wide(grid).reshape(grid.shape[0], 1, prod(grid.shape[1:3]), 2)
+    grid: Array, sizes: Sequence[int], interpolation: int, padding: int, align_corners: bool
+) -> tuple[list[Array], list[Array]]:
+    """Positions along each axis (N, 1, points), and their derivatives by the grid."""
+    axes = len(sizes)
+    flat = wide(grid).reshape(grid.shape[0], 1, prod(grid.shape[1:-1]), axes)
     where = ZEROS if interpolation == BICUBIC else padding
-    x, slope_x = coordinates(flat[..., 0], image.shape[3], where, align_corners)
-    y, slope_y = coordinates(flat[..., 1], image.shape[2], where, align_corners)
-    return x, y, slope_x, slope_y
+    found = [_coordinates(flat[..., axes - 1 - axis], size, where, align_corners) for axis, size in enumerate(sizes)]
+    return [position for position, _ in found], [slope for _, slope in found]
 
 
-def _neighbours(image: Array, x: Array, y: Array, interpolation: int, padding: int, align: bool) -> Iterator[Neighbour]:
-    height, width = image.shape[2:]
-    if interpolation == BICUBIC:
-        return _cubic_neighbours(x, y, height, width, padding, align)
-    return _corners(x, y, height, width)
+def _index(at: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Array]:
+    """Return whether places are in the image, and their index in it."""
+    inside = np.ones(at[0].shape, bool)
+    index = np.zeros(at[0].shape)
+    for place, size in zip(at, sizes, strict=True):
+        inside &= (place >= 0) & (place < size)
+        index = index * size + place
+    return inside, np.where(inside, index, 0).astype(I64)
 
 
-def _planes(input: Array) -> Array:  # noqa: A002
-    return wide(input).reshape(*input.shape[:2], prod(input.shape[2:]))
+def _neighbours(
+    points: Sequence[Array], sizes: Sequence[int], interpolation: int, padding: int, align_corners: bool
+) -> Iterator[Neighbour]:
+    """The pixels around points: one with weight 1, the corners for linear sampling, or 16 for bicubic sampling."""
+    axes = []  # of each axis, the places along it with their weights and the weights' slopes
+    for point, size in zip(points, sizes, strict=True):
+        low = np.floor(point)
+        if interpolation == NEAREST:
+            axes.append([(np.rint(point), np.ones_like(point), np.zeros_like(point))])
+        elif interpolation == BICUBIC:
+            steps = [(low + step, _cubic(point - low - step)) for step in range(-1, 3)]
+            axes.append([(_padded(place, size, padding, align_corners)[0], *pair) for place, pair in steps])
+        else:
+            part, one = point - low, np.ones_like(point)
+            axes.append([(low, 1 - part, -one), (low + 1, part, one)])
+    for chosen in product(*axes):
+        at, weights, slopes = zip(*chosen, strict=True)
+        by_axis = [
+            reduce(np.multiply, (*weights[:axis], *weights[axis + 1 :]), each) for axis, each in enumerate(slopes)
+        ]
+        yield *_index(at, sizes), reduce(np.multiply, weights), by_axis
 
 
-def _nearest(x: Array, y: Array, height: int, width: int) -> tuple[Array, Array]:
-    column, row = np.rint(x), np.rint(y)
-    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    return inside, np.where(inside, row * width + column, 0).astype(I64)
-
-
-@kernel("aten::grid_sampler_2d")
-def grid_sampler_2d(
+@kernel("aten::grid_sampler_2d", "aten::grid_sampler_3d")
+def grid_sampler(
     input: Array,  # noqa: A002
     grid: Array,
     interpolation_mode: int,
     padding_mode: int,
     align_corners: bool,
 ) -> Array:
-    """The image at every grid point, (N, C, OH, OW).
+    """The image at every grid point, (N, C, *places).
 
     Args:
-        input: (N, C, H, W).
-        grid: (N, OH, OW, 2).
-        interpolation_mode: 0 bilinear, 1 nearest, 2 bicubic.
+        input: (N, C, *sizes).
+        grid: (N, *places, number of sizes).
+        interpolation_mode: 0 linear, 1 nearest, 2 bicubic.
         padding_mode: What is outside: 0 zeros, 1 the border, 2 the reflected image.
         align_corners: Whether -1 and 1 are the centres of the corner pixels, not their edges.
     """
-    height, width = input.shape[2:]
-    x, y, _, _ = _points(input, grid, interpolation_mode, padding_mode, align_corners)
-    planes = _planes(input)
-    if interpolation_mode == NEAREST:
-        inside, index = _nearest(x, y, height, width)
-        out = np.take_along_axis(planes, np.broadcast_to(index, (*planes.shape[:2], index.shape[2])), 2) * inside
-    else:
-        out = np.zeros((*planes.shape[:2], x.shape[2]), planes.dtype)
-        neighbours = _neighbours(input, x, y, interpolation_mode, padding_mode, align_corners)
-        for inside, index, weight, _, _ in neighbours:
-            values = np.take_along_axis(planes, np.broadcast_to(index, out.shape), 2)
-            out += values * (weight * inside).astype(out.dtype, copy=False)
-    return rounded(out, input.dtype).reshape(*input.shape[:2], *grid.shape[1:3])
+    sizes = input.shape[2:]
+    points, _ = _points(grid, sizes, interpolation_mode, padding_mode, align_corners)
+    images = wide(input).reshape(*input.shape[:2], prod(sizes))
+    out = np.zeros((*input.shape[:2], points[0].shape[2]), images.dtype)
+    for inside, index, weight, _ in _neighbours(points, sizes, interpolation_mode, padding_mode, align_corners):
+        values = np.take_along_axis(images, np.broadcast_to(index, out.shape), 2)
+        out += values * (weight * inside).astype(out.dtype, copy=False)
+    return rounded(out, input.dtype).reshape(*input.shape[:2], *grid.shape[1:-1])
 
 
-@kernel("aten::grid_sampler_2d_backward")
-def grid_sampler_2d_backward(
+@kernel("aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward")
+def grid_sampler_backward(
     grad_output: Array,
     input: Array,  # noqa: A002
     grid: Array,
@@ -167,24 +153,23 @@ def grid_sampler_2d_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None]:
     """Gradients for image and grid; the image's only where its mask is set."""
-    n, c, height, width = input.shape
-    x, y, slope_x, slope_y = _points(input, grid, interpolation_mode, padding_mode, align_corners)
-    grad = wide(grad_output).reshape(n, c, x.shape[2])
-    planes = _planes(input)
-    total = np.zeros((n * c, height * width))
-    by_x, by_y = np.zeros_like(x), np.zeros_like(y)
-    if interpolation_mode == NEAREST:
-        inside, index = _nearest(x, y, height, width)
-        total += scattered(grad * inside, np.broadcast_to(index, grad.shape), n * c, height * width)
-    else:
-        neighbours = _neighbours(input, x, y, interpolation_mode, padding_mode, align_corners)
-        for inside, index, weight, weight_x, weight_y in neighbours:
-            places = np.broadcast_to(index, grad.shape)
-            if output_mask[0]:
-                total += scattered(grad * (weight * inside), places, n * c, height * width)
-            value = (np.take_along_axis(planes, places, 2) * grad).sum(axis=1, keepdims=True) * inside
-            by_x += value * weight_x
-            by_y += value * weight_y
-    grad_grid = np.stack((by_x * slope_x, by_y * slope_y), axis=-1).reshape(grid.shape)
+    sizes = input.shape[2:]
+    image, planes = prod(sizes), prod(input.shape[:2])
+    points, point_slopes = _points(grid, sizes, interpolation_mode, padding_mode, align_corners)
+    grad = wide(grad_output).reshape(*input.shape[:2], points[0].shape[2])
+    images = wide(input).reshape(*input.shape[:2], image)
+    total = np.zeros((planes, image))
+    by_axis = [np.zeros_like(point) for point in points]
+    neighbours = _neighbours(points, sizes, interpolation_mode, padding_mode, align_corners)
+    for inside, index, weight, slopes in neighbours:
+        places = np.broadcast_to(index, grad.shape)
+        if output_mask[0]:
+            total += scattered(grad * (weight * inside), places, planes, image)
+        if interpolation_mode != NEAREST:
+            value = (np.take_along_axis(images, places, 2) * grad).sum(axis=1, keepdims=True) * inside
+            for along, slope in zip(by_axis, slopes, strict=True):
+                along += value * slope
+    columns = [along * slope for along, slope in zip(by_axis, point_slopes, strict=True)]
+    grad_grid = np.stack(columns[::-1], axis=-1).reshape(grid.shape)
     grad_input = total.reshape(input.shape).astype(input.dtype) if output_mask[0] else None
     return grad_input, rounded(grad_grid, grid.dtype)
