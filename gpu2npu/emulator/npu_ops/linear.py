@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.linalg.matmul import linear
+from gpu2npu.emulator.kernels.linalg.matmul import linear, linear_backward
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
@@ -22,10 +22,9 @@ def npu_linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
 @kernel("npu::npu_linear_backward")
 def npu_linear_backward(grad: Array, input: Array, weight: Array) -> tuple[Array, Array]:  # noqa: A002
     """Gradients for input and weight."""
-    g = wide(grad)
-    rows = g.reshape(-1, g.shape[-1])
-    grad_weight = rows.T @ wide(input).reshape(-1, input.shape[-1])
-    return rounded(g @ wide(weight), input.dtype), rounded(grad_weight, weight.dtype)
+    grad_input, grad_weight, _ = linear_backward(input, grad, weight, (True, True, False))
+    assert grad_input is not None and grad_weight is not None
+    return grad_input, grad_weight
 
 
 def _product(a: Array, b: Array, shape: Sequence[int]) -> Array:

@@ -113,12 +113,10 @@ def npu_mrope(
     def turned(x: Tensor) -> Tensor:
         heads = x.unflatten(-1, (-1, head_size))
         rotary, rest = heads[..., : 2 * cos.shape[-1]], heads[..., 2 * cos.shape[-1] :]
-        if rotary_mode == "half":
-            first, second = rotary.chunk(2, -1)
-            found = torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
-        else:
-            first, second = rotary[..., ::2], rotary[..., 1::2]
-            found = torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
+        is_half = rotary_mode == "half"
+        first, second = rotary.chunk(2, -1) if is_half else (rotary[..., ::2], rotary[..., 1::2])
+        parts = first * cos - second * sin, second * cos + first * sin
+        found = torch.cat(parts, -1) if is_half else torch.stack(parts, -1).flatten(-2)
         return torch.cat((found, rest), -1).flatten(-2).to(x.dtype)
 
     return turned(query), turned(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -183,7 +184,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:  # 
 
 @kernel("aten::linear_backward")
 def linear_backward(
-    self: Array, grad_output: Array, weight: Array, output_mask: list[bool]
+    self: Array, grad_output: Array, weight: Array, output_mask: Sequence[bool]
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
     flat, rows = wide(grad_output).reshape(-1, grad_output.shape[-1]), wide(self)

@@ -35,31 +35,23 @@ def _compare(ufunc: np.ufunc, name: str) -> None:
         return ufunc(cast(self, compute), cast(b, compute))
 
 
-_COMPARISONS: tuple[tuple[np.ufunc, str], ...] = (
-    (np.equal, "eq"),
-    (np.not_equal, "ne"),
-    (np.less, "lt"),
-    (np.less_equal, "le"),
-    (np.greater, "gt"),
-    (np.greater_equal, "ge"),
-)
-for _ufunc, _name in _COMPARISONS:
-    _compare(_ufunc, _name)
+_compare(np.equal, "eq")
+_compare(np.not_equal, "ne")
+_compare(np.less, "lt")
+_compare(np.less_equal, "le")
+_compare(np.greater, "gt")
+_compare(np.greater_equal, "ge")
 
 
-def _logical(ufunc: np.ufunc, name: str) -> None:
-    @kernel(f"aten::{name}")
+def _logical(ufunc: np.ufunc) -> None:
+    @kernel(f"aten::{ufunc.__name__}")
     def run(self: Array, other: Array) -> Array:
         return ufunc(cast(self, BOOL), cast(other, BOOL))
 
 
-_LOGIC: tuple[tuple[np.ufunc, str], ...] = (
-    (np.logical_and, "logical_and"),
-    (np.logical_or, "logical_or"),
-    (np.logical_xor, "logical_xor"),
-)
-for _ufunc, _name in _LOGIC:
-    _logical(_ufunc, _name)
+_logical(np.logical_and)
+_logical(np.logical_or)
+_logical(np.logical_xor)
 
 
 def _bitwise(ufunc: np.ufunc, of_bool: bool, *names: str) -> None:
@@ -71,23 +63,15 @@ def _bitwise(ufunc: np.ufunc, of_bool: bool, *names: str) -> None:
         return ufunc(a, b)
 
 
-_BITS: tuple[tuple[np.ufunc, str], ...] = (
-    (np.bitwise_and, "bitwise_and"),
-    (np.bitwise_or, "bitwise_or"),
-    (np.bitwise_xor, "bitwise_xor"),
-)
-for _ufunc, _name in _BITS:
-    _bitwise(_ufunc, True, *(f"{_name}.{_overload}" for _overload in ("Tensor", "Scalar", "Scalar_Tensor")))
+def _overloads(name: str, *overloads: str) -> tuple[str, ...]:
+    return tuple(f"{name}.{each}" for each in ("Tensor", *overloads))
 
-_SHIFTS: tuple[tuple[np.ufunc, str, str], ...] = (
-    (np.left_shift, "bitwise_left_shift", "__lshift__"),
-    (np.right_shift, "bitwise_right_shift", "__rshift__"),
-)
-for _ufunc, _name, _operator in _SHIFTS:
-    _bitwise(
-        *(_ufunc, False, f"{_operator}.Tensor", f"{_operator}.Scalar"),
-        *(f"{_name}.{_overload}" for _overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
-    )
+
+for _ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+    _bitwise(_ufunc, True, *_overloads(_ufunc.__name__, "Scalar", "Scalar_Tensor"))
+for _direction, _shift in (("left", np.left_shift), ("right", np.right_shift)):
+    _named = _overloads(f"bitwise_{_direction}_shift", "Tensor_Scalar", "Scalar_Tensor")
+    _bitwise(_shift, False, *_overloads(f"__{_direction[0]}shift__", "Scalar"), *_named)
 
 
 @kernel("aten::logical_not")
