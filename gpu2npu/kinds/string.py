@@ -43,6 +43,7 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 
 
+_FILLED_LATER = re.compile(r"(?:%[ds]|\{\w*\})$")  # "cuda%s" % index, where the index may be empty or have the colon
 _LONGEST = 40  # characters of a text that a device is a part of
 # Names that are beside each other in a list without commas.
 _LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", "nccl", "gloo", "mpi", "ucc"})
@@ -194,7 +195,7 @@ class _Strings:
             flow = judge_by_flow(self.place(text.node, scope, new), each.role, self.is_foreign)
             if flow.verdict != YES:
                 continue
-            if each.literal.fullmatch(lowered) is None:
+            if each.literal.fullmatch(_FILLED_LATER.sub("", lowered)) is None:
                 self._report_part(text, each.rule, new)
                 return
             self.matches.note(each.rule, text.place, text.quoted(text.raw))

@@ -252,6 +252,15 @@ FLOWS = {
         "    dist.all_reduce(t)\n    b = t.cpu().numpy()",
         [(7, "torch.distributed.all_reduce")],
     ),
+    "a dtype by its name": (
+        "name = 'float64'\nt = torch.zeros(2, dtype=getattr(torch, name), device='cuda')\ndist.all_reduce(t)",
+        [(5, "torch.distributed.all_reduce")],
+    ),
+    "what partial makes": (
+        "from functools import partial\nmake = partial(torch.zeros, dtype=torch.float64)\n"
+        "near = partial(make, 2, device='cuda')\ndist.all_reduce(near())\ndist.all_reduce(near(dtype=torch.float32))",
+        [(6, "torch.distributed.all_reduce")],
+    ),
     "a cast on the NPU": ("dist.all_reduce(x.cuda().double())", [(3, "torch.Tensor.double")]),
     "a stack": (
         "a = [torch.zeros(2, dtype=torch.float64, device='cuda') for _ in b]\ndist.all_reduce(torch.stack(a))",

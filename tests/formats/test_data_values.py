@@ -90,8 +90,9 @@ def test_a_file_that_knows_the_npu_stays(after) -> None:
 def test_keys_beside_other_devices_that_are_lost_sight_of_are_reported(after) -> None:
     reader = "import json\ndef load(path):\n    with open(path) as file:\n        return json.load(file)\n"
     code = "import torch\nfrom read import load\nconf = load('c.json')\n"
-    code += "def pick(table, device): return table[device.type]\nn = pick(conf['kinds'], torch.device('cuda'))\n"
-    assert after(c_json=JSON, read_py=reader, t_py=code)["c.json"] == (JSON, [1])
+    code += "def pick(table, device): return table[device.type]\nn = pick(conf['a']['kinds'], torch.device('cuda'))\n"
+    nested = f'{{"a": {JSON}}}'
+    assert after(c_json=nested, read_py=reader, t_py=code)["c.json"] == (nested, [1])
 
 
 def test_a_file_of_the_same_name_in_another_folder_is_not_the_one_that_is_read(after) -> None:
@@ -207,3 +208,13 @@ def test_code_whose_reader_has_a_name_of_the_project_follows_the_file(after, key
     code = f"from u import read\nc = read(open('c.yaml'))\nif c['{key}'] == 'cuda': print(1)\n"
     found = after(c_yaml=f"{key}: cuda\n", u_py=library, t_py=code)
     assert ("npu" in found["c.yaml"][0]) == ("'npu'" in found["t.py"][0]) == (key == "device")
+
+
+def test_a_program_of_hydra_names_its_file_without_an_ending(after) -> None:
+    program = (
+        'import hydra, torch\n@hydra.main(config_path=".", config_name="run")\n'
+        "def main(conf):\n    torch.zeros(2, device=conf.card.near)\n"
+    )
+    found = after(run_yaml="card:\n  near: cuda\n", other_yaml="card:\n  near: cuda\n", t_py=program)
+    assert found["run.yaml"][0] == "card:\n  near: npu\n"
+    assert found["other.yaml"][0] == "card:\n  near: cuda\n"

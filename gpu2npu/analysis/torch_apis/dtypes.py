@@ -20,7 +20,6 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     FACTORIES,
     FROM_COMPLEX,
     FROM_VALUES,
-    GROUPING,
     INTEGERS,
     KEEPING,
     NUMPY_DTYPES,
@@ -47,13 +46,14 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
     viewed,
 )
 from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.python.facts.values import ARGUMENT, MODULE, STORE, SUBSCRIPT, Arithmetic, Called
+from gpu2npu.python.facts.values import MODULE, STORE, SUBSCRIPT, Arithmetic, Called
 from gpu2npu.python.flow.value_calls import State
 from gpu2npu.python.flow.value_files import Path
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.support.conditions import TensorFacts
 
 _MOST = 8  # labels of one value: of more nothing is said
+_GIVING_ON = ("attribute", "copy", "numbered", "zipped")  # effects of calls whose results hold what they are given
 _DEEPEST = 12  # calls and operations that one value is followed through
 
 
@@ -79,14 +79,8 @@ class Tensors:
     def arguments(self, call: int) -> dict[str, int]:
         """The values that a call is given, by position ("0") or name, those of a dictionary that is written out
         included, without those that are not followed."""
-        given = {key: source for source, kind, key in self._values.at(call).into.get(call, ()) if kind == ARGUMENT}
-        if "**" in given:
-            with self._values.near(self._asker):
-                made = list(self._values.origins(given["**"]))
-            if [each.kind for each in made] == ["container"]:
-                stores = self._values.at(made[0].place).stores.get(made[0].place, {})
-                given = {field[2:-2]: each[0] for field, each in stores.items() if field[1:2] in "'\""} | given
-        return given
+        with self._values.near(self._asker):
+            return self._values.arguments(call)
 
     def receiver(self, call: int) -> int:
         """The value that a method is called on; 0 where that is not followed."""
@@ -243,8 +237,8 @@ class Tensors:
         for callee, _ in self._values.callees(place):
             if callee.kind in ("function", "class"):
                 yield callee.place, ("()", *path)
-            elif path and callee.text.rpartition(".")[2] in GROUPING and callee.text[:6] not in ("torch.", "numpy."):
-                yield from (each for each in self._values.before(place, path) if each[0] != callee.place)
+            elif self._values.is_effect(callee.text, *_GIVING_ON) and (given := self._values.given_on(place, path)):
+                yield from given
             elif callee.kind in ("outside", "unknown"):
                 for each in self._called(callee.text, place):
                     ends[reduce(field_of, path, each)] = None
@@ -252,14 +246,14 @@ class Tensors:
                 ends[UNKNOWN] = None
         if not self._values.callees(place):
             name = self._values.at(place).calls[place].name
-            given = self._called(f"?.{name}", place) if name in OF_FAR else (UNKNOWN,)
-            ends.update(dict.fromkeys(reduce(field_of, path, each) for each in given))
+            far = self._called(f"?.{name}", place) if name in OF_FAR else (UNKNOWN,)
+            ends.update(dict.fromkeys(reduce(field_of, path, each) for each in far))
 
     def _called(self, name: str, place: int) -> Iterator[Label]:
         """The labels of what a function or method gives that is not of the project, by its name: "torch.zeros",
         "torch.zeros().cuda" or "?.cuda"."""
-        given = self.arguments(place)
         call = self._values.at(place).calls[place]
+        given = self._values.given(place)
         is_function = name.startswith(("torch.", "numpy.")) and not any(mark in name for mark in "([")
         last = name.rpartition(".")[2]
         if call.receiver and not is_function:

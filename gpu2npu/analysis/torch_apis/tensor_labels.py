@@ -67,8 +67,6 @@ COMPLEX = _names("view_as_complex complex polar", "torch.") | _names(
     "fft ifft fft2 ifft2 fftn ifftn rfft rfft2 rfftn ihfft", "torch.fft."
 )
 FROM_COMPLEX = _names("irfft irfft2 irfftn hfft hfft2 hfftn", "torch.fft.")
-# Functions of Python that give the elements of what they take.
-GROUPING = _names("enumerate zip")
 # Functions that take tensors.
 COMPUTED_BY = _names("torch torch.distributed torch.linalg torch.fft torch.nn.functional")
 # What makes tensors of integers without being given a dtype, and what takes the dtype of its argument.

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, escapes, is_only_called_without_gradients, target_of
 from gpu2npu.codemods.program.entries import Entry
-from gpu2npu.codemods.program.files import SCALERS, ParsedFile, TrainingProgram
+from gpu2npu.codemods.program.files import SCALERS, ParsedFile, TrainingProgram, names_scaler
 from gpu2npu.codemods.program.group_condition import always_has_group, group_place
 from gpu2npu.codemods.program.model_class import (
     ModelClass,
@@ -181,7 +181,8 @@ def trains(entry: Entry) -> bool:
 def _backward_calls(file: ParsedFile) -> list[ast.Call]:
     """`loss.backward()`, not what the backward of an operator calls; what makes an object that does so."""
     calls = [call for call in file.nodes(ast.Call) if last_name(call.func) == "backward"]
-    makers = [call for call in file.nodes(ast.Call) if "timm" in file.text and file.qualified(call.func) in SCALERS]
+    some = file.nodes(ast.Call) if names_scaler(file) else ()
+    makers = [call for call in some if file.qualified(call.func) in SCALERS]
     return [*makers, *(call for call in calls if getattr(function_above(file, call), "name", "") != "backward")]
 
 

@@ -13,7 +13,7 @@ from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 
-__all__ = ["FILE_CALLS", "MEMBERS", "SCALERS", "ParsedFile", "TrainingProgram"]
+__all__ = ["FILE_CALLS", "MEMBERS", "SCALERS", "ParsedFile", "TrainingProgram", "names_scaler"]
 
 # The calls of libraries that read or write files: `paths` are their arguments that are paths, and whether they write
 # there; `writing_methods` are those of a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
@@ -23,7 +23,13 @@ MEMBERS = json.loads(Path(__file__).with_name("members.json").read_bytes())
 # Objects of these compute gradients and step when they are called with a loss and an optimizer:
 # https://github.com/huggingface/pytorch-image-models/blob/v1.0.0/timm/utils/cuda.py
 SCALERS = frozenset({"timm.utils.ApexScaler", "timm.utils.NativeScaler"})
-_GRADIENTS = (b".backward(", *(f"{each.rpartition('.')[2]}(".encode() for each in sorted(SCALERS)))
+_SCALERS = tuple(sorted(each.rpartition(".")[2] for each in SCALERS))
+_GRADIENTS = (b".backward(", *(f"{each}(".encode() for each in _SCALERS))
+
+
+def names_scaler(file: ParsedFile) -> bool:
+    """Return whether the text of a file has the name of a class in SCALERS."""
+    return any(each in file.text for each in _SCALERS)
 
 
 class TrainingProgram(Program):

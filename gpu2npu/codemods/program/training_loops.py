@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from gpu2npu.codemods.program.files import SCALERS
+from gpu2npu.codemods.program.files import SCALERS, names_scaler
 from gpu2npu.python.flow.dataflow import Dataflow, Made
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.tree.nodes import walk
@@ -42,7 +42,7 @@ class LoopFinder:
 
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
-        self._has_scalers = any("timm" in file.text for file in flow.files.values())
+        self._has_scalers = any(map(names_scaler, flow.files.values()))
         self._does: dict[Function, frozenset[str]] = {}
         self._work_out()
 
@@ -126,11 +126,8 @@ class LoopFinder:
 
     def _loaders(self, source: AnyPlace) -> tuple[Made, ...]:
         """The DataLoader calls that an expression's batches may come from, also through objects with an `__iter__`."""
-        made = self.flow.made(source)
-        for maker in [maker for maker in made if not is_loader(maker.place)]:
-            for place in self.flow.iterated(maker.place):
-                made += self.flow.made(place)
-        return tuple(maker for maker in made if is_loader(maker.place))
+        sources = [source, *self.flow.iterated(source)]
+        return tuple(maker for each in sources for maker in self.flow.made(each) if is_loader(maker.place))
 
     def _calls_one(self, loop: BatchLoop, trained: set[Loop]) -> bool:
         """Return whether a loop calls a function that has the training loop, directly or not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -16,6 +16,7 @@ from gpu2npu.records import Bounds
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
+_CUDA = frozenset({"cuda"})
 _SHORT = {"bfloat16": "bf16"}
 _Path = tuple[ast.expr, ...]
 _FEW = 3  # statements of a branch that are looked at
@@ -23,7 +24,14 @@ _FEW = 3  # statements of a branch that are looked at
 
 def chooses_cuda(body: Sequence[ast.AST]) -> bool:
     """Return whether code names CUDA's device or moves something there."""
-    return any(_is_cuda(node) for node in walk(*body))
+    return any(map(names_device, walk(*body)))
+
+
+def names_device(node: ast.AST, devices: Set[str] = _CUDA) -> bool:
+    """Return whether an expression is a device's name, or moves something there: `"cuda:0"`, `model.cuda()`"""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr in devices
+    return (string_value(node) or "").partition(":")[0] in devices
 
 
 def chooses(file: PythonFile, test: ast.AST, word: str, by_name: bool = True) -> bool:
@@ -165,13 +173,6 @@ def _under(guard: ast.If | ast.IfExp | ast.Assert, file: PythonFile) -> Sequence
         return guard.orelse
     block = file.block(guard)
     return block[block.index(guard) + 1 :]
-
-
-def _is_cuda(node: ast.AST) -> bool:
-    """`"cuda"`, `"cuda:0"`, `model.cuda()`"""
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
-    return (string_value(node) or "").partition(":")[0] == "cuda"
 
 
 def affirmed(part: ast.AST) -> Iterator[ast.AST]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from gpu2npu.engine.other_devices.choices import guarded_code
+from gpu2npu.engine.other_devices.choices import guarded_code, names_device
 from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
@@ -143,11 +143,7 @@ def _shape(value: ast.expr) -> str | None:
 
 def _names(value: ast.expr, devices: Set[str], modules: Sequence[str]) -> bool:
     """Return whether a value has a device's name, or its module of PyTorch's."""
-    return any(
-        (string_value(each) or "").partition(":")[0] in devices or f"{dotted_name(each)}." in modules
-        for each in walk(value)
-        if isinstance(each, ast.expr)
-    )
+    return any(names_device(each, devices) or f"{dotted_name(each)}." in modules for each in walk(value))
 
 
 def _tested_places(test: ast.expr, file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:

@@ -263,7 +263,10 @@ class _Judge:
         """The verdict of one use; None where it says nothing."""
         if use.kind == "argument":
             return YES if self._is_module(use) or self._is_option(use) else self.of_argument(use.text, use.key)
-        return self.of_comparison(use.place) if use.kind == "compared" else UNSURE
+        if use.kind != "compared":
+            return UNSURE
+        found = self.of_comparison(use.place)
+        return found if found in (YES, NO) or self._texts_compared(use.state[0]) != YES else YES
 
     def _is_module(self, use: ValueUse) -> bool:
         """Return whether a value names PyTorch's module of a device: `getattr(torch, kind)`."""
@@ -329,9 +332,10 @@ class _Judge:
         return is_same and (is_code or _is_argument(text, self.values))
 
     def _texts_compared(self, other: int) -> str | None:
-        """The verdict of the texts that a value is compared with: of "cpu" in `accelerator == "cpu"`."""
-        origins = self.values.sources(other, self.asker)
-        texts = frozenset(filter(None, (self.values.text(each.place) for each in origins if each.kind == "text")))
+        """The verdict of the texts of the code that a value is compared with: of "cpu" in `accelerator == "cpu"`."""
+        places = [each.place for each in self.values.sources(other, self.asker) if each.kind == "text"]
+        data = self.values.project.data
+        texts = frozenset(self.values.text(each) or "" for each in places if self.values.at(each).path not in data)
         return among(texts, self.text, self.new, self.role)
 
     def of_origin(self, origin: ValueOrigin) -> str | None:

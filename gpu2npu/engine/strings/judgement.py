@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import ast
 
-from msgspec.structs import replace
-
 from gpu2npu.engine.strings.enums import enum_of, is_enum, judge_member, made_enum, of_members
 from gpu2npu.engine.strings.forms import FLAGS, chooses_column, indexes, is_cut, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.keys import is_key, sibling_keys, stays
-from gpu2npu.engine.strings.parameters import by_signature, is_param, param_of, param_with, readings
+from gpu2npu.engine.strings.parameters import by_signature, is_fixture
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, allowed, by_siblings, chosen, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.text_methods import LOOKUPS, MATCHES, PARTS, TESTS, TRIMS
@@ -110,10 +108,17 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
-    verdict = by_siblings(place.siblings.inside(parent) | of_members(parent, place), place, role)
+    columns = _column(above, index) if isinstance(parent, ast.Tuple) else frozenset()
+    verdict = by_siblings(place.siblings.inside(parent) | of_members(parent, place) | columns, place, role)
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict
+
+
+def _column(table: ast.AST | None, index: int) -> frozenset[str]:
+    """The strings in one column of a list of rows: `[("cuda", 1), ("cpu", 2)]`."""
+    rows = [each.elts for each in elements(table) if isinstance(each, ast.Tuple)]
+    return strings_of(row[index] for row in rows if index < len(row))
 
 
 def _joined(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
@@ -196,10 +201,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
 def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
     with: `x == "cpu"` beside `x == "cuda"`; that alone makes no device of a mode."""
-    if holds(node, role):
-        return True
-    param = param_of(node, place)
-    if param is not None and is_param(param, place, role):
+    if holds(node, role) or is_fixture(place.names.file.above(node), role):
         return True
     if is_mode(last_name(node)):
         return False
@@ -291,7 +293,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     if callee in ("fixture", "parametrize") and keyword == "ids":
         return NO
     if callee == "fixture" and keyword == "params":  # @pytest.fixture(params=["cuda"])
-        return YES if _is_fixture(call, place, role) else UNSURE
+        return YES if is_fixture([place.parent(call) or call], role) else UNSURE
     if isinstance(call.func, ast.Attribute) and not qualified.startswith("torch."):
         verdict = _of_method(call, call.func, argument, place, role)
         if verdict is not None:
@@ -312,17 +314,6 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     if keyword is None and mentions(callee, role):
         return YES
     return by_signature(call, argument, place, role)
-
-
-def _is_fixture(call: ast.Call, place: StringPlace, role: Role) -> bool:
-    """Return whether the parameter of a fixture that a string is has the role, by its name or what it is used for."""
-    fixture = place.parent(call)
-    if not isinstance(fixture, FUNCTIONS):
-        return False
-    param = param_with(place, fixture)
-    scopes = ((each, place.names.file.scope_of(each)) for each in readings(param, place))
-    used = any(_has_role(each, replace(place, scope=scope), role) for each, scope in scopes)
-    return used or is_param(param, place, role)
 
 
 def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: StringPlace, role: Role) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu2npu.engine.strings.places import StringPlace
-from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, INHERIT, LOAD, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values
@@ -152,28 +152,21 @@ def _is_display(one: ValueOrigin, values: Values) -> bool:
     if one.kind != "container" or one.place not in file.calls:
         return one.kind == "container"
     is_copy = any(kind == INHERIT for _, kind, _ in file.into.get(one.place, ()))
-    return not is_copy and _effect(one.place, values) in ("counted", "default", "table")
+    return not is_copy and values.effect_of(one.place) in ("counted", "default", "table")
 
 
 def _is_written(place: int, values: Values) -> bool:
     """Return whether a value is an argument of a call that writes a file."""
     out = values.at(place).out.get(place, ())
-    return any(kind == ARGUMENT and _effect(target, values) == "written" for target, kind, _ in out)
+    return any(kind == ARGUMENT and values.effect_of(target) == "written" for target, kind, _ in out)
 
 
 def _is_parameter_of(place: int, field: str, values: Values) -> bool:
     """Return whether a dict is given by `**` to a function that has a parameter of a key's name, or is not known."""
     for call, kind, label in values.at(place).out.get(place, ()):
-        if kind == ARGUMENT and label == "**" and not _effect(call, values):
+        if kind == ARGUMENT and label == "**" and not values.effect_of(call):
             callees = [origin.kind for origin, _ in values.callees(call)]
             named = (taken for _, taken, _ in values.bindings(call, label))
             if not callees or "outside" in callees or "unknown" in callees or field in named:
                 return True
     return False
-
-
-def _effect(call: int, values: Values) -> str:
-    """The kind of effect that a call has on its values; empty if it is not known."""
-    called = values.at(call).calls.get(call)
-    effect = EFFECTS.get(called.name) if called is not None else None
-    return effect.kind if effect is not None else ""

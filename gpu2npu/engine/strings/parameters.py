@@ -3,102 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace, by_siblings, strings_of
+from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.python.meaning.classes import method_parameters
-from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import (
-    FUNCTIONS,
-    Function,
-    argument_keyword,
-    arguments,
-    elements,
-    is_unpacked,
-    last_name,
-    parameters,
-)
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, arguments, is_unpacked, last_name, parameters
 from gpu2npu.rulebook.rule import Role
 
 
-class Param(NamedTuple):
-    """The parameter of a fixture, or where that is a tuple its element at `position`."""
-
-    fixture: Function
-    position: int | None
-
-
-def param_of(node: ast.AST, place: StringPlace) -> Param | None:
-    """The parameter that an expression is: `request.param` below `@pytest.fixture(params=...)`, or a name that only it
-    is assigned to: `name, n = request.param`."""
-    if isinstance(node, ast.Attribute):
-        fixture = _enclosing_fixture(node, place)
-        return Param(fixture, None) if fixture is not None else None
-    function = next((each for each in place.names.file.above(node) if isinstance(each, FUNCTIONS)), None)
-    if not isinstance(node, ast.Name) or function is None or _params(function) is None:
-        return None
-    found = place.names.file.scope_of(node).bindings.get(node.id, ())
-    bound = [each for each in _assigned(function, place) if each[0].id == node.id]
-    return bound[0][1] if len(found) == len(bound) == 1 else None
-
-
-def param_with(place: StringPlace, fixture: Function) -> Param:
-    """The parameter of a fixture that has a string: of `params=[("cuda", 1)]`, the first element."""
-    params = _params(fixture)
-    above = place.parent(place.node)
-    is_inside = isinstance(above, ast.Tuple) and place.parent(above) is params
-    return Param(fixture, place.siblings.position(above, place.node) if is_inside and above is not None else None)
-
-
-def _values(param: Param, place: StringPlace) -> frozenset[str]:
-    """The strings that a parameter may be."""
-    params = _params(param.fixture)
-    if params is None or param.position is None:
-        return place.siblings.inside(params) if params is not None else frozenset()
-    rows = (elements(each) for each in elements(params))
-    return strings_of(row[param.position] for row in rows if param.position < len(row))
-
-
-def is_param(param: Param, place: StringPlace, role: Role) -> bool:
-    """Return whether a parameter has a role by the name of its fixture, or by what else it may be."""
-    return is_word(param.fixture.name, role) or by_siblings(_values(param, place), place, role) == YES
-
-
-def readings(param: Param, place: StringPlace) -> Iterator[ast.expr]:
-    """The names that a parameter is assigned to in the fixture."""
-    yield from (name for name, assigned in _assigned(param.fixture, place) if assigned == param)
-
-
-def _assigned(fixture: Function, place: StringPlace) -> Iterator[tuple[ast.Name, Param]]:
-    """The names that a fixture assigns its parameter, or elements of it, to."""
-    for node in walk(*fixture.body):
-        if not isinstance(node, ast.Assign) or _enclosing_fixture(node.value, place) is not fixture:
-            continue
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                yield target, Param(fixture, None)
-            for index, each in enumerate(elements(target)):
-                if isinstance(each, ast.Name):
-                    yield each, Param(fixture, index)
-
-
-def _enclosing_fixture(node: ast.AST, place: StringPlace) -> Function | None:
-    """The fixture whose `request.param` an expression is."""
-    if not isinstance(node, ast.Attribute) or node.attr != "param" or not isinstance(node.value, ast.Name):
-        return None
-    function = next((each for each in place.names.file.above(node) if isinstance(each, FUNCTIONS)), None)
-    is_given = function is not None and node.value.id in {each.arg for each in parameters(function)}
-    return function if is_given and function is not None and _params(function) is not None else None
-
-
-def _params(function: Function) -> ast.expr | None:
-    made = (
-        each for each in function.decorator_list if isinstance(each, ast.Call) and last_name(each.func) == "fixture"
+def is_fixture(above: Iterable[ast.AST], role: Role) -> bool:
+    """Return whether the nearest function above has the role by its name, and is a fixture with parameters."""
+    function = next((each for each in above if isinstance(each, FUNCTIONS)), None)
+    if function is None or not is_word(function.name, role) or "request" not in (p.arg for p in parameters(function)):
+        return False
+    made = [each for each in function.decorator_list if isinstance(each, ast.Call)]
+    return any(
+        keyword.arg == "params" for each in made if last_name(each.func) == "fixture" for keyword in each.keywords
     )
-    return next((keyword.value for each in made for keyword in each.keywords if keyword.arg == "params"), None)
 
 
 def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: StringPlace, role: Role) -> str:

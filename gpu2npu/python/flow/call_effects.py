@@ -20,7 +20,7 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     ValueFacts,
 )
-from gpu2npu.python.flow.holders import join_holders, load_attribute, set_attribute
+from gpu2npu.python.flow.holders import flag, join_holders, load_attribute, option, parser, read_into, set_attribute
 from gpu2npu.python.flow.indirect_calls import (
     DECORATIONS,
     evaluated,
@@ -141,16 +141,17 @@ def _keyed(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _replaced(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result holds what the first argument or the object holds, but the keywords as its attributes; without them
-    it is a text."""
+    """The result holds what the first argument or the object holds, but as its attributes the keywords, or what is
+    under the keys of one; without them it is a text."""
     given, result = file.arguments(call), file.first + call.node
     named = {key: value for key, value in given.items() if key.isidentifier()}
-    if not named:
+    if not named and not effect.keywords:
         _text(file, call, effect)
         return
     file.add(given.get("0", file.first + call.receiver), INHERIT, result)
     for key, value in named.items():
-        file.add(value, STORE, result, f".{key}")
+        is_table = key in effect.keywords
+        file.add(value, KEYS if is_table else STORE, result, "." if is_table else f".{key}")
 
 
 def _joined(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -187,12 +188,6 @@ def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
         load_attribute(file, given["0"], file.values.get(given["1"]), result)
     if "2" in given:
         file.add(given["2"], ASSIGN, result)
-
-
-def _read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The object holds what the call reads."""
-    if call.receiver:
-        file.join(file.first + call.node, INHERIT, file.first + call.receiver)
 
 
 def _added(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -255,22 +250,6 @@ def _compare(file: ValueFile, one: int, other: int) -> None:
     file.add(other, COMPARE, one)
 
 
-def _option(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The default and the choices are an attribute of what the object parses, by the name of an option."""
-    given = file.arguments(call)
-    names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
-    name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
-    if not call.receiver or not name:
-        return
-    field = "." + name.lstrip("-").replace("-", "_")
-    if "default" in given:
-        file.add(given["default"], STORE, file.first + call.receiver, field)
-    if "choices" in given:
-        each = file.new(call.line)
-        file.add(given["choices"], LOAD, each, "[each]")
-        file.add(each, STORE, file.first + call.receiver, field)
-
-
 def _record(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a class with the fields that the second argument names, in one text or a list."""
     given, result = file.arguments(call), file.first + call.node
@@ -292,16 +271,35 @@ def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
 
 
+def _entered(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is the first argument, or what that gives where `with` enters it."""
+    _same(file, call, effect)
+    _element(file, call, effect)
+
+
 def _rows(file: ValueFile, call: Called, first: int) -> None:
     """The result holds tuples of an element of each argument, behind `first` numbers."""
     row = file.new(call.line)
     file.kinds[row] = "container", None
     for key, value in file.arguments(call).items():
-        if key.isdigit():
+        if key.isdigit() or key == "*":
             each = file.new(call.line)
             file.add(value, LOAD, each, "[each]")
-            file.add(each, STORE, row, f"[{int(key) + first}]")
+            if key == "*":
+                _columns(file, call, each)
+            else:
+                file.add(each, STORE, row, f"[{int(key) + first}]")
     file.add(row, STORE, file.first + call.node, "[*]")
+
+
+def _columns(file: ValueFile, call: Called, row: int) -> None:
+    """The result holds tuples of the elements that rows have in the same place."""
+    for label in (each for each in file.facts.labels if each[1:-1].isdigit()):
+        element, column = file.new(call.line), file.new(call.line)
+        file.kinds[column] = "container", None
+        file.add(row, LOAD, element, label)
+        file.add(element, STORE, column, "[*]")
+        file.add(column, STORE, file.first + call.node, label)
 
 
 def _fields(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -333,6 +331,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "default": _default,
     "defaults": _fields,
     "element": _element,
+    "entered": _entered,
     "evaluated": evaluated,
     "equal": _compared,
     "fields": _fields,
@@ -353,13 +352,15 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "met": _found,
     "method": method,
     "sent": sent,
-    "option": _option,
+    "flag": flag,
+    "option": option,
     "ordered": ordered,
     "numbered": lambda file, call, _: _rows(file, call, 1),
     "parsed": _parsed_with_rest,
     "partial": partial,
     "parts": _parts,
-    "read_into": _read_into,
+    "parser": parser,
+    "read_into": read_into,
     "record": _record,
     "replaced": _replaced,
     "same": _same,

@@ -197,13 +197,16 @@ class Dataflow:
             found += self._defined(self._place(target), (".__init__",)) if is_class else [target]
         return [each.at(each.node) for each in found if isinstance(each.node, FUNCTIONS)]
 
-    def iterated(self, made: CallPlace) -> list[AnyPlace]:
-        """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`; of
-        one that gives itself, what its `__next__` returns."""
-        classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]
-        parts = [owner.at(part) for owner in classes for part in owner.node.body if isinstance(part, FUNCTIONS)]
-        given = {name: self._returned(parts, name) for name in ("__iter__", "__next__")}
-        return given["__next__" if any(is_self(each.node) for each in given["__iter__"]) else "__iter__"]
+    def iterated(self, source: AnyPlace) -> list[AnyPlace]:
+        """Return what the objects that an expression may be give when they are iterated over: those of classes with an
+        `__iter__`; of one that gives itself, what its `__next__` returns."""
+        found: list[AnyPlace] = []
+        for made in self.makers(source):
+            classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]
+            parts = [owner.at(part) for owner in classes for part in owner.node.body if isinstance(part, FUNCTIONS)]
+            given = {name: self._returned(parts, name) for name in ("__iter__", "__next__")}
+            found += given["__next__" if any(is_self(each.node) for each in given["__iter__"]) else "__iter__"]
+        return found
 
     def _returned(self, methods: Sequence[FunctionPlace], name: str) -> list[AnyPlace]:
         return [place for method in methods if method.node.name == name for place in returned(method)]

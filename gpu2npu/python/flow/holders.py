@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu2npu.python.facts.values import ASSIGN, INHERIT, KEYS, LOAD, STORE, SUBSCRIPT, Called
+from gpu2npu.python.flow.indirect_calls import join_registered
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 _ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "ReprEnum", "Flag", "IntFlag"})
@@ -22,6 +23,8 @@ def join_holders(file: ValueFile) -> None:
         _lookups(file)
     if ".value" in file.facts.labels:
         _members(file)
+    if ".register" in file.facts.labels:
+        join_registered(file)
 
 
 def table_of(file: ValueFile, key: int, value: int) -> int | None:
@@ -61,6 +64,53 @@ def set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given["2"], STORE, given["0"], f".{text}")
     elif (table := table_of(file, given["1"], given["2"])) is not None:
         file.join(table, KEYS, given["0"], ".")
+
+
+def read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The object holds what the call reads."""
+    parser(file, call, effect)
+    if call.receiver:
+        file.join(file.first + call.node, INHERIT, file.first + call.receiver)
+
+
+def parser(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result holds what each of the `parents` holds."""
+    if (parents := file.arguments(call).get("parents")) is not None:
+        each = file.new(call.line)
+        file.add(parents, LOAD, each, "[each]")
+        file.join(each, INHERIT, file.first + call.node)
+
+
+def option(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The default and the choices are an attribute of what the object parses, by the name of an option."""
+    given = file.arguments(call)
+    names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
+    name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
+    if call.receiver and name:
+        field = "." + name.lstrip("-").replace("-", "_")
+        _declare(file, call, {file.first + call.receiver: field}, given.get("default"), given.get("choices"))
+
+
+def flag(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The same of `FLAGS` in the module of the function, behind the name; and the `value` of the result."""
+    given = file.arguments(call)
+    name = file.values.get(given.get("name", given.get("0", 0)))
+    flags = file.loads.get(file.first + call.receiver, {}).get(".FLAGS", []) if call.receiver else []
+    flags = flags + [file.first + one.node for one in file.facts.imports if one.name == "FLAGS"]
+    holders = dict.fromkeys(flags, f".{name}") | {file.first + call.node: ".value"}
+    choices = given.get("enum_values", given.get("2")) if call.name == "DEFINE_enum" else None
+    _declare(file, call, holders, given.get("default", given.get("1")), choices)
+
+
+def _declare(file: ValueFile, call: Called, holders: dict[int, str], default: int | None, choices: int | None) -> None:
+    """Some holders have a default, or one of some choices, in a field."""
+    values = [default] if default else []
+    if choices:
+        values.append(file.new(call.line))
+        file.add(choices, LOAD, values[-1], "[each]")
+    for value in values:
+        for holder, field in holders.items():
+            file.add(value, STORE, holder, field)
 
 
 def _items_held(file: ValueFile) -> None:

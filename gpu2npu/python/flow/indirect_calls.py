@@ -141,6 +141,21 @@ def started(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given.get("kwargs", given.get("2", 0)), ARGUMENT, inner, "**")
 
 
+def join_registered(file: ValueFile) -> None:
+    """Give functions that are registered with another one, as those of `singledispatch` are, what it is called with;
+    it returns what they return."""
+    for one in file.facts.functions:
+        of_one = file.loads.get(file.first + one.node, {}).get(".register", ())
+        for other in file.facts.functions if of_one else ():
+            by = {file.first + each for each in other.decorators}
+            by |= {file.first + file.calls[each].callee for each in by & file.calls.keys()}
+            if not by.isdisjoint(of_one):
+                for (_, taken), (_, given) in zip(one.positional, other.positional, strict=False):
+                    file.add(file.first + taken, ASSIGN, file.first + given)
+                for result in list(file.stores.get(file.first + other.node, {}).get("()", ())):
+                    file.add(result, STORE, file.first + one.node, "()")
+
+
 # What decorators give to the parameters of a function.
 
 
@@ -169,6 +184,12 @@ def _of_fixture(file: ValueFile, call: Called, function: Parameters) -> None:
         file.add(each, STORE, file.first + request, ".param")
 
 
+def _configured(file: ValueFile, call: Called, function: Parameters) -> None:
+    """The first parameter is what the call reads."""
+    for _, target in function.positional[:1]:
+        file.add(file.first + call.node, ASSIGN, file.first + target)
+
+
 def _declared(file: ValueFile, call: Called, function: Parameters) -> None:
     """The default is what the parameter is that an option is called by."""
     given = file.arguments(call)
@@ -180,6 +201,7 @@ def _declared(file: ValueFile, call: Called, function: Parameters) -> None:
 
 
 DECORATIONS: dict[str, Callable[[ValueFile, Called, Parameters], None]] = {
+    "configured": _configured,
     "declared": _declared,
     "fixture": _of_fixture,
     "parametrized": _parametrized,

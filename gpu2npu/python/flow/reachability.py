@@ -22,6 +22,7 @@ from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
     FUNCTIONS,
+    IMPORT_FUNCTIONS,
     IMPORTS,
     Definition,
     is_main_guard,
@@ -37,7 +38,6 @@ PLAIN_DECORATORS = frozenset(
         "overload", "property", "setter", "staticmethod", "wraps",
     }
 )  # fmt: skip
-_IMPORTERS = frozenset({"import_module", "__import__"})
 # Names of files in which pytest looks for tests: it starts their functions, whatever the files themselves start.
 # https://docs.pytest.org/en/stable/explanation/goodpractices.html#test-discovery
 TEST_FILE = r"test_\w+\.py|\w+_test\.py"
@@ -117,7 +117,7 @@ def _written(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
         while isinstance(first, ast.Attribute):
             first = first.value
         may_be_module = isinstance(first, ast.Name) and first.id in modules
-        may_be_module = may_be_module or (isinstance(first, ast.Call) and last_name(first.func) in _IMPORTERS)
+        may_be_module = may_be_module or (isinstance(first, ast.Call) and last_name(first.func) in IMPORT_FUNCTIONS)
         yield node.attr if may_be_module else f".{node.attr}"
     elif isinstance(node, (ast.arg, ast.keyword)):
         if node.arg is not None:

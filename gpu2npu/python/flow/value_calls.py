@@ -82,8 +82,62 @@ class CallValues(ValueProject):
                 elif origin.kind == "function":
                     function: Parameters = self.kind(origin.place)[1]
                     yield origin, int(function.takes_class or (function.takes_self and not by_class))
-                else:
+                elif not self._is_partial(origin):
                     yield origin, 0
+
+    def _is_partial(self, origin: ValueOrigin) -> bool:
+        """Return whether a source is what `partial` makes, beside the function that is its argument."""
+        return origin.text.endswith("()") and self.is_effect(origin.text[:-2], "partial")
+
+    def effect_of(self, call: int) -> str:
+        """The kind of effect that a call has on its values; empty if it is not known."""
+        called = self.at(call).calls.get(call)
+        effect = self.effects.get(called.name) if called is not None else None
+        return effect.kind if effect is not None else ""
+
+    def is_effect(self, name: str, *kinds: str) -> bool:
+        """Return whether a call of a name has one of some effects."""
+        effect = self.effects.get(name.rpartition(".")[2])
+        return effect is not None and effect.kind in kinds
+
+    def arguments(self, call: int) -> dict[str, int]:
+        """The values that a call is given by place or name, those of a dictionary that is written out included."""
+        given = self.at(call).arguments(self.at(call).calls[call])
+        made = list(self.origins(given["**"])) if "**" in given else []
+        if [each.kind for each in made] == ["container"]:
+            stores = self.at(made[0].place).stores.get(made[0].place, {})
+            return {field[2:-2]: each[0] for field, each in stores.items() if field[1:2] in "'\""} | given
+        return given
+
+    def given(self, call: int) -> dict[str, int]:
+        """The same with those that `partial` gives before it."""
+        file = self.at(call)
+        given, callee = self.arguments(call), file.first + file.calls[call].callee
+        if any(map(self._is_partial, self.origins(callee))):
+            for place in (place for place, path in self.way_to(callee) if not path):
+                if self.effect_of(place) == "partial":
+                    before = self.at(place).arguments(self.at(place).calls[place])
+                    count = sum(map(str.isdigit, before)) - 1
+                    moved = {str(int(key) + count) if key.isdigit() else key: one for key, one in given.items()}
+                    given = {str(int(key) - 1) if key.isdigit() else key: one for key, one in before.items()} | moved
+        return given
+
+    def given_on(self, call: int, path: Path) -> list[State]:
+        """The values that a function outside the project gives on, a step back."""
+        file = self.at(call)
+        callees = [one.text for one, _ in self.callees(call)]
+        if any(mark in text for text in callees for mark in "([?") or callees[0].startswith(("torch.", "numpy.")):
+            return []
+        called = file.first + file.calls[call].callee
+        return [each for each in self.before(call, path) if each[0] != called]
+
+    def before(self, place: int, path: Path) -> Iterator[State]:
+        """The states from which a value comes to one, a step back."""
+        raise NotImplementedError
+
+    def way_to(self, place: int) -> Steps:
+        """All states that a value comes through on its way to a place."""
+        raise NotImplementedError
 
     def callers(self, function: int) -> Iterable[int]:
         """The calls of a function."""
@@ -146,8 +200,7 @@ class CallValues(ValueProject):
         return bool(found)
 
     def _copies(self, name: str) -> bool:
-        effect = self.effects.get(name.rpartition(".")[2])
-        return effect is not None and effect.kind in ("attributes", "copy", "holding", "table")
+        return self.is_effect(name, "attributes", "copy", "holding", "table")
 
     def _bound(self, call: int) -> Iterable[tuple[int, int, str, Path]]:
         """The parameters that the arguments of a call are for, each with the argument; see `bindings`."""
@@ -183,6 +236,7 @@ class CallValues(ValueProject):
         data = sorted(self.project.data)
         texts = frozenset(text for each in self.made_of(call) if (text := self.text(each)) is not None)
         named = [path for path in data if _is_named(path, texts)]
+        named = named or [path for path in data if _is_named(posixpath.splitext(path)[0], texts)]  # as Hydra's
         if len(named) > 1:  # "conf", "run.yaml": the folders tell them apart
             named = [path for path in named if texts.issuperset(path.split("/"))] or named
         paths = named or (data if len(data) <= MOST_FILES else [])
@@ -204,7 +258,7 @@ class CallValues(ValueProject):
             file = self.at(each)
             held = file.stores.get(each, {}).items() if has_elements else ()  # those behind a star have no number
             below = [source for label, sources in held if label[1:-1].isdigit() for source in sources]
-            is_opaque = has_elements and each in file.calls and file.calls[each].name not in self.effects
+            is_opaque = has_elements and each in file.calls and not self.effect_of(each)
             without = (COMPARE, ARGUMENT) if is_opaque else (COMPARE,)
             below += [source for source, kind, _ in file.into.get(each, ()) if kind not in without]
             below += [source for label, sources in held if not label[1:-1].isdigit() for source in sources]

@@ -30,7 +30,7 @@ from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 from gpu2npu.python.meaning.names import Names
 
 BUDGET = 300  # states that one question may visit
-LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
+LONGEST, LONGEST_OF_USES = 5, 4  # fields in a path, back to sources and on to uses: there each holder adds one
 NEAR_BUDGET = 80  # the same for questions about what is near
 # Methods from whose results `for` and `with` take what they take from an object; 1: the whole result.
 _GIVING: dict[Path, int] = {(".__iter__", "()"): 0, (".__enter__", "()"): 1}

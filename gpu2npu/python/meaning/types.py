@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.meaning.mocks import makes_mock, spec
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope, value_of
@@ -53,7 +54,6 @@ _BUILTINS = frozenset(
 )  # fmt: skip
 _EMPTY_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
 CALLED = ("forward", "__call__")  # methods that calling an object runs
-_SIMPLE = (ast.Assign, ast.AnnAssign)
 
 
 class ValueTypes:
@@ -122,8 +122,9 @@ class ValueTypes:
         if node.id in ("self", "cls") and isinstance(bindings[0], Parameter):
             return self.bound(bindings[0], owner)
         is_followed = owner is scope and 1 < len(bindings) <= _MOST_BINDINGS
-        reaching = _reaching(bindings, owner, node) if is_followed else bindings
-        key = (owner, node.id, reaching[-1] if reaching is not bindings else None)
+        given = [each for each in bindings if not _changes(each)] if is_followed else []
+        reaching = live_bindings(self.names.file, given, owner, node) or bindings
+        key = (owner, node.id, tuple(reaching) if reaching is not bindings else None)
         if key not in self._known:
             self._known[key] = _NOTHING  # x = x.float() says nothing new about x
             self._known[key] = _union(self.bound(binding, owner) for binding in reaching)
@@ -155,7 +156,7 @@ class ValueTypes:
         return elements(named if isinstance(named, ast.Tuple) else given)
 
     def _assigned(self, binding: Assigned, scope: Scope) -> Types:
-        if isinstance(binding.statement, (ast.AugAssign, ast.Name)):  # x += 1 and del x say nothing new about x
+        if _changes(binding):
             return _NOTHING
         if binding.annotation is not None:
             return self.annotated(binding.annotation, scope)
@@ -374,25 +375,9 @@ def _union(types: Iterable[Types]) -> Types:
     return frozenset().union(*types)
 
 
-def _reaching(bindings: list[Binding], owner: Scope, use: ast.Name) -> list[Binding]:
-    """The bindings of a name that may reach its use: not those before an assignment of the function's own level, which
-    comes before the use, nor those after the use that no loop leads back from."""
-    body = getattr(owner.node, "body", ())
-    level = set(body) if isinstance(body, list) else set()
-    alive: list[Binding] = []
-    for binding in bindings:
-        if not isinstance(binding, Assigned):
-            alive.append(binding)
-            continue
-        is_simple = isinstance(binding.statement, _SIMPLE)
-        line = getattr(binding.statement, "lineno", 0)
-        end = getattr(binding.statement, "end_lineno", line) if is_simple else line
-        if line > use.lineno or (is_simple and line <= use.lineno <= end):
-            continue
-        if is_simple and binding.statement in level:
-            alive.clear()
-        alive.append(binding)
-    return alive or bindings
+def _changes(binding: Binding) -> bool:
+    """`x += 1` and `del x`, which say nothing new about x"""
+    return isinstance(binding, Assigned) and isinstance(binding.statement, (ast.AugAssign, ast.Name))
 
 
 def _is_ellipsis(node: ast.AST) -> bool:

@@ -13,10 +13,7 @@ from gpu2npu.python.facts.record import Exports, FileFacts
 from gpu2npu.python.meaning.module_names import ModuleNames
 from gpu2npu.python.project.program import Program
 from gpu2npu.python.project.project import EVERY_FILE, Project
-from gpu2npu.python.tree.syntax import member_of
-
-# What these import is named by a value.
-_BY_NAME = frozenset({"import_module", "__import__"})
+from gpu2npu.python.tree.syntax import IMPORT_FUNCTIONS, member_of
 
 
 class ImportGraph(Struct, frozen=True):
@@ -78,7 +75,7 @@ def _imported(program: Program, path: str) -> Iterator[str]:
     facts = project.facts(path, path)
     if facts is None:
         return
-    if not facts.called.isdisjoint(_BY_NAME):
+    if not facts.called.isdisjoint(IMPORT_FUNCTIONS):
         yield from files_below(program, path)
     for module in facts.imports:
         other = project.module_path(module, path)
@@ -98,7 +95,7 @@ def chosen_by_name(program: Program, loaded: Iterable[str]) -> frozenset[str]:
     found: set[str] = set()
     for path in loaded:
         facts = program.project.facts(path, path)
-        if facts is not None and "getattr" in facts.called and not facts.called.isdisjoint(_BY_NAME):
+        if facts is not None and "getattr" in facts.called and not facts.called.isdisjoint(IMPORT_FUNCTIONS):
             found.update(files_below(program, path))
     return frozenset(found)
 

@@ -68,12 +68,15 @@ def test_what_is_no_parameter_of_a_fixture_stays_without_a_word(rulebook: Rulebo
 
 def test_only_the_element_that_is_compared_with_a_device_is_one(migrate: Callable[[str], str]) -> None:
     text = (
-        "import pytest\n@pytest.fixture(params=[({!r}, {!r})])\ndef kind(request):\n"
+        "import pytest\n@pytest.fixture(params=[({!r}, {!r}), {}])\ndef kind(request):\n"
         "    {}, {} = request.param\n    if device == {!r}: ...\n"
     )
     given = ("cuda", "cuda")
-    assert migrate(text.format(*given, "x", "device", "cuda")) == text.format("cuda", "npu", "x", "device", "npu")
-    assert migrate(text.format(*given, "device", "x", "cuda")) == text.format("npu", "cuda", "device", "x", "npu")
+    for other, names, changed in (
+        ("(1, 'cpu')", ("x", "device"), ("cuda", "npu")),
+        ("('cpu', 1)", ("device", "x"), ("npu", "cuda")),
+    ):
+        assert migrate(text.format(*given, other, *names, "cuda")) == text.format(*changed, other, *names, "npu")
 
 
 @pytest.mark.parametrize(

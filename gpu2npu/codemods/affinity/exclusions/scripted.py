@@ -12,7 +12,16 @@ from gpu2npu.codemods.affinity.exclusions.switches import callers_of, is_switche
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, dotted_name, is_self, last_name, parameters, string_value
+from gpu2npu.python.tree.syntax import (
+    DEFINITIONS,
+    FUNCTIONS,
+    IMPORT_FUNCTIONS,
+    dotted_name,
+    is_self,
+    last_name,
+    parameters,
+    string_value,
+)
 
 _COMPILERS = frozenset(
     f"torch.jit.{name}" for name in ("script", "script_method", "script_if_tracing", "export", "_script.script")
@@ -24,8 +33,7 @@ _WORDS = rb"jit(?!ter)|\bscript\b|vmap|functorch|\bfunc\b(?!:`)"
 # What transforms a function into its derivative or over a batch, by rules that npu operators lack, and what only calls.
 _TRANSFORMS = ("torch.vmap", "torch.func.", "functorch.", "torch._functorch.")
 # What gives objects by names that are made up at run time.
-_IMPORTERS = frozenset({"import_module", "__import__"})
-_BY_STRINGS = _IMPORTERS | {"getattr", "globals"}
+_BY_STRINGS = IMPORT_FUNCTIONS | {"getattr", "globals"}
 # Objects whose attributes are not definitions of modules of the program: `getattr(self, f"layer{i}")`.
 _OUTSIDE = frozenset({"self", "torch", "nn", "F"})
 _MODULES = frozenset({"torch.jit", "torch.func", "functorch"})
@@ -90,7 +98,7 @@ class _Search:
         """Leave the files that load some files, and all that they load; every file where names import what they make
         up."""
         graph = ImportGraph.of(self.program)
-        if names & _IMPORTERS:
+        if names & IMPORT_FUNCTIONS:
             self.files |= set(self.program.sources)
         else:
             self.files |= {path for other in graph.that_load(paths) for path in graph.loaded_by(other)}

@@ -98,12 +98,8 @@ class _Finder:
 
     def _inside(self, source: AnyPlace) -> _Access | None:
         """`data.loader` for an object `data` whose `__iter__` visits `self.loader`."""
-        for maker in self.flow.makers(source):
-            inner = self._first([place for place in self.flow.iterated(maker) if place.node is not source.node])
-            access = self._of_owner(inner, source)
-            if access is not None:
-                return access
-        return None
+        inner = [place for place in self.flow.iterated(source) if place.node is not source.node]
+        return self._of_owner(self._first(inner), source)
 
     def _of_owner(self, access: _Access | None, owner: AnyPlace) -> _Access | None:
         """`data.loader` for `self.loader` in a method of the object that `data` is."""
