@@ -19,6 +19,7 @@ from gpu2npu.python.facts.outline import is_caught
 from gpu2npu.python.facts.reading import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
+    IMPORTS,
     Import,
     import_module,
     imported_names,
@@ -119,7 +120,11 @@ class ImportMatch(Match, frozen=True):
         return isinstance(other, ImportMatch) and self.module == other.module
 
     def why_not(self, site: Site, names: Names) -> str | None:
-        return "another module is imported here" if site.is_import else None
+        statement = site.file.parents.get(site.node)
+        imported = imported_names(statement) if isinstance(statement, IMPORTS) else []
+        if any(f"{name}.".startswith(f"{self.module}.") for _, name in imported):
+            return "a package is reported once in a file, where it is first imported"
+        return "another module is imported here" if imported else None
 
     @property
     def package(self) -> str:

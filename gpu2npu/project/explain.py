@@ -179,7 +179,10 @@ class _Reasons:
             yield from self._of_strings(rule, match, names)
             return
         word = match.word
-        sites = [site for site in self.sites if site.text is None and site.word == word]
+        is_import = match.package is not None
+        sites = [
+            site for site in self.sites if (site.is_import and is_import) or (site.text is None and site.word == word)
+        ]
         if not sites:
             yield match.why_not_named
         for site in sites:

@@ -65,6 +65,7 @@ def test_a_line_without_any_word() -> None:
         ("print('cuda')", "device-string", "cannot mean a device"),
         ("x.is_cuda = 1", "is-cuda", "is not read from a tensor here"),
         ("x.is_cuda()", "is-cuda", "is called"),
+        ("import bitsandbytes\nfrom bitsandbytes.optim import Adam8bit", "package-bitsandbytes", "first imported"),
         ("x.cuda()  # gpu2npu: skip", "cuda-method", "a comment switches it off for this line"),
         ("x.cuda()  # gpu2npu: skip=cuda-method", "cuda-method", "a comment switches it off for this line"),
         ("# gpu2npu: skip\nx.cuda()", "cuda-method", "switches it off for the whole file"),

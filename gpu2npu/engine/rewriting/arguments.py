@@ -124,7 +124,7 @@ class TypedArguments:
         )
         if is_mixed:
             shown = self.file.code(value)
-            message = f"{rule.why} `{shown}` may be one here: write its other uses and this one by hand."
+            message = f"{rule.why} `{shown}` may be one here: change it here or where it is given, by hand."
             self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
             return False
         named = isinstance(value, (ast.Name, ast.Attribute)) and _CARD.search(last_name(value) or "")
