@@ -99,18 +99,25 @@ def is_joined(names: Names, wanted: frozenset[str]) -> bool:
     """Return whether a file that imports join to this one imports one of some modules: one to which its imports lead,
     or those of a file that leads to it. What one file makes, another may hand to this one."""
     project = names.project
+    if names.path in project.files:  # the name of a stored answer has it (project/cache/answers.py)
+        return names.path in joined_files(project, wanted)
     project.consult(names.path, EVERY_FILE)
-    found = project.cached(("joined", wanted), lambda: _joined(project, wanted))
-    above, joined = found if found is not None else (frozenset[str](), frozenset[str]())
-    if names.path in project.files:
-        return names.path in joined
-    return not above.isdisjoint(project.imported_paths(names.facts, names.path))
+    return not _above(project, wanted).isdisjoint(project.imported_paths(names.facts, names.path))
 
 
-def _joined(project: Project, wanted: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The files whose imports lead to one that imports one of some modules, and those to which their imports lead."""
-    above = closure(project.files_with(lambda facts: facts.imports_one_of(wanted)), project.importing)
-    return above, closure(above, project.imported_by)
+def joined_files(project: Project, wanted: frozenset[str]) -> frozenset[str]:
+    """The files to which the imports of files lead whose imports lead to one that imports one of some modules."""
+    found = project.cached(("joined", wanted), lambda: closure(_above(project, wanted), project.imported_by))
+    return found if found is not None else frozenset()
+
+
+def _above(project: Project, wanted: frozenset[str]) -> frozenset[str]:
+    """The files whose imports lead to one that imports one of some modules."""
+    found = project.cached(
+        ("above", wanted),
+        lambda: closure(project.files_with(lambda facts: facts.imports_one_of(wanted)), project.importing),
+    )
+    return found if found is not None else frozenset()
 
 
 def imported_packages(file: PythonFile) -> frozenset[str]:

@@ -136,9 +136,3 @@ def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: obje
 def data_digests(data: Mapping[str, DataValues]) -> dict[str, str]:
     """A digest of the values of each file of data."""
     return {path: hashlib.sha256(repr(values).encode()).hexdigest() for path, values in data.items()}
-
-
-def codemod_facts(migrator: Migrator, path: str) -> str:
-    """Return what else the answer about a file depends on: what codemods, which see the whole program, do to it."""
-    rewrite = migrator.plan.rewrites.get(path)
-    return repr(rewrite) if rewrite is not None else ""

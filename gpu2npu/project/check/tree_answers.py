@@ -8,7 +8,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
-from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, codemod_facts, data_digests, shared_facts
+from gpu2npu.engine.imports import joined_files
+from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, data_digests, shared_facts
 from gpu2npu.project.check.choice import TreeFiles
 from gpu2npu.project.check.later import LaterCode, may_be_later
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
@@ -76,6 +77,15 @@ def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
     return FileAnswers(files.session.store, shared, code | data_digests(migrator.context.data))
 
 
+def _own_facts(migrator: Migrator, path: str) -> str:
+    """Return what else the answer about a file depends on: what codemods, which see the whole program, do to it, and
+    which rules are for it by imports that join to it."""
+    project = migrator.context.project
+    nearby = dict.fromkeys(where.nearby for where, _ in migrator.rulebook.limited if where.nearby)
+    joined = [number for number, wanted in enumerate(nearby) if path in joined_files(project, wanted)]
+    return repr((migrator.plan.rewrites.get(path), joined))
+
+
 class _Files(Struct, frozen=True):
     """The files of a tree that are looked into, and the answer about each, with its name in the store, as it is
     found; and the outlines that were made on the way."""
@@ -92,7 +102,7 @@ class _Files(Struct, frozen=True):
         session, wanted = self.files.session, self.files.wanted
         if self.stored is not None:
             for path, source in wanted.items():
-                self.names[path] = self.stored.name(path, source, codemod_facts(self.migrator, path))
+                self.names[path] = self.stored.name(path, source, _own_facts(self.migrator, path))
             self.entries.update(self.stored.get(self.names))
         concerned: dict[str, bytes] = {}
         for path, source in wanted.items():

@@ -332,16 +332,18 @@ MOVED = "import torch\nfrom main import move\n\n\ndef f(x, xs):\n    move(xs, {}
             "import torch\nKINDS = ['MULTI_NPU']\n",
         ),
         (MOVE, MOVED.format("x.device"), MOVED.format("torch.cuda.current_device()")),
+        ("def move(batch):\n    return batch.cuda()\n", "import main\n", "import main\nimport torch_geometric\n"),
     ],
-    ids=["in-capitals", "npu-member", "current-device"],
+    ids=["in-capitals", "npu-member", "current-device", "joined"],
 )
 def test_a_name_that_appears_in_any_file_reaches_the_answers_it_decides(
     tmp_path: Path, main: str, before: str, after: str
 ) -> None:
-    """No import leads from main.py to the other file, and a third one uses the device before and after."""
+    """No import leads from main.py to the other file, and a third one has the same imports before and after."""
     project = tmp_path / "proj"
     project.mkdir()
-    for name, text in {"main.py": main, "other.py": before, "third.py": "import torch\ntorch.ones(1).cuda()\n"}.items():
+    third = "import torch\nimport torch_geometric\n\ntorch.ones(1).cuda()\n"
+    for name, text in {"main.py": main, "other.py": before, "third.py": third}.items():
         (project / name).write_text(text)
     first = check(project, version="2.1.0")
     (project / "other.py").write_text(after)
