@@ -9,17 +9,7 @@ from collections.abc import Iterator, Sequence
 _CONTEXT = 3
 _NO_FINAL_NEWLINE = b"\\ No newline at end of file\n"
 # What git writes inside a quoted path.
-_ESCAPES = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\v": "\\v",
-    "\f": "\\f",
-    "\r": "\\r",
-    '"': '\\"',
-    "\\": "\\\\",
-}
+_ESCAPES = {each: f"\\{letter}" for each, letter in zip('\a\b\t\n\v\f\r"\\', 'abtnvfr"\\', strict=True)}
 
 
 def unified_diff(path: str, before: bytes, after: bytes, sections: Sequence[tuple[int, str]] = ()) -> bytes:

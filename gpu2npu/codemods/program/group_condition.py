@@ -103,13 +103,8 @@ def world_size(dist: str) -> NewText:
 
 def group_place(entry: Entry) -> str | None:
     """Return where a program makes its process group, or starts its processes, itself: "train.py:12"."""
-    return entry.program.once((group_place, entry), lambda: _group_place(entry))
-
-
-def _group_place(entry: Entry) -> str | None:
-    for file, node in entry.running(_groups):
-        return f"{file.path}:{file.span(node).start_line}"
-    return None
+    found = entry.program.once((group_place, entry), lambda: next(iter(entry.running(_groups)), None))
+    return f"{found[0].path}:{found[0].span(found[1]).start_line}" if found is not None else None
 
 
 def always_has_group(entry: Entry) -> bool:
@@ -135,7 +130,7 @@ def _always_has_group(entry: Entry) -> bool:
 
 
 def _group_call(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether a call makes processes or their group, and not an object that may do so: `TrainingArguments()`"""
+    """Return whether a call makes processes or their group, and not an object that may do so: `TrainingArguments()`."""
     return isinstance(node, ast.Call) and (last_name(node.func) in _GROUPS or file.qualified(node.func) in _SPAWN)
 
 
