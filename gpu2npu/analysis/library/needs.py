@@ -25,7 +25,7 @@ class Needs:
         self._known: dict[tuple[str, str], Need | None] = {}
 
     def of(self, name: str, how: str) -> Need | None:
-        """The need of an outside name that is called, handed on or read (see third_party_graph.Use), or that is a
+        """The need of an outside name that is called, handed on or read (see graph.Use), or that is a
         member of an outside class ("member"): of those, only what is known not to work counts, and the methods that the
         migration rewrites."""
         question = name, how

@@ -36,7 +36,7 @@ class Entry(Struct, frozen=True, eq=False):
 
     `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes
     in them that may be called, as far as names say; code outside of functions always runs. `is_library` means that the
-    file is not started: programs outside of the project import it and call what is in it (see entry_elsewhere).
+    file is not started: programs outside of the project import it and call what is in it (see library_entry).
     """
 
     program: TrainingProgram
@@ -111,7 +111,7 @@ def _inside(file: ParsedFile, node: ast.AST) -> ast.AST:
 
 
 def _entered(file: ParsedFile) -> list[tuple[int, int, ast.AST]]:
-    """The definitions and main guards of a file, and where they lie."""
+    """The places of the definitions and main guards of a file, with these."""
     guards = [node for node in file.nodes(ast.If) if is_main_guard(node)]
     return [(*file.bounds(node), node) for node in (*file.definitions, *guards)]
 
