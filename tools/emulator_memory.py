@@ -114,10 +114,10 @@ def _measured(op: Any) -> Iterator[Measured]:
     backward = op.supports_autograd and torch.float32 in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     large = 0
-    for sample in itertools.islice(op.sample_inputs_func(op, "cpu", torch.float32, backward), _SAMPLES):
-        given = (sample.input, sample.args, sample.kwargs)
-        if not any(each.numel() for each in tensors(given)):
-            continue
+    samples = op.sample_inputs_func(op, "cpu", torch.float32, backward)
+    every = ((each.input, each.args, each.kwargs) for each in samples)
+    enlargeable = (given for given in every if any(each.dim() and each.numel() for each in tensors(given)))
+    for given in itertools.islice(enlargeable, _SAMPLES):
         first = True
         for scale, sizes in _scales(tensors(given)):
             try:
