@@ -47,8 +47,7 @@ from gpu2npu.analysis.torch_apis.tensor_labels import (
 )
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import MODULE, STORE, SUBSCRIPT, Arithmetic, Called
-from gpu2npu.python.flow.value_calls import State
-from gpu2npu.python.flow.value_files import Path
+from gpu2npu.python.flow.value_files import Path, State
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.support.conditions import TensorFacts
 

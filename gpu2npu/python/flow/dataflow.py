@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from gpu2npu.python.flow.value_calls import State
-from gpu2npu.python.flow.value_files import Path
+from gpu2npu.python.flow.value_files import Path, State
 from gpu2npu.python.flow.values import BUDGET, LONGEST, Values
 from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.tree.place import (

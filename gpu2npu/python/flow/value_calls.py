@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, LOAD, ClassValue, Parameters
-from gpu2npu.python.flow.value_files import Path, ValueFile, bound_to
+from gpu2npu.python.flow.value_files import Path, State, Steps, ValueFile, bound_to
 from gpu2npu.python.flow.value_project import MOST_FILES, UNKNOWN, ValueProject
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Readers
 
-State = tuple[int, Path]
-Steps = dict[State, "State | None"]
 _NEAR, _MOST_PARTS = 80, 1_000  # values that the name of a file is made of, and those with all elements
 # By what an object is made or called: methods under these names.
 _CALLED_BY = {"class": ((".__init__",), (".__new__",)), "instance": ((".forward",), (".__call__",))}

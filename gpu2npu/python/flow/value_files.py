@@ -14,6 +14,9 @@ from msgspec.structs import replace
 from gpu2npu.python.facts.values import ARGUMENT, LOAD, MODULE, STORE, Called, Parameters, ValueFacts
 
 Path = tuple[str, ...]  # the fields on the way of a value
+State = tuple[int, Path]
+Steps = dict[State, "State | None"]
+Step = Callable[[int, Path], Iterator[State]]
 _FEW = 4  # fields that are compared one by one
 
 
@@ -95,6 +98,27 @@ def _other_name(field: str, *, is_key: bool) -> str:
 def widened(path: Path) -> Path:
     """A path in a sum: which element it is, is not known any longer."""
     return ("[*]", *path[1:]) if path and path[0][1].isdigit() else path
+
+
+def states_from(start: State, step: Step, most: int, longest: int, more: int) -> tuple[Steps, bool]:
+    """The states that `step` leads to, each with the one before it, and whether `most` is more than those with at most
+    `longest` fields; those with `more` fields are visited last, as many as there may be."""
+    seen: Steps = {start: None}
+    todo, later = [start], []
+    for state in todo:
+        if len(seen) >= most:
+            return seen, False
+        for other in step(*state):
+            if other not in seen and len(other[1]) <= longest:
+                seen[other] = state
+                todo.append(other)
+            elif len(other[1]) <= longest + more:
+                later.append((other, state))
+    for state, before in later if more else ():
+        if state not in seen and len(seen) < most:
+            seen[state] = before
+            later += ((other, state) for other in step(*state) if len(other[1]) <= longest + more)
+    return seen, True
 
 
 class CallEffect(NamedTuple):

@@ -8,7 +8,7 @@ a further file is read where an import leads to it, or where a file may import w
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gpu2npu.python.facts.values import (
@@ -24,14 +24,25 @@ from gpu2npu.python.facts.values import (
     TYPE,
     ClassValue,
 )
-from gpu2npu.python.flow.value_calls import CallValues, State, Steps, ValueOrigin
-from gpu2npu.python.flow.value_files import Path, ValueFile, agreeing, alike, matches, other_names, widened
-from gpu2npu.python.flow.value_project import REACH, UNKNOWN
+from gpu2npu.python.flow.value_calls import CallValues, ValueOrigin
+from gpu2npu.python.flow.value_files import (
+    Path,
+    State,
+    Step,
+    Steps,
+    ValueFile,
+    agreeing,
+    alike,
+    matches,
+    other_names,
+    states_from,
+    widened,
+)
+from gpu2npu.python.flow.value_project import REACH, UNKNOWN, Question
 from gpu2npu.python.meaning.names import Names
 
-BUDGET = 300  # states that one question may visit
-LONGEST, LONGEST_OF_USES = 5, 4  # fields in a path, back to sources and on to uses: there each holder adds one
-NEAR_BUDGET = 80  # the same for questions about what is near
+BUDGET, NEAR_BUDGET = 300, 80  # states that one question may visit, and one about what is near
+LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
 # Methods from whose results `for` and `with` take what they take from an object; 1: the whole result.
 _GIVING: dict[Path, int] = {(".__iter__", "()"): 0, (".__enter__", "()"): 1}
 _MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
@@ -130,20 +141,12 @@ class Values(CallValues):
         lines = [Way(self.at(place).path, self.line(place)) for place in reversed(places)]
         return list(dict.fromkeys(step for step in lines if step.line))
 
-    def closed(
-        self, key: tuple[Any, ...], start: State, step: Callable[[int, Path], Iterator[State]], longest: int = LONGEST
-    ) -> Steps:
-        """The states that `step` leads to from `start`, with at most `longest` fields, each with the one before it."""
-        seen: Steps = {start: None}
-        todo = [start]
-        for state in todo:
-            if len(seen) >= (NEAR_BUDGET if self._is_near else BUDGET):
-                self._cut.add(key)
-                break
-            for other in step(*state):
-                if other not in seen and len(other[1]) <= longest:
-                    seen[other] = state
-                    todo.append(other)
+    def closed(self, key: Question, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> Steps:
+        """The states that `step` leads to from `start`, as `states_from` has them within the budget."""
+        most = NEAR_BUDGET if self._is_near else BUDGET
+        seen, is_complete = states_from(start, step, most, longest, more)
+        if not is_complete:
+            self._cut.add(key)
         return seen
 
     # Forward
@@ -151,7 +154,7 @@ class Values(CallValues):
     def reach(self, place: int) -> Steps:
         """All states that a value gets to."""
         key = (REACH, place)
-        found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after, LONGEST_OF_USES))
+        found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after, LONGEST_OF_USES, 1))
         return found
 
     def _after(self, place: int, path: Path) -> Iterator[State]:

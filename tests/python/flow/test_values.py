@@ -150,3 +150,15 @@ def test_what_is_freed_is_read_again_at_its_places_and_answers_stay() -> None:
     assert values.kind(first[0]) == UNKNOWN and values.line(first[0]) == 0
     place, uses = found(values, "devices.py", "cuda")
     assert place != first[0] and {use.text for use in uses if use.kind == "argument"} == {"torch.zeros", "print"}
+
+
+def test_a_field_more_than_the_budget_has_leaves_nothing_unknown() -> None:
+    def uses(rest: str) -> set[str]:
+        head = 'import torch\ndef main():\n    w = "given"\n    torch.zeros(2, device=w)\n'
+        nested = '    top = {"a": {"b": {"c": {"d": w}}}}\n'
+        return {use.text for use in found(values_in({"a.py": head + nested + rest}), "a.py", "given")[1]}
+
+    calls = "".join(f"    f{number}(top)\n" for number in range(BUDGET))
+    functions = "".join(f"def f{number}(t):\n    return t\n" for number in range(BUDGET))
+    assert uses(calls + functions) == {"torch.zeros"}
+    assert uses('    print(top["a"]["b"]["c"]["d"])\n') == {"torch.zeros", "print"}
