@@ -206,11 +206,16 @@ def _may_come_before(file: PythonFile, binding: Binding, use: ast.AST) -> bool:
     if isinstance(node, ast.ExceptHandler):  # its end deletes the name
         return node in file.above(use)
     statement = file.statement(node)
-    start, end = file.bounds(statement)
-    if (end if isinstance(statement, _SIMPLE) else start) <= file.bounds(use)[0]:
+    if _bound_at(file, statement) <= file.bounds(use)[0]:
         return True
     loops = {part for part in file.above(use) if isinstance(part, _LOOPS)}
     return any(part in loops for part in file.above(statement))
+
+
+def _bound_at(file: PythonFile, statement: ast.AST) -> int:
+    """The offset from which on a name has what a statement gives it: `x = f(x)` asks for what x was before."""
+    start, end = file.bounds(statement)
+    return end if isinstance(statement, _SIMPLE) else start
 
 
 def _always_runs(file: PythonFile, binding: Binding, owner: Scope, use: ast.AST | None) -> bool:
@@ -228,7 +233,7 @@ def _always_runs(file: PythonFile, binding: Binding, owner: Scope, use: ast.AST 
         return False
     if file.scope_of(statement) is not owner:  # in a function that declares the name global
         return False
-    if use is not None and file.bounds(use)[0] < file.bounds(statement)[0]:  # in a later round of a loop only
+    if use is not None and file.bounds(use)[0] < _bound_at(file, statement):  # in a later round of a loop only
         return False
     block: Sequence[ast.AST] = file.block(statement)
     if use is None:

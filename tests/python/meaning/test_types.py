@@ -47,6 +47,7 @@ def owners(names: Names) -> set[str]:
         "class N(nn.Module):\n    def forward(self, x):\n        return F.relu(x)\nn = N()\nn(1).ask()",
         "if (x := torch.zeros(1)) is not None:\n    x.ask()",
         "x = torch.zeros(1)\nx += 1\nx.ask()",
+        "x = torch.zeros(1)\nfor y in z:\n    x = x.to(y)\n    x.ask()",
         "from typing import Optional\nMaybe = Optional[torch.Tensor]\ndef f(x: Maybe):\n    x.ask()",
         "x: torch.Tensor = make()\nx.ask()",
         "class A:\n    @staticmethod\n    def make(n):\n        return torch.zeros(n)\nA.make(3).ask()",
