@@ -18,7 +18,7 @@ from torch._decomp import decomposition_table
 from gpu2npu.emulator.device import chip_family, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
 from gpu2npu.emulator.device.dispatch.checks import checker
-from gpu2npu.emulator.device.dispatch.limits import refusing
+from gpu2npu.emulator.device.dispatch.limits import refusing, taken_whole
 from gpu2npu.emulator.device.dispatch.signature import Signature, overload
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.memory import storage_ops
@@ -111,7 +111,8 @@ def _defined(signature: Signature, kind: ComputedBy) -> Operator:
         if check is not None:
             check(args, kwargs)
         targets = [kwargs.pop(name) for name in signature.outs] or [args[position] for position in signature.writes]
-        result = define(*args, **kwargs)
+        with taken_whole():
+            result = define(*args, **kwargs)
         for target, value in zip(targets, result if isinstance(result, tuple) else (result,), strict=False):
             if target.shape != value.shape:
                 resize_out(target, value.shape)
