@@ -128,11 +128,6 @@ class ValueFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     numbers: tuple[tuple[int, int | float | bool], ...]
 
 
-def nothing(places: int) -> ValueFacts:
-    """The values of a file that is not known, at some places."""
-    return ValueFacts((), (), (0,) * places, (), (), (), (), (), (), (), (), (), ())
-
-
 def encoded_values(facts: ValueFacts) -> bytes:
     """The values of a file as bytes."""
     return _ENCODER.encode(facts)

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.facts.value_walk import placed_values, value_facts
-from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values, nothing
+from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values
 from gpu2npu.python.flow.call_effects import read_values
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 from gpu2npu.python.meaning.names import Names
@@ -137,9 +137,10 @@ class ValueProject(Questions):
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile | None] = []  # None for a file that was freed
         self._by_path: dict[str, ValueFile | None] = {}  # None for a file without values
-        self._starts: list[tuple[int, str]] = []  # the first place of each file that was read, in order
+        # The first place of each file that was read, in order, with its values if they can be read again.
+        self._starts: list[tuple[int, str, bytes]] = []
         self._freed: dict[str, int] = {}  # the first places of files that were freed
-        self._kept: dict[str, ValueFile] = {}  # those whose facts have their values, and which are not freed
+        self._kept: dict[int, ValueFile] = {}  # those that can be freed, by their first places
         self._places: dict[str, tuple[ast.AST, Mapping[ast.AST, int]]] = {}
         self._codes: dict[str, str] = {}  # of the texts that they were read from
         self._groups: dict[Question, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
@@ -217,25 +218,30 @@ class ValueProject(Questions):
     def _read(self, path: str, values: ValueFacts | None, facts: FileFacts | None = None) -> ValueFile | None:
         """Read the values of a file, at the places that it had before it was freed."""
         code, first = facts.code if facts is not None else "", self._freed.pop(path, None)
-        if first is None or self._codes[path] != code:
-            first = len(self._file_by_place)
-            self._starts.append((first, path))
+        if first is not None and self._codes[path] == code:
+            return self._read_again(first)
+        first, encoded = len(self._file_by_place), facts.values if facts is not None else b""
+        self._starts.append((first, path, encoded))
         file = None if values is None else read_values(path, first, values, self.effects)
         if file is not None:
-            self._file_by_place[first : first + len(file.lines)] = [file] * len(file.lines)
-            if facts is not None and facts.values:
-                self._kept[path] = file
-                self.size += len(file.lines)
+            self._hold(file, bool(encoded))
         self._by_path[path], self._codes[path] = file, code
         return file
+
+    def _hold(self, file: ValueFile, is_read_again: bool) -> None:
+        self._file_by_place[file.first : file.first + len(file.lines)] = [file] * len(file.lines)
+        if is_read_again:
+            self._kept[file.first] = file
+            self.size += len(file.lines)
 
     def free(self) -> None:
         """Free the edges of the files whose facts have their values: these are read again where a question leads. The
         ways of values are freed too, most of what is known, and hardly any is asked for again."""
-        for path, file in self._kept.items():
-            self._freed[path] = file.first
-            self._file_by_place[file.first : file.first + len(file.lines)] = [None] * len(file.lines)
-            del self._by_path[path]
+        for first, file in self._kept.items():
+            self._file_by_place[first : first + len(file.lines)] = [None] * len(file.lines)
+            if self._by_path.get(file.path) is file:  # and not another text at its path
+                self._freed[file.path] = first
+                del self._by_path[file.path]
         self._kept, self.size = {}, 0
         self._known = {key: answer for key, answer in self._known.items() if key[0] != REACH}
         self._places.clear()
@@ -283,17 +289,13 @@ class ValueProject(Questions):
         return bisect_right(self._starts, place, key=lambda each: each[0]) - 1
 
     def _read_again(self, place: int) -> ValueFile:
-        """The file that was freed at a place; one with no edges where another text is at its path now."""
-        index = self._start(place)
-        first, path = self._starts[index]
-        end = self._starts[index + 1][0] if index + 1 < len(self._starts) else len(self._file_by_place)
-        facts = self.project.facts(path, path)
-        if facts is not None and facts.values and self._freed.get(path) == first and self._codes[path] == facts.code:
-            file = self._read(path, decoded_values(facts.values), facts)
-        else:
-            file = ValueFile(path, first, nothing(end - first))
-            self._file_by_place[first:end] = [file] * (end - first)
-        assert file is not None
+        """The file that was freed at a place, of the text that it had then."""
+        first, path, encoded = self._starts[self._start(place)]
+        file = read_values(path, first, decoded_values(encoded), self.effects)
+        self._hold(file, is_read_again=True)
+        if self._freed.get(path, first) == first and path not in self._by_path:
+            self._freed.pop(path, None)
+            self._by_path[path] = file
         return file
 
     def line(self, place: int) -> int:

@@ -9,7 +9,6 @@ from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import TORCH, torch_project
 from gpu2npu.project.check.tree_answers import Dependencies
 from gpu2npu.python.facts.reading import encoded_facts
-from gpu2npu.python.flow.value_project import UNKNOWN
 from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
@@ -147,7 +146,7 @@ def test_what_is_freed_is_read_again_at_its_places_and_answers_stay() -> None:
     assert found(values, "devices.py", "cuda") == first and values.ask(("callees", 0), dict) is callees
     values.free()
     Names.of(SourceFile("devices.py", 'OTHER = "cpu"\nNAME = "cuda"\n', "utf-8", b""), values.project)
-    assert values.kind(first[0]) == UNKNOWN and values.line(first[0]) == 0
+    assert values.kind(first[0])[0] == "text" and values.line(first[0]) == 1  # of the text before
     place, uses = found(values, "devices.py", "cuda")
     assert place != first[0] and {use.text for use in uses if use.kind == "argument"} == {"torch.zeros", "print"}
 
