@@ -13,6 +13,7 @@ from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.file import read_file
 
 FLOWS = """
 import torch
@@ -144,6 +145,12 @@ def test_what_is_freed_is_read_again_at_its_places_and_answers_stay() -> None:
     assert values.size == 0 and 0 < values.answers < answers + 1
     assert [values.path_at(place) for place in (first[0], first[0] + 1)] == ["devices.py"] * 2 and values.size == 0
     assert found(values, "devices.py", "cuda") == first and values.ask(("callees", 0), dict) is callees
+    values.free()
+    for path, source in files.items():  # parsed with another comment: the facts have no values
+        names = Names(read_file(SourceFile(path, f"{source.decode()}# again\n", "utf-8", b"")), values.project)
+        assert not names.facts.values
+        values.project.keep(names)
+    assert found(values, "devices.py", "cuda") == first
     values.free()
     Names.of(SourceFile("devices.py", 'OTHER = "cpu"\nNAME = "cuda"\n', "utf-8", b""), values.project)
     assert values.kind(first[0])[0] == "text" and values.line(first[0]) == 1  # of the text before
