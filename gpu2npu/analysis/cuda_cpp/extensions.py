@@ -14,7 +14,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Scope, value_of
-from gpu2npu.python.tree.syntax import argument_of, last_name, string_value
+from gpu2npu.python.tree.syntax import IMPORTS, argument_of, imported_names, last_name, string_value
 from gpu2npu.records import FindingKind
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
@@ -103,8 +103,9 @@ def _is_all(extension: Extension, project: Project) -> bool:
     start = f"{folder}/{package}/__init__.py"
     if not folder or start not in project.files:
         return bool(folder)
-    imports = re.compile(rf"^(?:from|import)\b.*\b{re.escape(leaf)}\b".encode(), re.MULTILINE)
-    return any(imports.search(project.read(path)) is not None for path in (start, *project.imported_by(start)))
+    read = filter(None, map(project.names, (start, *sorted(project.imported_by(start)))))
+    imports = (each for names in read for each in names.file.tree.body if isinstance(each, IMPORTS))
+    return any(leaf in name.split(".") for each in imports for _, name in imported_names(each))
 
 
 def _module(name: str) -> str:
