@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gpu2npu.engine import migrate_source
-from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
+from gpu2npu.project.analyse import AnalysisChoice, analyse_project
 from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.location import Output, locate
@@ -114,9 +114,8 @@ def _differences(
 def _with_analysis(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
     """The tables of `analyse` about Python files and notebooks, against those of the migration."""
     with tempfile.TemporaryDirectory() as folder:
-        names = ("torch_apis", "affinity_apis")
-        choice, modes = AnalysisChoice(names), {name: MODES[name] for name in names}
-        tables, _, _ = analyse_project(source, settings, Output(Path(folder)), choice, modes)
+        choice = AnalysisChoice(("torch_apis", "affinity_apis"))
+        tables, _, _ = analyse_project(source, settings, Output(Path(folder)), choice)
     files = [file for path, file in migrated.items() if path.endswith((".py", ".ipynb"))]
     expected: dict[str, list[_Row]] = {
         UNSUPPORTED_API: list(finding_rows(files, {FindingKind.UNSUPPORTED})),

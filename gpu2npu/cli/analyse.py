@@ -103,7 +103,7 @@ def analyse(
     """
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.cli.signals import end_cleanly_on_signals
-    from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
+    from gpu2npu.project.analyse import AnalysisChoice, analyse_project
     from gpu2npu.project.config import read_config
     from gpu2npu.project.location import Output
     from gpu2npu.project.settings import Settings
@@ -116,7 +116,7 @@ def analyse(
     end_cleanly_on_signals()
     with progress_shown(quiet, "Analysing") as progress:
         choice = AnalysisChoice(modes, fix, apis)
-        tables, notes, folder = analyse_project(source, settings, Output(output, force), choice, MODES, progress)
+        tables, notes, folder = analyse_project(source, settings, Output(output, force), choice, progress)
     _show(tables, notes, folder, quiet)
     ctx.exit(EXIT_INCOMPLETE if any(note.failed for note in notes) else EXIT_COMPLETE)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -29,7 +28,7 @@ from gpu2npu.project.tree.mirror import ProjectReader, add_file, finish_folders,
 from gpu2npu.project.tree.staging import staged
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
-from gpu2npu.records import Advice, AdviceKind, FindingKind, MigratedFile, PathNote
+from gpu2npu.records import Advice, AdviceKind, MigratedFile, Outcome, PathNote
 from gpu2npu.report.tables import (
     AFFINITY_CALLS,
     CUDA_OP_LIST,
@@ -40,21 +39,14 @@ from gpu2npu.report.tables import (
     UNKNOWN_API,
     UNSUPPORTED_API,
     Table,
-    advice_rows,
     affinity_rows,
-    finding_rows,
-    group_rows,
-    native_rows,
     performance_rows,
+    rows_of,
     write_analysis_log,
     write_analysis_tables,
 )
 from gpu2npu.report.text import counted
 from gpu2npu.report.third_party import third_party_tables
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
 
 SUFFIX = "analysis"
 
@@ -129,27 +121,24 @@ def analyse_project(
     settings: Settings,
     output: Output,
     choice: AnalysisChoice,
-    modes: Mapping[str, Mode],
     progress: Progress = no_progress,
-    *,
-    executor: Executor | None = None,
 ) -> tuple[dict[str, Table], list[PathNote], Path]:
     """Writes OUT/<name>_analysis with the tables of each mode asked for; returns the tables, the notes about what could
     not be read, and the folder.
 
-    `modes` are all there are, by name. Raises UsageError if the request cannot be carried out and OutputError if the
+    Raises UsageError if the request cannot be carried out and OutputError if the
     output cannot be written; either leaves the file system as it was.
     """
     location = locate(source, settings, output, SUFFIX)
     assert location.destination is not None
     for mode in choice.modes:
-        if mode not in modes:
-            raise UsageError(f"There is no mode {mode!r}; the modes are {', '.join(modes)}.")
-    session = Session(location, settings, progress, executor)
+        if mode not in MODES:
+            raise UsageError(f"There is no mode {mode!r}; the modes are {', '.join(MODES)}.")
+    session = Session(location, settings, progress)
     notebooks = session.read(path for path in session.tree.others if path.endswith(".ipynb"))
     facts = Facts(session, session.wanted | notebooks, choice)
     with staged(location.destination, replace=output.force) as folder:
-        results = [modes[mode](facts) for mode in dict.fromkeys(choice.modes)]
+        results = [MODES[mode](facts) for mode in dict.fromkeys(choice.modes)]
         notes = sorted({*session.notes, *(note for result in results for note in result.notes)})
         tables = {name: table for result in results for name, table in result.tables.items()}
         for copy in (copy for result in results for copy in result.copies):
@@ -177,6 +166,12 @@ def _log_lines(choice: AnalysisChoice, tables: Mapping[str, Table], notes: list[
     ]
 
 
+# The tables of torch_apis, in the order in which they are shown.
+_OF_APIS = (
+    *(UNSUPPORTED_API, UNKNOWN_API, FINDING_GROUPS, CUDA_OP_LIST),
+    *(PRECISION_ADVICE, PERFORMANCE_ADVICE),
+)
+
 # The kinds of --affinity that follow an advice, where they do not have its name.
 _KINDS = {
     "masked-loss": ("masked-loss", "masked-sum"),
@@ -187,17 +182,9 @@ _KINDS = {
 
 def torch_apis(facts: Facts) -> Result:
     """Every torch API that the release asked for lacks, runs on the CPU, or does not know."""
-    native, python = facts.session.native(), facts.session.wanted
-    found = (*facts.files, *listed_calls(facts))
-    tables = {
-        UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
-        UNKNOWN_API: _findings(found, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
-        FINDING_GROUPS: Table(HEADERS[FINDING_GROUPS], group_rows(found)),
-        CUDA_OP_LIST: Table(HEADERS[CUDA_OP_LIST], native_rows(native_places(native | python))),
-        PRECISION_ADVICE: Table(HEADERS[PRECISION_ADVICE], advice_rows(facts.files, AdviceKind.PRECISION)),
-        PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
-    }
-    return Result(tables, failures(facts))
+    native = native_places(facts.session.native() | facts.session.wanted)
+    rows = rows_of(Outcome("", (*facts.files, *listed_calls(facts)), native=native))
+    return Result({name: Table(HEADERS[name], [*rows[name]]) for name in _OF_APIS}, failures(facts))
 
 
 def affinity_apis(facts: Facts) -> Result:
@@ -245,10 +232,6 @@ def _fixed(program: TrainingProgram) -> dict[str, bytes]:
 def failures(facts: Facts) -> tuple[PathNote, ...]:
     """A note for each Python file and notebook that could not be analysed."""
     return tuple(PathNote(file.path, file.failure, failed=True) for file in facts.files if file.failure is not None)
-
-
-def _findings(files: Iterable[MigratedFile], name: str, kinds: set[FindingKind]) -> Table:
-    return Table(HEADERS[name], finding_rows(files, kinds))
 
 
 def dynamic_shape(facts: Facts) -> Result:

@@ -31,8 +31,6 @@ from gpu2npu.report.tables import HEADERS, header_line, write_tables
 from gpu2npu.rulebook.in_code import UNREAD
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from gpu2npu.project.migrator import FileMigrator
 
 
@@ -112,7 +110,6 @@ def migrate_project(
     progress: Progress = no_progress,
     *,
     prepare: Prepare = Session.migrator,
-    executor: Executor | None = None,
     choose: Choose | None = None,
 ) -> tuple[Outcome, Path]:
     """Writes the migrated copy and its reports; returns what was done and the folder written. `choose` is which hunks
@@ -124,7 +121,7 @@ def migrate_project(
     started = time.perf_counter()
     location = locate(source, settings, output, "msft" if settings.codemods.main is None else "msft_multi")
     assert location.destination is not None
-    session = Session(location, settings, progress, executor)
+    session = Session(location, settings, progress)
     names = _report_names(location, session.tree)
     tree = replace(session.tree, others=tuple(path for path in session.tree.others if path not in names.replaced))
     session.tree = tree
@@ -158,11 +155,10 @@ def preview_project(
     progress: Progress = no_progress,
     *,
     prepare: Prepare = Session.migrator,
-    executor: Executor | None = None,
 ) -> Preview:
     """Preview what `migrate_project` would do; writes nothing. Raises UsageError."""
     started = time.perf_counter()
-    session = Session(locate(source, settings), settings, progress, executor)
+    session = Session(locate(source, settings), settings, progress)
     with session.pool.retained():
         outcome, sources, _ = _migrate(session, prepare)
     changed = {file.path: sources[file.path] for file in outcome.files if file.content is not None}

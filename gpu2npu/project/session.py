@@ -28,8 +28,6 @@ from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.chips import DEFAULT_CHIP
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from gpu2npu.analysis.file_analysis import FileQuestion
     from gpu2npu.project.migrator import Migrator
     from gpu2npu.rulebook.rule import Rulebook
@@ -52,14 +50,13 @@ class Session:
         location: Location,
         settings: Settings,
         progress: Progress = no_progress,
-        executor: Executor | None = None,
         *,
         excludes: Callable[[str], bool] | None = None,
         store: Store | None = None,
     ) -> None:
         self.location, self.settings, self.progress, self.store = location, settings, progress, store
         self.excludes = excludes or settings.excludes
-        self.pool = Pool(settings.jobs or available_cpus(), executor, settings.file_timeout)
+        self.pool = Pool(settings.jobs or available_cpus(), seconds=settings.file_timeout)
         self.tree = discover(location.root, location.only)
         self.notes: set[PathNote] = set(self.tree.notes)
         self.python = self.read(self.tree.python, with_excluded=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
+from gpu2npu.project.analyse import AnalysisChoice, analyse_project
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project
@@ -90,7 +90,7 @@ def test_what_is_hard_is_checked(taken: Path) -> None:
 
 def test_what_is_hard_is_analysed(taken: Path, tmp_path: Path) -> None:
     modes = ("torch_apis", "affinity_apis")
-    _, notes, _ = analyse_project(taken, Settings("2.1.0", jobs=1), Output(tmp_path), AnalysisChoice(modes), MODES)
+    _, notes, _ = analyse_project(taken, Settings("2.1.0", jobs=1), Output(tmp_path), AnalysisChoice(modes))
     assert notes == []
 
 
@@ -152,7 +152,7 @@ def test_what_is_refused_fails_a_check_and_an_analysis(refused: tuple[Path, dict
     found = {path.rpartition("/")[2]: reason for path, reason in result.failures}
     assert unlike(found, reasons) == {} and found.keys() == reasons.keys()
     request = project, Settings("2.1.0", jobs=1), Output(tmp_path)
-    _, notes, _ = analyse_project(*request, AnalysisChoice(("torch_apis",)), MODES)
+    _, notes, _ = analyse_project(*request, AnalysisChoice(("torch_apis",)))
     assert unlike({note.path: note.reason for note in notes if note.failed}, reasons) == {}
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from gpu2npu.project.analyse import MODES, AnalysisChoice, analyse_project
+from gpu2npu.project.analyse import AnalysisChoice, analyse_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project, preview_project
@@ -102,7 +102,7 @@ def test_the_table_of_cuda_code_is_that_of_an_analysis(project: Path) -> None:
     (project / "use.py").write_bytes(b"import ops\nx.cuda()\nops.nms(x)\n")
     _, folder = migrate(project, exclude=("old/*",))
     request = project, Settings("2.1.0", exclude=("old/*",)), Output(project.parent / "out")
-    *_, analysed = analyse_project(*request, AnalysisChoice(("torch_apis",)), MODES)
+    *_, analysed = analyse_project(*request, AnalysisChoice(("torch_apis",)))
     written = (folder / "cuda_op_list.csv").read_bytes()
     assert written == (analysed / "cuda_op_list.csv").read_bytes()
     assert written.decode().splitlines()[1:] == [

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,9 +41,6 @@ from gpu2npu.support.cann import cann_for
 from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import pytorch_of
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
 
 class _Checked(Struct, frozen=True):
     """The result of checking one source tree, with paths from the root of the check."""
@@ -59,8 +55,6 @@ def check_project(
     settings: Settings,
     choice: CheckChoice = DEFAULT_CHOICE,
     progress: Progress = no_progress,
-    *,
-    executor: Executor | None = None,
 ) -> tuple[CheckResult, bool]:
     """The result, and whether the version was not given but chosen here. Raises UsageError, and OutputError where
     the baseline cannot be written."""
@@ -70,7 +64,7 @@ def check_project(
     notes = rule_notes(trees[0].settings.rules, store)
     reported = _reported_rules(choice, sorted(notes.rules))
     baseline = _baseline(choice)
-    checked = [_check_tree(tree, choice, store, progress, executor) for tree in trees]
+    checked = [_check_tree(tree, choice, store, progress) for tree in trees]
     files = tuple(
         sorted((_filtered(file, reported) for each in checked for file in each.files), key=lambda file: file.path)
     )
@@ -146,10 +140,8 @@ def _sum(parts: Iterable[NativeCode]) -> NativeCode:
     return total
 
 
-def _check_tree(
-    tree: SourceTree, choice: CheckChoice, store: Store | None, progress: Progress, executor: Executor | None
-) -> _Checked:
-    session = Session(tree.location, tree.settings, progress, executor, excludes=tree.excludes, store=store)
+def _check_tree(tree: SourceTree, choice: CheckChoice, store: Store | None, progress: Progress) -> _Checked:
+    session = Session(tree.location, tree.settings, progress, excludes=tree.excludes, store=store)
     files = TreeFiles(tree, choice, session, session.others(), session.native())
     stored = StoredTree.of(store, files) if store is not None else None
     answers = stored.get() if stored is not None else None
