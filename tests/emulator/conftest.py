@@ -2,6 +2,7 @@
 
 import random
 import sys
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ if str(SITE) not in sys.path:
     sys.path.insert(0, str(SITE))
 
 import torch_npu  # noqa: E402, F401
+
+from gpu2npu.emulator.device.dispatch import limits  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -39,4 +42,4 @@ def borrowing(monkeypatch, same_start):
 @pytest.fixture
 def beyond_the_table(monkeypatch):
     """Compute what the table of behaviour refuses, to compare more of the arithmetic."""
-    monkeypatch.setattr("gpu2npu.emulator.device.dispatch.limits.refuses", False)
+    monkeypatch.setattr(limits, "refuses", ContextVar("refuses", default=False))

@@ -7,6 +7,7 @@ import types as modules
 import unittest
 from collections import Counter
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from gpu2npu.emulator import kernels
+from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.dispatch.signature import overload
 from gpu2npu.emulator.device.dispatch.without_kernel import DEFINED
 
@@ -100,7 +102,7 @@ def on_npu(name: str) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         values, named = tree_map(lambda v: to_tensor(v).npu() if isinstance(v, np.ndarray) else v, (args, kwargs))
         with pytest.MonkeyPatch.context() as patch:  # more dtypes than the NPU takes
-            patch.setattr("gpu2npu.emulator.device.dispatch.limits.refuses", False)
+            patch.setattr(limits, "refuses", ContextVar("refuses", default=False))
             return tree_map(lambda v: to_array(v.cpu()), overload(name)(*values, **named))
 
     return run

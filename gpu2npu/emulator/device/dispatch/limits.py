@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ _DT = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "bfloat16": "DT_BFLOAT16"}
 # What CANN calls operators, where it is not PyTorch's name in other letters.
 _ACLNN = {"bmm": "BatchMatMul", "bmmV2": "BatchMatMul", "linear": "Matmul", "vdot": "Dot", "addmm_activation": "Addmm"}
 # Whether calls are refused: tests of kernels compute what an NPU does not take, to compare more of their arithmetic.
-refuses = True
+refuses = ContextVar("refuses", default=True)
 # The rows with other outcomes than an error that this process has met, and how often; and all rows of each operator.
 met: dict[str, int] = {}
 met_by: dict[str, dict[str, Row]] = {}
@@ -125,13 +126,12 @@ def refused_dtypes(operator: str) -> Mapping[str, Row]:
 
 @contextmanager
 def taken_whole() -> Iterator[None]:
-    """Within it, nothing is refused: parts of what the NPU computes as one operator, which has limits of its own."""
-    global refuses
-    before, refuses = refuses, False
+    """Within it, this thread is refused nothing: the parts of an operator of the NPU, which has limits of its own."""
+    before = refuses.set(False)
     try:
         yield
     finally:
-        refuses = before
+        refuses.reset(before)
 
 
 def refusing(signature: Signature, run: Operator, has_values: bool = True) -> Operator:
@@ -167,7 +167,7 @@ def refusing(signature: Signature, run: Operator, has_values: bool = True) -> Op
         for each in about:
             if each.applies_to(given):
                 if each.outcome in (RAISES, HANGS):
-                    if not refuses:
+                    if not refuses.get():
                         return
                     raise _error(name, each, given)
                 _count(name, each)

@@ -63,7 +63,7 @@ _own = registering(OWN)
 
 def _check(name: str, tensor: torch.Tensor) -> None:
     """Raise LimitError where the chip has no float8 to make or to copy."""
-    if tensor.dtype in _FLOAT8 and limits.refuses:
+    if tensor.dtype in _FLOAT8 and limits.refuses.get():
         limits.refuse(name, CallFacts({"self": limits.facts(tensor)}))
 
 
@@ -220,7 +220,7 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
         )
-    if limits.refuses and (source.dtype in _FLOAT8 or target.dtype in _FLOAT8):
+    if (source.dtype in _FLOAT8 or target.dtype in _FLOAT8) and limits.refuses.get():
         limits.refuse("aten::copy_", CallFacts({"self": limits.facts(target), "src": limits.facts(source)}))
     _copy(_resolved(target), _resolved(source))
     if target.dtype is torch.float16 and source.dtype is not torch.float16 and saturates():

@@ -1,8 +1,11 @@
 """The emulated NPU refuses what `limit` says, on every kind of chip."""
 
-import pytest
+import threading
 
-from gpu2npu.emulator.device.dispatch.limits import message, refused, refused_dtypes
+import pytest
+import torch
+
+from gpu2npu.emulator.device.dispatch.limits import LimitError, message, refused, refused_dtypes, taken_whole
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.behaviour import RAISES, behaviour, rows
 from gpu2npu.support.chips import chip_family, representatives
@@ -52,3 +55,25 @@ def test_an_error_names_its_operator_once(operator):
             text = message(operator, each, CallFacts())
             assert text.startswith(f"{operator}: ")
             assert f"{operator}: {bare}: " not in text, text
+
+
+def test_one_thread_is_refused_while_another_composes_an_operator():
+    square = torch.ones(2, 2, dtype=torch.float64, device="npu")
+    composing, done, computed = threading.Event(), threading.Event(), []
+
+    def compose():
+        with taken_whole():
+            composing.set()
+            done.wait(30)
+            computed.append(square @ square)
+
+    thread = threading.Thread(target=compose)
+    thread.start()
+    assert composing.wait(30)
+    try:
+        with pytest.raises(LimitError):
+            square @ square
+    finally:
+        done.set()
+        thread.join()
+    assert computed[0].cpu().tolist() == [[2, 2], [2, 2]]
