@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.file_options import (
-    file_timeout_option,
-    force_option,
-    jobs_option,
-    output_option,
-    source_option,
-    torch_npu_option,
-    version_option,
-)
-from gpu2npu.cli.language import prefer, say
+from gpu2npu.cli.file_options import chosen_settings, place_options, work_options
+from gpu2npu.cli.language import say
 from gpu2npu.language import shown
 from gpu2npu.records import PathNote
 
@@ -47,10 +39,7 @@ Exit codes:
 
 
 @click.command(epilog=_EPILOG)
-@source_option(required=True)
-@output_option(required=True)
-@version_option
-@torch_npu_option
+@place_options(required=True)
 @click.option(
     "-m",
     "--mode",
@@ -77,9 +66,7 @@ Exit codes:
     "with the replacements that change no result.",
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out files that match PATTERN. Repeatable.")
-@jobs_option
-@file_timeout_option
-@force_option
+@work_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def analyse(
@@ -104,15 +91,11 @@ def analyse(
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.cli.signals import end_cleanly_on_signals
     from gpu2npu.project.analyse import AnalysisChoice, analyse_project
-    from gpu2npu.project.config import read_config
     from gpu2npu.project.location import Output
     from gpu2npu.project.settings import Settings
 
     given = Settings(version or "", torch_npu or "", exclude=exclude, jobs=jobs, file_timeout=file_timeout)
-    settings = given.or_else(read_config(source))
-    prefer(settings.lang)
-    if not settings.version:
-        raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
+    settings = chosen_settings(given, source)
     end_cleanly_on_signals()
     with progress_shown(quiet, "Analysing") as progress:
         choice = AnalysisChoice(modes, fix, apis)

@@ -6,22 +6,25 @@ import errno
 import os
 import re
 from collections.abc import Callable
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpu2npu.cli.language import say
+from gpu2npu.cli.language import prefer, say
 from gpu2npu.codemods.choice import CODEMODS
 from gpu2npu.project.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu2npu.project.settings import Settings
+
 
 FORMS = ("xlsx", "parquet", "csv")
-_NEEDED = {"xlsx": "openpyxl", "parquet": "pyarrow"}
+_NEEDED = {"xlsx": "openpyxl", "excel": "openpyxl", "parquet": "pyarrow"}
 
 report_option = click.option(
     "--report",
@@ -126,6 +129,33 @@ def output_option(required: bool) -> Callable[[_Command], _Command]:
         metavar="OUT",
         help="The folder in which the result is written, as a folder of its own.",
     )
+
+
+def place_options(required: bool) -> Callable[[_Command], _Command]:
+    """The options -i, -o, -v and --torch-npu; the first two are required, or not."""
+    return _together(source_option(required), output_option(required), version_option, torch_npu_option)
+
+
+def work_options(command: _Command) -> _Command:
+    """The options -j, --file-timeout and --force."""
+    return _together(jobs_option, file_timeout_option, force_option)(command)
+
+
+def _together(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Several options as one decorator, in the order of the help."""
+    return lambda command: reduce(lambda given, option: option(given), reversed(options), command)
+
+
+def chosen_settings(given: Settings, source: Path) -> Settings:
+    """The settings of a command line, filled up with those of the project, whose language is used from now on. Raises
+    UsageError without a version."""
+    from gpu2npu.project.config import read_config
+
+    settings = given.or_else(read_config(source))
+    prefer(settings.lang)
+    if not settings.version:
+        raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
+    return settings
 
 
 def codemod_options(command: _Command) -> _Command:

@@ -17,17 +17,7 @@ import click
 
 from gpu2npu import __version__
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
-from gpu2npu.cli.file_options import (
-    codemod_options,
-    file_timeout_option,
-    force_option,
-    jobs_option,
-    output_option,
-    report_option,
-    source_option,
-    torch_npu_option,
-    version_option,
-)
+from gpu2npu.cli.file_options import codemod_options, place_options, report_option, work_options
 from gpu2npu.cli.language import Help, language_option, say
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
@@ -98,10 +88,7 @@ Exit codes:
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@source_option(required=False)
-@output_option(required=False)
-@version_option
-@torch_npu_option
+@place_options(required=False)
 @rule_files("rules")
 @click.option(
     "--rules",
@@ -133,9 +120,7 @@ Exit codes:
     help="Print the changes to SRC, and again whenever a file of it or a rule file is saved; needs neither -i nor -o.",
 )
 @report_option
-@jobs_option
-@file_timeout_option
-@force_option
+@work_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option(
     "--log-level",

@@ -8,16 +8,8 @@ from pathlib import Path
 
 import click
 
-from gpu2npu.cli.file_options import (
-    file_timeout_option,
-    force_option,
-    jobs_option,
-    output_option,
-    source_option,
-    torch_npu_option,
-    version_option,
-)
-from gpu2npu.cli.language import prefer, say
+from gpu2npu.cli.file_options import chosen_settings, place_options, work_options
+from gpu2npu.cli.language import say
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.language import message, shown
 from gpu2npu.project.migration import Hunk
@@ -39,14 +31,9 @@ _UP, _DOWN = "\x1b[A", "\x1b[B"
 
 
 @click.command(epilog=_EPILOG)
-@source_option(required=True)
-@output_option(required=True)
-@version_option
-@torch_npu_option
+@place_options(required=True)
 @rule_files("rules")
-@jobs_option
-@file_timeout_option
-@force_option
+@work_options
 def review(
     source: Path,
     output: Path,
@@ -61,7 +48,6 @@ def review(
     from gpu2npu.cli.console import progress_shown, show_outcome
     from gpu2npu.cli.migrate import EXIT_COMPLETE, EXIT_INCOMPLETE
     from gpu2npu.cli.signals import end_cleanly_on_signals
-    from gpu2npu.project.config import read_config
     from gpu2npu.project.location import Output
     from gpu2npu.project.migration import migrate_project
     from gpu2npu.project.settings import Settings
@@ -70,10 +56,7 @@ def review(
     given = Settings(
         version=version or "", torch_npu=torch_npu or "", rules=rules, jobs=jobs, file_timeout=file_timeout
     )
-    settings = given.or_else(read_config(source))
-    prefer(settings.lang)
-    if not settings.version:
-        raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
+    settings = chosen_settings(given, source)
     end_cleanly_on_signals()
     with progress_shown(not sys.stderr.isatty()) as progress:
         outcome, destination = migrate_project(

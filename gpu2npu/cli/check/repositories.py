@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpu2npu.cli.check.output import write, write_bytes
-from gpu2npu.project.errors import UsageError
+from gpu2npu.cli.file_options import refuse_missing_package
 
 if TYPE_CHECKING:
     from gpu2npu.project.check.choice import CheckChoice
@@ -48,7 +47,7 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     from gpu2npu.report.check.json import repository_line
     from gpu2npu.report.check.result import EXIT_CLEAN, exit_code
 
-    _refuse_missing_package(shown.form)
+    refuse_missing_package(shown.form, "--format")
     paths = read_repositories(listed)
     last = read_last_run(shown.last) if shown.last is not None else {}
     done: list[CheckedRepository] = []
@@ -73,13 +72,6 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     elif shown.output is not None:
         write("".join(f"{line}\n" for line in lines), shown.output)
     return code
-
-
-def _refuse_missing_package(form: str) -> None:
-    """Raise UsageError where a format needs a package that is not there: before hours of work, not after."""
-    needed = {"excel": "openpyxl", "parquet": "pyarrow"}.get(form)
-    if needed is not None and find_spec(needed) is None:
-        raise UsageError(f"--format {form} needs {needed}: pip install 'gpu2npu[tables]'.")
 
 
 def _write_page(repository: CheckedRepository, output: Path) -> str:
