@@ -59,9 +59,9 @@ def read_call(flow: Dataflow, place: CallPlace) -> LoaderCall:
                 keywords = each.value
             else:
                 given[each.arg] = each
-        elif index < len(_POSITIONAL):
+        elif 0 <= positional == index < len(_POSITIONAL):  # behind a starred one no one can count
             given[_POSITIONAL[index]] = each
-            positional += 1 if positional >= 0 else 0
+            positional += 1
     keys = _keys(flow, place.at(keywords), 5) if keywords is not None else frozenset[str]()
     return LoaderCall(place, given, keywords, keys, positional)
 

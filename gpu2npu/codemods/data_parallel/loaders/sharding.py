@@ -137,7 +137,8 @@ _DIVIDE = f"divide its batch size by {_RANKS}"
 
 def is_distributed(flow: Dataflow, call: LoaderCall) -> bool:
     """Return whether the loader has a sampler for several ranks, if only under a condition."""
-    given = [call.value(name) for name in ("sampler", "batch_sampler")]
+    named = (call.value(name) for name in ("sampler", "batch_sampler"))
+    given = named if call.positional >= 0 else map(argument_value, arguments(call.call))
     makers = [maker for value in given if value is not None for maker in flow.makers(call.place.at(value))]
     return any("Distributed" in _called(maker) for maker in makers)
 

@@ -4,6 +4,11 @@ from textwrap import dedent
 
 import pytest
 
+from gpu2npu.codemods.program.entries import dataflow_of
+from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.loader_call import read_call
+from gpu2npu.engine import ProjectContext
+
 HEAD = "import torch\nimport torch.distributed as dist\nfrom torch.utils.data import DataLoader, DistributedSampler\n"
 LOOP = """
 for epoch in range(3):
@@ -94,6 +99,15 @@ def test_a_loader_made_when_a_module_is_imported_is_reported(shard):
     assert after == {path: dedent(text) for path, text in files.items()}
     (finding,) = findings["data.py"]
     assert finding.message.startswith("This runs when the file is imported, before there are ranks")
+
+
+def test_arguments_behind_a_starred_one_are_not_counted(shard_one):
+    before = "train_loader = DataLoader(*given, DistributedSampler(ds))\n" + LOOP
+    assert shard_one(before) == (before, [])
+    sources = {"train.py": f"{HEAD}DataLoader(ds, *given, True, pin_memory=True)\n".encode()}
+    flow = dataflow_of(TrainingProgram.of(sources, ProjectContext(files=frozenset(sources))), ("train.py",), b"")
+    (call,) = (read_call(flow, place) for place in flow.calls)
+    assert (list(call.given), call.positional) == (["dataset", "pin_memory"], -1)
 
 
 def test_a_batch_that_ranks_cannot_share_evenly_is_reported(shard_one):
