@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from concurrent import futures
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -128,10 +129,7 @@ def verify(original: Side, migrated: Side, progress: Follower) -> tuple[Comparis
     """
     there, here = start(original.program()), start(migrated.program())
     progress.begin("Both programs start and import PyTorch")
-
-    def begin() -> None:
-        progress.begin("Both programs run until they have made the steps")
-
+    begin = partial(progress.begin, "Both programs run until they have made the steps")
     _watch([there, here], lambda: progress.show(there.losses(), here.losses()), begin)
     reference, copy = recorded(there.program), recorded(here.program)
     coarse = copy[0].reduced
@@ -157,10 +155,7 @@ def record(original: Side, coarse: tuple[str, ...], progress: Follower, tensors:
     """
     running = start(original.program())
     progress.begin("The original starts and imports PyTorch")
-
-    def begin() -> None:
-        progress.begin("The original runs until it has made the steps")
-
+    begin = partial(progress.begin, "The original runs until it has made the steps")
     _watch([running], lambda: progress.show(running.losses()), begin)
     reference = recorded(running.program)
     families = tuple(sorted({*coarse, *reference[0].reduced}))
@@ -190,10 +185,7 @@ def compare_with(reference: ReferenceRun, migrated: Side, progress: Follower) ->
     running = start(migrated.program())
     progress.begin("The migrated program starts and imports PyTorch")
     losses = reference.ranks[0][0].losses
-
-    def begin() -> None:
-        progress.begin("The migrated program runs until it has made the steps")
-
+    begin = partial(progress.begin, "The migrated program runs until it has made the steps")
     _watch([running], lambda: progress.show(losses, running.losses()), begin)
     copy = recorded(running.program)
     return compare_ranks(reference.ranks, copy, migrated.shared)
