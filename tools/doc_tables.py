@@ -13,8 +13,10 @@ from inspect import cleandoc
 from pathlib import Path
 
 from gpu2npu import language
+from gpu2npu.codemods.affinity.catalogue import DATA as AFFINITY
 from gpu2npu.language import message, shown
 from gpu2npu.rulebook.match import kinds
+from gpu2npu.shapes.catalogue import DATA as SHAPES
 from gpu2npu.support.chips import chip_rows
 
 _ENDS = {"en": ".md", "zh": ".zh-CN.md"}
@@ -67,13 +69,32 @@ def _kinds() -> Iterator[list[str]]:
         yield [f"`{json.dumps(kind.starter['match'])}`", shown(described(kind)), keys]
 
 
+def _affinity() -> Iterator[list[str]]:
+    """The kinds of `--affinity`, safe ones first, and by how much their results may differ."""
+    dtypes = ("float32", "float16", "bfloat16")
+    yield [shown(message("kind")), shown(message("code")), shown(message("becomes")), *dtypes]
+    rows = [row for file in (SHAPES, AFFINITY) for row in json.loads(file.read_text(encoding="utf-8"))]
+    for row in sorted(rows, key=lambda row: not row.get("safe", True)):
+        name = f"`{row['id']}`" if row.get("safe", True) else shown(f"`{row['id']}` (all)")
+        yield [name, shown(row["spelled"]), shown(row["becomes"]), *(_power(row["rounding"][each]) for each in dtypes)]
+
+
+def _power(number: float) -> str:
+    """A small number as 8e-3 or 1.2e-2."""
+    return f"{number:.1e}".replace(".0e", "e").replace("e-0", "e-") if number else "0"
+
+
 def described(kind: type) -> str:
     """The docstring of a kind of rule, on one line."""
     return re.sub(r"\s+", " ", cleandoc(kind.__doc__ or ""))
 
 
 # The pages by the rows of their table, the first of which are its heads.
-TABLES: dict[str, Callable[[], Iterator[list[str]]]] = {"emulator": _chips, "writing-rules": _kinds}
+TABLES: dict[str, Callable[[], Iterator[list[str]]]] = {
+    "affinity": _affinity,
+    "emulator": _chips,
+    "writing-rules": _kinds,
+}
 
 if __name__ == "__main__":
     main()

@@ -154,7 +154,7 @@ _TABLES = (
     "analysis/affinity/settings.json",
     "shapes/shapes.json",
 )
-_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence", "statement", "certain")
+_FOR_PEOPLE = ("why", "message", "advice", "instead", "evidence", "statement", "certain", "spelled", "becomes")
 # What many rows of the table of behaviour say, with a placeholder for the operator, its arguments and their values.
 _OF_ROWS = (
     "aclnn{0} takes {1}",
@@ -175,6 +175,7 @@ _OF_ROWS = (
 )
 _OPERATOR = re.compile(r"^(?:npu_\w+|scatter_update): ")
 _LISTED = re.compile(r"\w+(?:, \w+)*|\d+ to \d+")  # "int8, int32", "2 to 8"
+_QUOTED = re.compile(r"`[^`]*`")
 # Functions that take a message, with its place among the arguments; the last three make a line of the doctor.
 _MARKERS = {"shown": 0, "sentence": 0, "message": 0, "say": 0, "ok": 1, "warning": 1, "error": 1}
 
@@ -297,7 +298,7 @@ def messages_of_table(document: Any) -> Iterator[str]:
     if isinstance(document, dict):
         for key, value in document.items():
             if key in _FOR_PEOPLE and isinstance(value, str):
-                yield value
+                yield from (value,) if _QUOTED.sub("", value) else ()  # code alone is in no language
             elif key not in ("examples", "match"):
                 yield from messages_of_table(value)
     elif isinstance(document, list):

@@ -15,7 +15,7 @@ from gpu2npu.shapes import masks
 from gpu2npu.shapes.catalogue import SHAPES, kind_of
 from gpu2npu.shapes.kind import AffinityKind, Find
 
-_DATA = Path(__file__).parent / "kinds.json"
+DATA = Path(__file__).parent / "kinds.json"
 # What finds the kinds of kinds.json that are no renamed call.
 _FINDERS: Mapping[str, Find] = {
     "masked-loss": masks.find_loss,
@@ -28,7 +28,7 @@ _FINDERS: Mapping[str, Find] = {
     "flash-attention": find_flash_attention,
     "fused-optimizer": find_optimizer,
 }
-_ROWS = json.loads(_DATA.read_text(encoding="utf-8"))
+_ROWS = json.loads(DATA.read_text(encoding="utf-8"))
 _OTHERS = [kind_of(row, renamed(**row["renames"]) if "renames" in row else _FINDERS[row["id"]]) for row in _ROWS]
 # Where two kinds are for the same code, the first has it.
 KINDS: Mapping[str, AffinityKind] = SHAPES | {kind.id: kind for kind in _OTHERS}
