@@ -43,6 +43,17 @@ def test_a_name_that_has_a_number_or_a_device(use: str, is_written: bool) -> Non
     assert any("may be one here" in finding.message for _, finding, _ in migrated.findings) is not is_written
 
 
+@pytest.mark.parametrize("use", ["x.to(place)", "torch.ones(1, device=place)"])
+@pytest.mark.parametrize("text", ["f'cuda:{card}'", "'cuda:' + str(card)", "f'cuda:{card + 1}'"])
+def test_a_number_in_the_name_of_a_device_stays_one(text: str, use: str) -> None:
+    code = "import torch\n\n\ndef f(x):\n    place = 'cpu'\n    if x is not None:\n"
+    code += f"        card = torch.cuda.current_device()\n        place = {text}\n    return {use}\n"
+    migrated = migrate_source(code, version="2.1.0")
+    assert "card = torch.npu.current_device()" in migrated.text
+    assert f"place = {text}".replace("cuda", "npu") in migrated.text
+    assert not migrated.findings
+
+
 @pytest.mark.parametrize(("given", "is_written"), [("0", True), ("'cuda'", False), ("x.device", False)])
 def test_a_parameter_that_is_given_a_device_is_no_number(given: str, is_written: bool) -> None:
     code = "import torch\n\n\ndef move(x, card: int):\n    return x.to(card)\n\n\ndef f(x: torch.Tensor):\n"

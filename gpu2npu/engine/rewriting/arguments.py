@@ -13,7 +13,8 @@ from gpu2npu.engine.code_matching import CodeMatcher, with_article
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.python.flow.values import ValueUse
+from gpu2npu.python.facts.values import TEXT
+from gpu2npu.python.flow.values import Values, ValueUse
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
@@ -212,17 +213,35 @@ class TypedArguments:
         if not isinstance(value, (ast.Name, ast.Attribute)) or outer is None or not self._uses:
             return []
         here = values_of(self.names.project).call_at(self.names, outer)
-        return [call for call, uses in self._uses.items() if any(use.place == here for use in uses)]
+        return [
+            call for call, uses in self._uses.items() if any(here == use.place for use in uses if use.kind != "text")
+        ]
 
     @cached_property
     def _uses(self) -> dict[ast.Call, list[ValueUse]]:
-        """The uses of what calls in this file give that ask for the number of a card."""
+        """The uses of what calls in this file give that ask for the number of a card; of kind "text" where it is a part
+        of what is used."""
         if _CURRENT not in self.file.text:
             return {}
         values, called = values_of(self.names.project), self.file.unordered().get(ast.Call, ())
         numbers = [call for call in called if isinstance(call, ast.Call) and last_name(call.func) == _CURRENT]
         calls = [call for call in numbers if isinstance(self.file.parents[call], _ASSIGNING)]  # not a part of a text
-        return {call: values.uses(at, self.names.path) for call in calls if (at := values.call_at(self.names, call))}
+        found: dict[ast.Call, list[ValueUse]] = {}
+        for call in calls:
+            if at := values.call_at(self.names, call):
+                uses = values.uses(at, self.names.path)
+                found[call] = [use._replace(kind="text") if _is_in_text(values, at, use) else use for use in uses]
+        return found
+
+
+def _is_in_text(values: Values, start: int, use: ValueUse) -> bool:
+    """Return whether a text or a sum with the value in it gets to a use, and not the value itself."""
+    steps, state = values.reach(start), use.state
+    while (above := steps.get(state)) is not None:
+        if any(to == state[0] and kind == TEXT for to, kind, _ in values.at(above[0]).out.get(above[0], ())):
+            return True
+        state = above
+    return False
 
 
 def _is_device(use: ValueUse) -> bool:
