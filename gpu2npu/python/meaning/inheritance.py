@@ -41,7 +41,7 @@ def gives(names: Names, cls: Scope, wanted: Wanted, inherited: bool = False, dep
             continue
         if derives(found.names, found.bound.scope, wanted.cls):
             return gives(found.names, found.bound.scope, wanted, depth=depth - 1)
-        if _has(found.names, found.bound.scope, wanted.member):
+        if has_member(found.names, found.bound.scope, wanted.member):
             return None
     return True
 
@@ -54,12 +54,12 @@ def holds_data(cls: Scope, member: str) -> bool:
     )
 
 
-def _has(names: Names, cls: Scope, member: str, depth: int = _MAX_BASES) -> bool:
+def has_member(names: Names, cls: Scope, member: str, depth: int = _MAX_BASES) -> bool:
     """Return whether a class of a file, or one of the project among its bases, defines a member."""
     if member in cls.bindings or member in cls.attributes:
         return True
     found = [names.definition(base, cls.parent or cls) for base in cls.bases] if depth else []
-    return any(_has(each.names, each.bound.scope, member, depth - 1) for each in found if each is not None)
+    return any(has_member(each.names, each.bound.scope, member, depth - 1) for each in found if each is not None)
 
 
 def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> bool:

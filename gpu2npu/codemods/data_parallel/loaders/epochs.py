@@ -16,6 +16,7 @@ from gpu2npu.codemods.program.group_condition import runs_without_group
 from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.meaning.inheritance import has_member
 from gpu2npu.python.text.blocks import begins_line, line_start, line_statement, start_of
 from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, lines_above, lines_at, under
@@ -153,8 +154,9 @@ class _Finder:
             return None
         scope, bindings = found
         if root.id == "self" and isinstance(call.node.func, ast.Attribute):
-            owner = call.node.func.value
-            return _Access(f"{call.file.code(owner)}{rest}", call.at(owner)) if is_plain(owner) else None
+            owner, attribute = call.node.func.value, rest.lstrip(".").partition(".")[0].partition("[")[0]
+            is_here = is_plain(owner) and _may_have(call, owner, attribute)
+            return _Access(f"{call.file.code(owner)}{rest}", call.at(owner)) if is_here else None
         if scope.node is function.node and any(isinstance(binding, Parameter) for binding in bindings):
             given = argument(call, function, root.id)
             if given is None:
@@ -227,6 +229,15 @@ def _root(node: ast.AST) -> ast.AST:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node
+
+
+def _may_have(call: CallPlace, owner: ast.expr, attribute: str) -> bool:
+    """Return whether the object of a call may have an attribute: `self` only where its class or a base assigns it, and
+    not where only classes below do."""
+    cls = call.file.scope_of(owner).enclosing_class()
+    if cls is None or not isinstance(owner, ast.Name) or owner.id != "self":
+        return True
+    return has_member(call.file.names, cls, attribute)
 
 
 def _items(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:

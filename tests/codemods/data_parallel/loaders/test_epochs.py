@@ -238,6 +238,36 @@ UNTOLD = {
     ),
 }
 
+_TRAINER = """
+class Base:
+    def __init__(self):
+        {}
+    def run(self):
+        for epoch in range(3):
+            self.train()
+    def train(self):
+        pass
+class Trainer(Base):
+    def __init__(self):
+        super().__init__()
+        self.more = make()
+    def train(self):
+        for batch in self.more:
+            step(batch)
+Trainer().run()
+"""
+
+
+def test_the_loop_of_a_base_class_gets_no_attribute_of_a_class_below():
+    source = "from data import make, step" + _TRAINER.format("pass")
+    after, (message,) = shard({"train.py": source})
+    assert after["train.py"] == source
+    assert "self.more.sampler.set_epoch(n)" in message
+    source = "from data import make, step" + _TRAINER.format("self.more = None")
+    after, messages = shard({"train.py": source})
+    assert messages == []
+    assert "range(3):\n            self.more.sampler.set_epoch(epoch)" in after["train.py"]
+
 
 @pytest.mark.parametrize("form", UNTOLD)
 def test_where_no_epoch_is_known_the_steps_are_reported(form):
