@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -46,7 +48,7 @@ from gpu2npu.codemods.data_parallel.wrapping import (
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, decided, reported, taken_over
 from gpu2npu.codemods.program.card import bind_to_card
 from gpu2npu.codemods.program.entries import Entries, Entry, find_entries, library_entry
-from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import (
     always_has_group,
     group_place,
@@ -90,15 +92,33 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
                 steps += report_required(program, reference)
     single_npu = {wrap: found for wrap, found in obstacles.items() if found.one_npu}
     steps += taken_over(program, steps, by_file(_on_one_npu(program, single_npu, running, Entries(started))))
-    for codemod in (shard_loaders, on_rank_zero) if started else ():
+    if started:
         paths = list(dict.fromkeys(entry.file.path for entry in started))
-        steps += taken_over(program, steps, codemod(program, paths))
+        steps += taken_over(program, steps, shard_loaders(program, paths, partial(_is_run, started)))
+        steps += taken_over(program, steps, on_rank_zero(program, paths))
     rewrites = by_file(_with_other_programs(steps, started, program))
     homes = {entry.file.path for entry in started if not entry.is_library}
     return {
         path: replace(rewrite, traits=frozenset({_MULTI_CARD})) if path in homes else rewrite
         for path, rewrite in rewrites.items()
     }
+
+
+def _is_run(started: Sequence[Entry], file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether the programs run a node: of a library what is called where it wraps a model, and around that."""
+    entries = [entry for entry in started if file.path in entry.files]
+    return any(not entry.is_library or any(each.runs(file, node) for each in _with_callers(entry)) for entry in entries)
+
+
+def _with_callers(entry: Entry) -> Sequence[Entry]:
+    """The programs that call what calls a library's definition in the same file, with those that call it."""
+
+    def find() -> list[Entry]:
+        definitions = [each for each in entry.file.tree.body if isinstance(each, DEFINITIONS)]
+        found = [library_entry(entry.program, entry.file, each) for each in definitions]
+        return [entry, *(each for each in found if each is not None and entry.called in each.reached)]
+
+    return entry.program.once((_with_callers, entry.called), find)
 
 
 def _by_path(entry: Entry) -> tuple[str, int]:

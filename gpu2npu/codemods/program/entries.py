@@ -35,15 +35,19 @@ class Entry(Struct, frozen=True, eq=False):
     """A file that is started, `python train.py`, and the code that may run then.
 
     `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes
-    in them that may be called, as far as names say; code outside of functions always runs. `is_library` means that the
-    file is not started: programs outside of the project import it and call what is in it (see library_entry).
+    in them that may be called, as far as names say; code outside of functions always runs. A library is not started:
+    programs outside of the project import it and call the definition `called` (see library_entry).
     """
 
     program: TrainingProgram
     file: ParsedFile
     files: Mapping[str, ParsedFile]
     reached: frozenset[Definition]
-    is_library: bool = False
+    called: Definition | None = None
+
+    @property
+    def is_library(self) -> bool:
+        return self.called is not None
 
     def runs(self, file: ParsedFile, node: ast.AST) -> bool:
         """Return whether a node of one of the program's files is in code that the program may run."""
@@ -148,7 +152,7 @@ def library_entry(program: TrainingProgram, file: ParsedFile, called: Definition
         return None
     names, files, index = _loaded(program, file)
     reached = called_definitions(names, called, index, _PLAIN, _CALLED_BY_TORCH)
-    return Entry(program, file, files, reached, is_library=True)
+    return Entry(program, file, files, reached, called)
 
 
 def entry_of(program: TrainingProgram, path: str) -> Entry | None:

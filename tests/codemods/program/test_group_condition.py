@@ -231,3 +231,43 @@ def test_a_function_whose_name_another_file_defines_itself_is_not_reached(after)
     assert "    if not dist.is_initialized() or dist.get_rank() == 0:\n" in after(files)["kit.py"]
     files["train.py"] = files["train.py"].replace("    show()", "    kit.show()")
     assert "    if dist.get_rank() == 0:\n" in after(files)["kit.py"]
+
+
+SURROGATE = """import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def explain(inputs, outputs):
+    net = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in DataLoader(TensorDataset(inputs, outputs), batch_size=8):
+        (net(x) - y).square().sum().backward()
+        optimizer.step()
+    return net
+"""
+WRAPPING = """import torch
+from surrogate import explain
+
+def wrapped(net):
+    return torch.nn.DataParallel(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "is_shared"),
+    [
+        ("", False),
+        ("\ndef fit(net, x, y):\n    return explain(wrapped(net), x, y)\n", True),
+        ("\ndef fit(x, y):\n    return explain(x, y)\n", False),
+    ],
+)
+def test_a_library_shares_out_only_what_is_called_with_its_wrapped_models(more, is_shared, after):
+    files = after(
+        {
+            "wrapping.py": WRAPPING + more,
+            "surrogate.py": SURROGATE,
+            "main.py": "import surrogate\nsurrogate.explain(x, y)\n",
+        }
+    )
+    assert "dist.is_initialized() else" in files["wrapping.py"]
+    assert ("surrogate.py" in files) is is_shared
+    assert ("main.py" in files) is is_shared

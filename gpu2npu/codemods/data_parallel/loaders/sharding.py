@@ -18,7 +18,7 @@ from gpu2npu.codemods.data_parallel.loaders.findings import (
 from gpu2npu.codemods.data_parallel.loaders.roles import Shared, TrainingLoader, training_loaders
 from gpu2npu.codemods.places import Rewriting, is_skipped
 from gpu2npu.codemods.program.entries import dataflow_of
-from gpu2npu.codemods.program.files import TrainingProgram
+from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.loader_call import LoaderCall, read_call
 from gpu2npu.codemods.program.training_loops import BatchLoop, LoopFinder
 from gpu2npu.codemods.spellings import RULE
@@ -38,15 +38,20 @@ _LEFT = (
 )
 
 
-def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str, FileRewrite]:
+def shard_loaders(
+    program: TrainingProgram,
+    entries: Sequence[str],
+    is_run: Callable[[ParsedFile, ast.AST], bool] = lambda file, node: True,
+) -> dict[str, FileRewrite]:
     """Give the training loaders of the programs that start at `entries` a DistributedSampler and a batch size that is
-    divided by the number of ranks, and call the sampler's `set_epoch` in the loop over epochs.
+    divided by the number of ranks, and call the sampler's `set_epoch` in the loop over epochs. A loop that trains and
+    is not run by the programs, as `is_run` says, trains another model.
 
     Loaders that only feed evaluation stay whole, on every rank. Where a training loader is not rewritten, a finding
     says what to write.
     """
     flow = dataflow_of(program, entries, _WORDS)
-    loops = LoopFinder(flow).loops()
+    loops = [loop for loop in LoopFinder(flow).loops() if not loop.trains or is_run(loop.place.file, loop.place.node)]
     rewriting = Rewriting(RULE)
     sharded: list[TrainingLoader] = []
     shuffled: set[ast.Call] = set()
