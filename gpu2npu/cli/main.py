@@ -127,7 +127,7 @@ Exit codes:
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_default=True,
-    help="How much msFmkTranspltlog.txt in the output says.",
+    help="How detailed msFmkTranspltlog.txt in the output is.",
 )
 @click.version_option(
     __version__, "-V", prog_name="gpu2npu", message="%(prog)s %(version)s", help="Show gpu2npu's own version."

@@ -107,7 +107,7 @@ def _pair(machine: Machine) -> Iterator[CheckLine]:
     cann, wanted = known_cann(toolkit.version), cann_for(known)
     remedy = _install_for(pairings_for(cann, machine.version_of("torch")) if cann else (), wanted.version)
     if cann == wanted.version:
-        yield ok("versions", f"torch_npu {version} goes with CANN {toolkit.version}")
+        yield ok("versions", f"torch_npu {version} belongs to CANN {toolkit.version}")
     elif not wanted.is_listed:
         yield warning(
             "versions",

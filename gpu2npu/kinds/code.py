@@ -353,7 +353,7 @@ class CodeRules:
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
                 code = code if metavariable(new.tree) else parenthesized(code)
         if code is None:
-            return Misfit("something would run twice, or a slice would stand outside of brackets")
+            return Misfit("something would run twice, or a slice would be outside of brackets")
         if any(not _is_retained(at, code) for at in comments(self.file, node)):
             return Misfit("a comment would be lost")
         given = [*matched.values.values(), *map(argument_value, matched.rest)]

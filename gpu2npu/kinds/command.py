@@ -34,7 +34,7 @@ class CommandMatch(Match, frozen=True):
     shape: ClassVar[Json] = {
         "command": {
             "description": "A program that scripts, or subprocess calls in Python, run; or a command line of it, in "
-            "which $X is any word: teamrun --gpus $N. Its options may stand in any order, among others.",
+            "which $X is any word: teamrun --gpus $N. Its options may be in any order, among others.",
             "type": "string",
             "pattern": "^[\\w.+-]+( [^\\s'\"]+)*$",
         }

@@ -59,7 +59,7 @@ class StringMatch(Match, frozen=True):
     shape: ClassVar[Json] = {
         "string": {"description": "The string's text, on one line.", "type": "string", "pattern": "^[^\\r\\n]+$"},
         "role": {
-            "description": "What it must mean where it stands: the name of a role. Without one, anything.",
+            "description": "What it must mean where it is: the name of a role. Without one, anything.",
             "type": "string",
         },
     }
@@ -126,7 +126,7 @@ class StringMatch(Match, frozen=True):
             return
         verdict = judge(StringPlace(site.node, site.scope, names, new, Siblings()), roles[self.role])
         if verdict == NO:
-            yield f"the string stands where it cannot mean a {self.role}: it is read by people, or names something"
+            yield f"the string is where it cannot mean a {self.role}: it is read by people, or names something"
         elif verdict != YES:
             yield f"nothing beside the string says that it means a {self.role} (docs/rules/roles.md)"
         elif site.word != self.string:

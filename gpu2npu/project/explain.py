@@ -144,7 +144,7 @@ class _Reasons:
         if self.names is None:
             package = rule.match.package
             matched = rule.match.text if package is None else f"the package `{package}` where it is required"
-            return f"it matches {matched}, and that is not what stands here"
+            return f"it matches {matched}, and that is not what is here"
         return next(self._of_place(rule, self.names), None) or self._of_others()
 
     def _is_far(self, rule: Rule) -> bool:
@@ -171,7 +171,7 @@ class _Reasons:
     def _of_others(self) -> str:
         if self.involved:
             return f"the place is handled by {' and '.join(self.involved)}, which comes first"
-        return "its words do not stand together as the rule requires"
+        return "its words are not together as the rule requires"
 
     def _of_place(self, rule: Rule, names: Names) -> Iterator[str]:
         match = rule.match

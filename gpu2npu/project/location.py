@@ -84,7 +84,7 @@ def _check_output(output: Path, shown_source: Path, source: Path) -> Path:
     except (OSError, RuntimeError) as error:
         raise UsageError(f"The output folder '{output}' cannot be used: {error}.") from error
     if source.is_dir() and resolved.is_relative_to(source):
-        raise UsageError(f"The output folder '{output}' lies inside the input '{shown_source}'; choose one outside it.")
+        raise UsageError(f"The output folder '{output}' is inside the input '{shown_source}'; choose one outside it.")
     existing = next(folder for folder in (resolved, *resolved.parents) if os.path.lexists(folder))
     if not existing.is_dir():
         raise UsageError(f"The output folder '{output}' cannot be made, because '{existing}' is not a folder.")

@@ -96,7 +96,7 @@ def parse_code(text: str) -> CodePattern:
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Starred) and not is_rest(node)):
             raise PatternError(f"{text!r} has what a pattern cannot have: {type(node).__name__}")
         if isinstance(node, ast.Call) and any(map(is_rest, node.args[:-1])):
-            raise PatternError(f"in {text!r} arguments by position stand behind `...`, where no one can count")
+            raise PatternError(f"in {text!r} arguments by position are behind `...`, where no one can count")
     return CodePattern(pieces, tree.body, tuple(_names(tree.body)))
 
 

@@ -47,7 +47,7 @@ def read_document(path: Path) -> Any:
     except _RepeatedKeyError as error:
         where = _second_line(text, error.key)
         raise RuleError(
-            f"{path}{where}: the key '{error.key}' stands twice in one object; keep one of them."
+            f"{path}{where}: the key '{error.key}' is twice in one object; keep one of them."
         ) from error
     except UnicodeEncodeError as error:
         raise RuleError(
@@ -107,7 +107,7 @@ def _second_line(text: str, key: str) -> str:
 
 
 _COMMENT = [
-    "A rule file of gpu2npu. JSON has no comments: what stands under $comment is for readers.",
+    "A rule file of gpu2npu. JSON has no comments: what is under $comment is for readers.",
     "Try it with `gpu2npu rules test FILE`, use it with `gpu2npu -i SRC -o OUT -v VERSION -r FILE`.",
     "Change the rule below into yours: what it matches, what then happens, why, and examples that prove it.",
 ]

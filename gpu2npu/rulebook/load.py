@@ -56,7 +56,7 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
 def _taken(rule: Rule, path: Path, index: int, earlier: Rule, rules: list[Rule]) -> RuleError:
     """The error for an id that two rules have: of a built-in one and a user's it is the user's to change."""
     if replace(rule, file=earlier.file) == earlier and rule.file != earlier.file:
-        both = f"the rule '{rule.id}' stands in {earlier.file} too, the same"
+        both = f"the rule '{rule.id}' is in {earlier.file} too, the same"
         return RuleError(f"{path}: $.rules[{index}]: {both}; give one of the two files alone.")
     if not rule.builtin or earlier.builtin:
         return RuleError(f"{path}: $.rules[{index}].id: '{rule.id}' is taken (also in {earlier.file}); choose another.")

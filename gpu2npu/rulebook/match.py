@@ -150,7 +150,7 @@ class Match(Struct, frozen=True):
     @property
     def why_not_named(self) -> str:
         """The reason why a line on which the `word` is not a name of the code has no match."""
-        return f"`{self.word}` stands only in text here (a comment or a string), and the rule is for code"
+        return f"`{self.word}` is only in text here (a comment or a string), and the rule is for code"
 
     def why_not(self, site: Site, names: Names) -> str | None:
         """Return why a name on a line, which is the `word`, is not what is matched; None where that is not known."""

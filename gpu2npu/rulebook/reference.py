@@ -14,7 +14,7 @@ ROLES = "roles.md"
 _HEAD = """\
 # Rule reference
 
-Made from the files in `rules/` by `make docs`; the examples are executed as tests. Ids are stable: they stand in the
+Made from the files in `rules/` by `make docs`; the examples are executed as tests. Ids are stable: they are in the
 column Rule of `change_list.csv`, and `--skip-rules` takes them.
 
 Which rule counts where several match: [the order of rules](../rule-order.md). How to write one:

@@ -97,7 +97,7 @@ def _check_places(tree: ast.AST, fields: int) -> None:
     nodes = list(ast.walk(tree))
     found = sum(isinstance(node, ast.Name) and node.id.startswith(_MARK) for node in nodes)
     if found != fields:
-        raise TemplateError("a field stands within a string or a name; a field is a whole expression of the code")
+        raise TemplateError("a field is within a string or a name; a field is a whole expression of the code")
     lists = [*(node.args for node in nodes if isinstance(node, ast.Call))]
     lists += [node.elts for node in nodes if isinstance(node, (ast.List, ast.Set))]
     inside = {id(item) for items in lists for item in items}

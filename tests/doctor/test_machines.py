@@ -95,7 +95,7 @@ def test_a_machine_that_lacks_nothing(built):
     assert [line for line in lines if line.level != "ok"] == []
     assert {line.check: line.message for line in lines}.items() >= {
         "npu-smi": "2 cards: 910B2",
-        "versions": "torch_npu 2.7.1 goes with CANN 8.3.RC1",
+        "versions": "torch_npu 2.7.1 belongs to CANN 8.3.RC1",
         "devices": "2 of /dev/davinci*, all open to user",
         "driver": "driver 25.3.RC1",
     }.items()

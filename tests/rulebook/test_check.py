@@ -203,7 +203,7 @@ def test_the_built_in_files_pass(path: Path) -> None:
         ("$X + $Y", "1", "has no name that code would have to contain"),
         ("f($X)", "1", "'f' in 'f($X)' is not a builtin; write a qualified name (lib.f), or $F for any expression"),
         ("lib.f(lambda: $X)", "1", "has what a pattern cannot have: Lambda"),
-        ("lib.f(..., $X)", "1", "arguments by position stand behind `...`"),
+        ("lib.f(..., $X)", "1", "arguments by position are behind `...`"),
         ("lib.f($X)", "lib.g($X, $X)", "$X stands 2 times in it, so that its code would run 2 times"),
         ("lib.f($X)", "lib.g($Y)", "the metavariable $Y is not in the pattern"),
         ("lib.f($X)", "lib.g(...)", "`...` stands for the arguments that `...` of the pattern matches"),

@@ -59,7 +59,7 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
     root = (root or _root(path)).resolve()
     resolved = path.resolve()
     if not resolved.is_relative_to(root):
-        raise click.UsageError(f"'{path}' does not lie in the project '{root}'; give another folder with -i.")
+        raise click.UsageError(f"'{path}' is not in the project '{root}'; give another folder with -i.")
     settings = Settings(version or "", rules=files).or_else(read_config(root))
     prefer(settings.lang)
     version = settings.version or RELEASES[0]

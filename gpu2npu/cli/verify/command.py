@@ -189,7 +189,7 @@ def _check_folder(option: str, folder: Path | None, projects: tuple[Path | None,
         raise click.UsageError(f"{option} {folder}: there is such a folder already; name a new one.")
     for project in projects:
         if project is not None and folder.resolve().is_relative_to(project.resolve()):
-            raise click.UsageError(f"{option} {folder} lies in {project}, which is copied: name a folder elsewhere.")
+            raise click.UsageError(f"{option} {folder} is in {project}, which is copied: name another folder.")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ CODEMOD = Codemod(
     option=Option(
         ("--affinity",),
         "Use the NPU's fused operators for code that spells them out: `safe` changes nothing but rounding, `all` "
-        "also what docs/affinity.md says, or some kinds such as rms-norm.",
+        "also what docs/affinity.md describes, or some kinds such as rms-norm.",
         "safe|all|KIND,...",
         "affinity.catalogue:chosen",
     ),

@@ -39,8 +39,8 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.records import Edit, FindingKind, Text
 
-_MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."
-_RETAINED = "An NPU has no DataParallel: the model goes to one NPU, under the name `module` as before."
+_MESSAGE = "An NPU has no DataParallel: the model is moved to one NPU."
+_RETAINED = "An NPU has no DataParallel: the model is moved to one NPU, under the name `module` as before."
 _GIVEN = " DataParallel moved the model's arguments to the card: check that they are on the NPU here."
 _NAMES = (
     " Take `.module` out where it is used, and load a state dict that was saved from a wrapped model as "

@@ -262,7 +262,7 @@ def _names(node: ast.AST) -> set[str]:
     return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
-_COPY = "What goes to the CPU is a copy: gradients of the model itself are averaged over processes as before."
+_COPY = "What is moved to the CPU is a copy: gradients of the model itself are averaged over processes as before."
 _ADVICE = (
     "From here on the gradients of this model are not averaged over processes, also when it comes back: if training "
     "goes on, write `copy.deepcopy({module}).cpu()`, whose state dict has no prefix `module.`."

@@ -55,7 +55,7 @@ class Flow(Struct, frozen=True):
             return "its use does not say so"
         where, text = _place(self.way[-1]), self.use.text
         if self.use.kind == "unknown":
-            return f"where it goes from {where} is not known"
+            return f"where it is used behind {where} is not known"
         if self.use.kind == "data":
             return f"{where} has it too, and stays: change both or neither"
         if self.use.kind == "unnamed":

@@ -144,7 +144,7 @@ def _effort_lines(effort: Effort) -> Iterator[str]:
 def apart(readiness: Readiness) -> str:
     """The sentence about what would block, and stands apart from the program."""
     listed = ", ".join(f"{count} in {part.value}" for part, count in readiness.apart)
-    return f"What stands apart from the program does not block it: {listed}."
+    return f"What is apart from the program does not block it: {listed}."
 
 
 def hours_range(effort: Effort) -> str:

@@ -1,4 +1,4 @@
-"""DataParallel where DistributedDataParallel cannot work: the model goes to one NPU, and nothing else changes."""
+"""DataParallel where DistributedDataParallel cannot work: the model is moved to one NPU, and nothing else changes."""
 
 from textwrap import dedent
 
