@@ -36,7 +36,7 @@ def spelling(file: ParsedFile, qualified: str, written: str = "", before: int | 
     """Return how a file spells a module (`os`), or a name in one of torch's (`torch.utils.data.DataLoader`).
 
     A name that the file's own imports bind comes first, then an attribute of a module that they bind (but of plain
-    `torch` only where the file imports that very submodule), then a new import: `written`, if that is given. It goes
+    `torch` only where the file imports that very submodule), then a new import: `written`, if that is given. It is
     above what is at the offset `before`.
     """
     bound = dict(_bound(file))
@@ -132,7 +132,7 @@ def _imports(file: ParsedFile, before: int | None = None) -> list[Import]:
 def _place(file: ParsedFile, qualified: str, before: int | None) -> int:
     """Return the offset of the line of a new import.
 
-    An import of a module of torch goes below `import torch`, one of Python's own among the others in alphabetical
+    An import of a module of torch is put below `import torch`, one of Python's own among the others in alphabetical
     order, any other below them all.
     """
     imports = [found for found in _imports(file, before) if _module(found) != "__future__"]

@@ -1,4 +1,4 @@
-"""Checks of Python and its packages: torch, torch_npu, and what goes with them."""
+"""Checks of Python and its packages: torch, torch_npu, and what belongs to them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def diagnostics(checked: Checked, codec: PositionCodec) -> Iterator[types.Diagno
 
 
 def _edits(migrated: MigratedFile) -> Iterator[Change]:
-    """The edits that stand for themselves: an import is inserted with what needs it."""
+    """The edits that need no other: an import is inserted with what needs it."""
     return (change for change in migrated.changes if change.operation is not Operation.INSERT)
 
 

@@ -152,11 +152,8 @@ def binds_module(file: PythonFile, module: str) -> bool:
 
 
 def anchor(sites: Sequence[ImportSite]) -> tuple[ImportSite, bool] | None:
-    """The import among the torch imports of one scope, in source order, that the new import goes to; whether above it.
-
-    It goes below `import torch`. Where a statement further up already imports from the NPU's module, which exists
-    only once the plugin is loaded, it goes above that one.
-    """
+    """The import among those of torch in one scope, in source order, that the new import is put at; whether above it:
+    below `import torch`, but above an import from the NPU's module, which exists only once the plugin is loaded."""
     usable = [site for site in sites if not site.is_for_types]
     if not usable:
         return None

@@ -227,7 +227,7 @@ def needed_imports(
     spelled_torch = not matches.anchors.isdisjoint(each.partition(".")[0] for each in spelled)
     insertions = []
     for module, needing in needed.items():
-        # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
+        # To be loaded, the plugin is of use only where torch is; what is spelled is for whatever the file imports.
         sites = everywhere if (module != _PLUGIN or module in spelled) and not torch_sites else torch_sites
         places: list[tuple[ast.stmt, bool]] = [
             (site.statement, above) for site, above in _places(sites, needing, matches, file)
@@ -309,7 +309,7 @@ def _first(file: PythonFile) -> ast.stmt:
 
 
 def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile) -> tuple[Bounds, Text]:
-    """Return where the import of a module goes that belongs below an import statement, or above it, and its text."""
+    """Return where the import of a module is put that belongs below an import statement, or above it, and its text."""
     line = _line(statement, file)
     start, end = file.bounds(statement)
     line_start = file.bounds(line[0])[0]

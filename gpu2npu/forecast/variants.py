@@ -124,7 +124,7 @@ def next_batch(tried: Mapping[int, int | None], usable: int) -> int | None:
         slopes = [(need[low] - need[each]) / (low - each) for each in (far, fitting[0])]
         slope = slopes[0] if slopes[0] > 0 else slopes[1]
         gap = low - fitting[-2]
-        step = 2 * gap if gap < low // 3 else margin  # runs that lie close are a line that gives too little
+        step = 2 * gap if gap < low // 3 else margin  # runs that are close are a line that gives too little
         if slope > 0:
             guess = low + max(int((usable - need[low]) / slope), step)
         elif too_large is None and low >= _NO_MORE * fitting[0]:

@@ -281,7 +281,7 @@ _VALUE = r"[:=\[,][ \t]*[\"']?(?P<value>{0})(?::\d+)?[\"':]?[ \t]*(?=[,\]\n}}]|$
 
 
 def _unread(text: str, knowledge: Knowledge, reason: str, form: str = _VALUE) -> list[Mark]:
-    """Report a file that cannot be read only if it mentions a device or backend where a value may stand."""
+    """Report a file that cannot be read only if it mentions a device or backend where a value may be."""
     for rule in knowledge.table.strings:
         mention = re.search(form.format(re.escape(rule.text)), text)
         if mention is not None and rule.role.words:

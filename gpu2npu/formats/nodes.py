@@ -18,7 +18,7 @@ class FormatError(ValueError):
 
 
 class Scalar(Struct, frozen=True):
-    """A value, or a key. From `start` to `end` stands its text, without quotes.
+    """A value, or a key. From `start` to `end` is its text, without quotes.
 
     `value` is the string it means, None where it is a number or the like, whose text is `atom`. `places` gives the
     offset of each character of the value, and of its end, where escapes make them irregular; it is None where the text

@@ -264,7 +264,7 @@ def _read(table: Path, listed: dict[str, ListedApi]) -> None:
         raise UsageError(f"The table '{table}' of a library's functions cannot be used: {reason}.") from error
 
 
-# A mode is a function of the facts; `project.analysis` writes what it gives.
+# A mode is a function of the facts; `analyse_project` writes what it gives.
 MODES: Mapping[str, Mode] = {
     "torch_apis": torch_apis,
     "third_party": third_party,

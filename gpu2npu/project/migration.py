@@ -241,7 +241,7 @@ _RENAMED = re.compile(r"^(?:gpu2npu_(?:\d+_)?)?(.+?)(?:\.\d+)?$")
 
 class ReportNames(Struct, frozen=True):
     """`names` maps each report to its file name in the output's root. `replaced` are the project's files that an
-    earlier migration wrote and that give way. `kept_launcher`: the project has the launcher, perhaps filled in.
+    earlier migration wrote and that give way. `retained_launcher`: the project has the launcher, perhaps filled in.
     """
 
     names: Mapping[str, str]

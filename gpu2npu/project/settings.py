@@ -24,7 +24,7 @@ class RuleChoice(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """The settings that a command line, an API's caller and a project's own file give; empty ones are not said.
+    """The settings that a command line, an API's caller and a project's own file give; empty ones are not set.
 
     `version` is that of PyTorch that a project is written for, `torch_npu` a release of torch_npu, "" for the newest of
     the version. `rules` are files of the user's own rules, `only_rules` the ids of the only rules to apply,
@@ -69,7 +69,7 @@ class Settings(Struct, frozen=True):
         return any(fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*") for pattern in patterns)
 
     def or_else(self, project: Settings) -> Settings:
-        """The settings, filled up with a project's own where they say nothing."""
+        """The settings, filled up with a project's own where they are empty."""
         torch_npu = self.torch_npu or ("" if self.version else project.torch_npu)
         return replace(
             self,

@@ -46,7 +46,7 @@ class Affected(Struct, frozen=True):
     """A function, method or class of a library that reaches a need; a module, if importing it does.
 
     `names` are those it can be imported by, its own last. `chain` are the functions from itself to the one that has the
-    need, each as (name, path, line where it goes on).
+    need, each as (name, path, line that calls the next).
     """
 
     names: tuple[str, ...]

@@ -63,7 +63,7 @@ class Expression(Struct, Generic[AnyStr], frozen=True):
         return self._limited(lambda compiled: list(compiled.finditer(text, timeout=SECONDS)))
 
     def replaced(self, template: AnyStr, text: AnyStr) -> AnyStr:
-        """Return a text in which a template stands for each match."""
+        """Return a text with a template in the place of each match."""
         new: AnyStr = self._limited(lambda compiled: compiled.sub(template, text, timeout=SECONDS))
         return new
 

@@ -26,7 +26,7 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     """The user's rule files, in the order given, then the built-in ones.
 
     A file of the user may also be a custom rule file of the vendor's tool. Examples are not run here (see
-    project/rule_examples.py). A file that is given twice, or is a built-in one, stands once, where it is
+    project/rule_examples.py). A file that is given twice, or is a built-in one, is read once, where it is
     given first.
 
     Raises:

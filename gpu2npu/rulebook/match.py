@@ -98,7 +98,7 @@ class Match(Struct, frozen=True):
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles of strings that the match goes by."""
+        """The roles of strings that the match needs."""
         return frozenset()
 
     @property

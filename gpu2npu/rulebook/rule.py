@@ -40,7 +40,7 @@ class Report(Struct, frozen=True):
 
 
 class Addition(Struct, frozen=True):
-    """Code that is added at a match: `what` is base, decorator or statement. A statement goes to a `place`: before or
+    """Code that is added at a match: `what` is base, decorator or statement. A statement is put at a `place`: before or
     after the statement that has the match, first in the function around it, or, as the head of a `with`, around it."""
 
     what: str

@@ -85,7 +85,7 @@ def _owner(node: ast.AST, file: PythonFile) -> str | None:
 
 
 class Step(NamedTuple):
-    """The node that a function goes to next in a chain, None at the place of the need, and the line where."""
+    """The node that is behind a function in a chain, None at the place of the need, and the line where."""
 
     callee: str | None
     line: int
@@ -124,7 +124,7 @@ class Graph:
 
 
 def chain_of(node: str, reached: Mapping[str, Step]) -> list[tuple[str, int]]:
-    """The nodes from `node` to the need, each with the line where it goes on."""
+    """The nodes from `node` to the need, each with the line that calls the next."""
     found = []
     following: str | None = node
     while following is not None:

@@ -103,7 +103,7 @@ def may_have_float64(text: str) -> bool:
 
 class Label(NamedTuple):
     """One thing that a value may be: a tensor, an array, a number, or a dtype or device itself. `is_stated`: the
-    program says the dtype; `moved`: it takes the value to a device; `name`: of what it is where nothing is known."""
+    program states the dtype; `is_moved`: it moves the value to a device; `name`: of what is otherwise not known."""
 
     dtype: str | None = None
     device: str | None = None

@@ -64,7 +64,7 @@ class _Planning(Struct, frozen=True, eq=False):
         block = self.reading.file.block(self.statement)
         through = {part for term in self.match.root.parts() for part in term.through}
         naming = {statement for term in self.match.terms for statement in term.through}
-        deleted = [each for each in block if each in through - naming and self._can_go(each)]
+        deleted = [each for each in block if each in through - naming and self._is_removable(each)]
         while True:
             arguments = self._arguments(deleted)
             if arguments is None:
@@ -85,7 +85,7 @@ class _Planning(Struct, frozen=True, eq=False):
             return None
         return Planned(arguments, tuple(deleted))
 
-    def _can_go(self, statement: ast.stmt) -> bool:
+    def _is_removable(self, statement: ast.stmt) -> bool:
         """Return whether an assignment is on lines of its own."""
         file = self.reading.file
         return begins_line(file, statement) and len(same_line(file, statement)) == 1

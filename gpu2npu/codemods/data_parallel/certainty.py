@@ -69,8 +69,8 @@ _BY_HAND = (
 class Obstacle(Struct, frozen=True):
     """The reason why a wrap does not become one in DistributedDataParallel, and what to do instead.
 
-    `one_npu` means that the model is moved to one NPU without a wrapper; else the wrap stays as it is. `one_process` says
-    that this is so for the whole program.
+    `one_npu` means that the model is moved to one NPU without a wrapper; else the wrap stays as it is. `one_process`:
+    this is so for the whole program.
     """
 
     message: str

@@ -1,5 +1,5 @@
-"""A model that was in DataParallel goes to one NPU with its inputs, where DistributedDataParallel cannot work or would
-have nothing to train."""
+"""A model that was in DataParallel is moved to one NPU, with its inputs, where DistributedDataParallel cannot work or
+would have nothing to train."""
 
 from __future__ import annotations
 

@@ -128,11 +128,16 @@ def _imported(entry: Entry, started: Collection[Entry]) -> tuple[ParsedFile, tup
     if is_taken(entry.program.project, file.path, function.name, others):
         return None
     lines, _, _ = _beginning(file)
-    words = {word for line in lines for word in re.findall(r"\w+", line.partition("#")[0])}
-    if not words.isdisjoint(file.scopes[function].bindings):
+    if _would_shadow(file, function, lines):
         return None
     place = _below_options(replace(entry, file=file), function.body, lines)
     return (file, place, guard) if place is not None else None
+
+
+def _would_shadow(file: ParsedFile, function: ast.FunctionDef, lines: Sequence[NewText]) -> bool:
+    """Return whether a function binds a word of lines that would be put into it."""
+    words = {word for line in lines for word in re.findall(r"\w+", line.partition("#")[0])}
+    return not words.isdisjoint(file.scopes[function].bindings)
 
 
 def _called(entry: Entry) -> tuple[ParsedFile, Definition] | None:
@@ -296,8 +301,7 @@ def _below_options(
                 return None
             if any(isinstance(node, COMPREHENSIONS) for node in nodes):
                 return None
-            words = {word for line in begin for word in re.findall(r"\w+", line.partition("#")[0])}
-            if not words.isdisjoint(file.scopes[function].bindings):
+            if _would_shadow(file, function, begin):
                 return None
             if parses or (function.decorator_list and parameters(function) and not arguments(others[0])):
                 start = start_of(file, _first(function))  # `main(parse_args())`, or click reads the options

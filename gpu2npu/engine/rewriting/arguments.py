@@ -52,7 +52,7 @@ class Callees:
         self.work = work
 
     def callees(self, node: ast.Call, scope: Scope) -> tuple[str, ...]:
-        """The names a callee goes by: as it is written, and its own where it was imported under another."""
+        """The names of a callee: as it is written, and its own where it was imported under another."""
         if not isinstance(node.func, (ast.Name, ast.Attribute)):
             return ()
         written = last_name(node.func) or ""

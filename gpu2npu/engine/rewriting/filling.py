@@ -59,7 +59,7 @@ def _may_change(file: PythonFile, node: ast.expr, read: ast.expr) -> bool:
 
 
 def is_loose(file: PythonFile, node: ast.expr) -> bool:
-    """Return whether an expression stands where any other may stand without parentheses around it."""
+    """Return whether an expression is where any other may be without parentheses around it."""
     parent = file.parents[node]
     return isinstance(parent, _LOOSE) or (isinstance(parent, ast.Call) and parent.func is not node)
 

@@ -64,7 +64,7 @@ def shifts(matched: Matched, new: CodePattern) -> bool:
 
 
 def _further(new: CodePattern, wanted: Sequence[Argument], given: int, spelled: Mapping[str, str]) -> list[str]:
-    """The code of the keyword arguments at the end of a replacement in which nothing stands for matched code."""
+    """The code of the keyword arguments at the end of a replacement in which nothing is matched code."""
     found: list[str] = []
     for argument in reversed(wanted if given else ()):
         code = ast.get_source_segment(new.source, argument) or ""

@@ -1,4 +1,4 @@
-"""Judges a string by where its value goes: it means a device where one of its uses is a device and none contradicts."""
+"""Judges a string by where its value is used: it means a device where a use of it is a device and none contradicts."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _has_options(base: int, siblings: set[str], values: Values) -> bool:
 
 
 def _looked_up(key: int, values: Values) -> list[int]:
-    """The places of what a key is looked up in, wherever it goes as a whole."""
+    """The places of what a key is looked up in, wherever it is passed as a whole."""
     edges = [edge for at in _holders(key, values) for edge in values.at(at).out.get(at, ())]
     compared = [target for target, kind, _ in edges if kind == COMPARE]
     return list(dict.fromkeys(base for at in compared for base, field in _read_from(at, values) if field == "[key]"))

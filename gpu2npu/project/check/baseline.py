@@ -99,7 +99,7 @@ def expired(
     met = {baseline_path(each.path, root, file): {one.fingerprint for one in each.findings} for each in files}
     gone: dict[str, list[Known]] = {}
     for path, entries in baseline.findings.items():
-        if _lies_under(path, checked):
+        if _is_under(path, checked):
             left = [one for one in entries if one.fingerprint not in met.get(path, ()) and one.rule in rules]
             if left:
                 gone[path] = left
@@ -122,7 +122,7 @@ def baseline_path(path: str, root: Path, file: Path) -> str:
     return os.path.relpath(root / path, file.absolute().parent).encode("utf-8", "backslashreplace").decode()
 
 
-def _lies_under(path: str, folders: Collection[str]) -> bool:
+def _is_under(path: str, folders: Collection[str]) -> bool:
     return any(
         (folder == "." and not path.startswith("../")) or path == folder or path.startswith(f"{folder}/")
         for folder in folders

@@ -39,7 +39,7 @@ DEFAULT_CHOICE = CheckChoice()
 
 
 class SourceTree(Struct, frozen=True):
-    """One source of a check: `prefix` is what goes before its paths to make them paths from the root of the check;
+    """One source of a check: `prefix` is what is put before its paths to make them paths from the root of the check;
     `excluded_above` patterns are about paths from the folder that is `above` it and has the settings."""
 
     settings: Settings

@@ -1,5 +1,5 @@
 """The calls that make the value of an expression, and those that call a function, as nodes of a program's files: what
-the solver for values answers, with the calls of libraries that hand on what they are given."""
+the solver for values answers, with the calls of libraries that pass on what they are given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpu2npu.python.tree.place import (
 from gpu2npu.python.tree.scopes import Parameter
 from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Definition, is_self, last_name
 
-# Calls that hand on the elements of what they are given first.
+# Calls that pass on the elements of their first argument.
 PASSED_ON = frozenset(
     {"enumerate", "tqdm", "iter", "next", "islice", "cycle", "track", "list", "reversed", "tenumerate"}
 )
@@ -138,7 +138,7 @@ class Dataflow:
             seen.add((state, via))
             at, path = state
             is_call = at in self._values.at(at).calls
-            given = self._handed_on(at, path) if is_call else None
+            given = self._passed_values(at, path) if is_call else None
             if is_call and given is None and not path:
                 yield at, via
                 continue
@@ -154,8 +154,8 @@ class Dataflow:
         made = self._values.at(instance).first + self._values.kind(instance)[1].node
         return [receiver] if receiver else self._values.callers(made)
 
-    def _handed_on(self, at: int, path: Path) -> list[State] | None:
-        """The values that a function of the program returns, or that a call of a library hands on; None for others."""
+    def _passed_values(self, at: int, path: Path) -> list[State] | None:
+        """The values that a function of the program returns, or that a call of a library passes on; None for others."""
         functions = [each.at(each.node) for each in self._called(at) if isinstance(each.node, FUNCTIONS)]
         if functions:
             results = (self._place(each) for function in functions for each in returned(function))

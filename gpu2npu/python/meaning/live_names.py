@@ -101,7 +101,7 @@ class _Search:
         if isinstance(value, (ast.Name, ast.Attribute)):
             line = self.file.span(node).start_line
             return frozenset(each._replace(path=self.names.path, line=line) for each in self.of(value))
-        if _stands_in(value) and self.file.scope_of(node) is owner:
+        if _is_placeholder(value) and self.file.scope_of(node) is owner:
             return frozenset()
         return self._one(loaded_module(value), node)
 
@@ -190,7 +190,7 @@ def is_declaration(binding: Binding) -> bool:
     return isinstance(statement, ast.AnnAssign) and statement.value is None
 
 
-def _stands_in(value: ast.expr | None) -> bool:
+def _is_placeholder(value: ast.expr | None) -> bool:
     """`None` and `lambda x: x`"""
     if isinstance(value, ast.Lambda):
         given = [each.arg for each in value.args.args]

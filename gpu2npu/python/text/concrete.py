@@ -27,7 +27,7 @@ Bounds = tuple[int, int]
 
 
 class Concrete(Struct, frozen=True, eq=False):
-    """A piece of code as LibCST sees it: `root`, and the offsets in the file between which each node lies."""
+    """A piece of code as LibCST sees it: `root`, and the offsets in the file between which each node is."""
 
     root: cst.Module
     bounds: Mapping[cst.CSTNode, Bounds]

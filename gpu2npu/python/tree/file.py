@@ -91,7 +91,7 @@ class PythonFile(Struct, frozen=True, eq=False):
         return newline_of(self.text)
 
     def block(self, statement: ast.AST) -> list[ast.stmt]:
-        """The statements among which one stands."""
+        """The statements of the block that one is in."""
         return next(block for block in blocks(self.parents[statement]) if statement in block)
 
     def value_start(self, keyword: ast.keyword) -> int:

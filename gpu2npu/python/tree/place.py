@@ -69,7 +69,7 @@ def argument(call: CallPlace, function: FunctionPlace, parameter: str) -> AnyPla
 
 
 def returned(function: FunctionPlace) -> list[AnyPlace]:
-    """The expressions that a function returns, and what a generator takes from elsewhere and yields on."""
+    """The expressions that a function returns, and what a generator yields of another iterable."""
     found: list[ast.AST] = []
     yielded: list[ast.expr] = []
     loops: list[ast.For | ast.AsyncFor] = []

@@ -19,7 +19,7 @@ from gpu2npu.report.check.result import (
     Readiness,
 )
 
-# Changes whenever a key changes its meaning or goes; a new key does not change it. schema.json states it too.
+# Changes whenever a key changes its meaning or is taken out; a new key does not change it. schema.json states it too.
 FORMAT = 2
 
 

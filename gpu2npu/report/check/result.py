@@ -20,7 +20,7 @@ SEVERITIES = tuple(Severity)
 
 
 class Part(str, Enum):
-    """A part of a project. What stands apart from the program does not block it."""
+    """A part of a project. What is apart from the program does not block it."""
 
     PROGRAM = "program"
     TESTS = "tests"
@@ -38,7 +38,7 @@ class CheckedFinding(Struct, frozen=True):
     is the text of the line, without its end, cut if it is very long; `context` are the lines around it, itself
     included, the first of which is number `context_start` (counted as the span counts). `scope` is the enclosing class
     or function, dotted, "" at the top of a file. `fingerprint` is 32 hexadecimal digits that stay when lines move.
-    `known` means that a baseline has it. `part` is where in the project it stands.
+    `known` means that a baseline has it. `part` is the part of the project that it is in.
     """
 
     finding: Finding
@@ -115,7 +115,7 @@ class Reason(Struct, frozen=True):
 class Effort(Struct, frozen=True):
     """An estimate in person-hours, as a range that is the sum of its reasons; the largest reason comes first.
 
-    `apart` are reasons of what stands apart from the program, such as its tests and optional kernels: they are in no
+    `apart` are reasons of what is apart from the program, such as its tests and optional kernels: they are in no
     sum.
     """
 
@@ -178,7 +178,7 @@ class Readiness(Struct, frozen=True):
     A use of CUDA is a place that a migration edits or that a finding is about: `automatic` are edited and nothing else
     is said of them, `blocking` are blockers in the program itself, `review` is the rest.
 
-    `blockers` are the causes of what blocks, those with the most places first. `apart` are the blockers that stand
+    `blockers` are the causes of what blocks, those with the most places first. `apart` are the blockers that are
     apart from the program, by part. `plugin` is the sentence about what takes the place of all that blocks, "" for
     none. Findings that a baseline has count too: they are still to be done.
     """
@@ -204,7 +204,7 @@ class Readiness(Struct, frozen=True):
 class CheckResult(Struct, frozen=True):
     """One check of one or several source trees.
 
-    `root` is the absolute folder that paths are relative to; `shown_root` what goes before a path that is shown to a
+    `root` is the absolute folder that paths are relative to; `shown_root` what is put before a path that is shown to a
     user: "" where the root is the current folder, else it ends with "/". `version` is the PyTorch version the facts are
     for and `evidence` the wheel they come from; `chips` are the families of chips. `expired` is how many entries of the
     baseline matched no finding. `seconds` is wall-clock time. `files` are all files that were read, also those

@@ -142,7 +142,7 @@ def _effort_lines(effort: Effort) -> Iterator[str]:
 
 
 def apart(readiness: Readiness) -> str:
-    """The sentence about what would block, and stands apart from the program."""
+    """The sentence about what would block, and is apart from the program."""
     listed = ", ".join(f"{count} in {part.value}" for part, count in readiness.apart)
     return f"What is apart from the program does not block it: {listed}."
 
