@@ -210,8 +210,7 @@ class NativePlace(Struct, frozen=True, order=True):
 
 
 class PathNote(Struct, frozen=True, order=True):
-    """A path that is not in the output as it is in the source, or was not looked at, and why. `failed` means that it
-    ought to have been."""
+    """A path that is not in the output as in the source, or was not looked at, and why; `failed`: it ought to be."""
 
     path: str
     reason: str

@@ -60,8 +60,7 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
 
 
 def _is_started(path: str, project: Project, imported: frozenset[str]) -> bool:
-    """Return whether a file says itself that it is a script, or does more than to define, has to do with PyTorch and
-    is not imported."""
+    """Return whether a file is a script by itself, or does more than define, uses torch and is not imported."""
     facts, name = project.facts(path, path), posixpath.basename(path)
     if facts is None or name in ("setup.py", "conftest.py"):
         return False
@@ -73,8 +72,7 @@ def _is_started(path: str, project: Project, imported: frozenset[str]) -> bool:
 
 
 def _last_import(file: PythonFile) -> int | None:
-    """The offset behind the last import before the first function or class, or else behind the first one at all; None
-    without any."""
+    """The offset behind the last import before the first definition, or the first import at all; None without any."""
     body = file.tree.body
     imports = [node for node in body if isinstance(node, IMPORTS)]
     defined = [node.lineno for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If)]

@@ -104,8 +104,7 @@ class _Bar:
 
 
 def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool, steps: Iterable[str] = ()) -> None:
-    """Show what could not be done, on stderr; then, unless `quiet`, what was left out, the summary and the next
-    `steps`, on `stream`."""
+    """Show failures on stderr; then, unless `quiet`, what was left out, the summary and next `steps` on `stream`."""
     for line, failed in problem_lines(outcome):
         if failed:
             say(f"Error: {line}", err=True)

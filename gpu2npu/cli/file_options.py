@@ -90,8 +90,7 @@ force_option = click.option("--force", is_flag=True, help="Replace the result of
 
 
 class FilledPath(click.Path):
-    """A path that is not "", as an unset variable of a shell leaves it, for the current folder; no address, and no
-    longer than the system allows."""
+    """A path that is not "", as an unset variable of a shell leaves it, nor an address, nor too long for the system."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -147,8 +146,7 @@ def _together(*options: Callable[[_Command], _Command]) -> Callable[[_Command], 
 
 
 def chosen_settings(given: Settings, source: Path) -> Settings:
-    """The settings of a command line, filled up with those of the project, whose language is used from now on. Raises
-    UsageError without a version."""
+    """The command line's settings, filled up with the project's, whose language is used. Raises UsageError."""
     from gpu2npu.project.config import read_config
 
     settings = given.or_else(read_config(source))

@@ -37,8 +37,7 @@ def _imports(edit: Edit, folder: str) -> bool:
 
 
 def home_package(program: TrainingProgram, path: str) -> str | None:
-    """The outermost package that a file is in, or else the first of the project that it imports at its top, unless the
-    file adds paths for that."""
+    """The outermost package of a file, or the first of the project that it imports, unless the file adds paths."""
     own, file = outermost_package(program, path), program.file(path)
     if own is not None or file is None or "sys.path" in file.text:
         return own

@@ -170,8 +170,7 @@ def _module(statement: Import) -> str:
 
 
 def first_code(file: ParsedFile) -> int:
-    """The offset of the line of the first statement that is neither the docstring nor of `__future__`; the end of the
-    text if there is none."""
+    """The offset of the line of the first statement behind the docstring and `__future__`; else the text's end."""
     for index, statement in enumerate(file.tree.body):
         is_docstring = index == 0 and isinstance(statement, ast.Expr) and string_value(statement.value) is not None
         if not is_docstring and not (isinstance(statement, ast.ImportFrom) and _module(statement) == "__future__"):

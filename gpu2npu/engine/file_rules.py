@@ -91,8 +91,7 @@ class FileRules:
 
     @cached_property
     def interesting(self) -> frozenset[str]:
-        """Identifiers of which a reference that matches has one: last parts of rules' names, and local names that stand
-        for them."""
+        """Identifiers of which each match has one: last parts of rules' names, and local names that mean them."""
         found = set(self.table.leaves)
         for _ in range(2):  # an alias of an alias
             for scope in self.file.scopes.values():
@@ -102,8 +101,7 @@ class FileRules:
         return frozenset(found)
 
     def may_be_for(self, text: str, node: ast.AST) -> bool:
-        """Return whether a rule may be for a string: for its text, or for a name in it where it may be an annotation.
-        Most strings are for none."""
+        """Return whether a rule may be for a string: its text, or a name in it. Most strings are for none."""
         if self.table.may_be_for(text):
             return True
         may_be_type = isinstance(self.file.parents[node], _OF_ANNOTATIONS)

@@ -1,5 +1,4 @@
-"""The record of one migrated file: the edits of codemods and rules become one text with the imports that it needs, its
-changes and its findings."""
+"""The record of a migrated file: the edits of codemods and rules as one text with imports, changes, findings."""
 
 from __future__ import annotations
 

@@ -281,8 +281,7 @@ def _users_names(rules: Iterable[Rule]) -> frozenset[str]:
 
 
 def _for_release(rule: Rule, version: str) -> Rule:
-    """The rule with a message that says since which release torch_npu has what this one lacks, and which image of CANN
-    belongs to it."""
+    """The rule with a message about the release that has what this one lacks, and the image of CANN for it."""
     report = rule.then.report
     if report is None or (rule.lacks is None and IMAGE not in report.message):
         return rule

@@ -142,8 +142,7 @@ def read_tree(text: str, kind: FileKind) -> list[Node]:
 
 
 def gives_device(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> bool:
-    """Return whether a file that is not Python gives programs a device, once it is migrated. A notebook is a program
-    itself."""
+    """Return whether a file that is not Python gives programs a device, once migrated; a notebook is a program."""
     if kind_of(path, source[: kinds.HEAD_BYTES]) in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return False
     ids = _of_devices(rulebook)

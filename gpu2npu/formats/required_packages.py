@@ -202,8 +202,7 @@ def _is_on_pypi(version: str) -> bool:
 
 
 def allows(specifier: str, version: str) -> bool:
-    """Return whether a version specifier (PEP 440, conda's `=2.1`, Poetry's `^2.1 || ~1.13`) leaves room for a release
-    such as 2.1.0."""
+    """Return whether a specifier (PEP 440, conda's `=2.1`, Poetry's `^2.1 || ~1.13`) allows a release such as 2.1.0."""
     wanted = _numbers(version)
     return any(
         all(_allows(clause["operator"], clause["version"], wanted) for clause in _CLAUSE.finditer(alternative))

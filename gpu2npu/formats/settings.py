@@ -224,8 +224,7 @@ def _python(value: str) -> tuple[str, int]:
 def _python_marks(
     code: str, start: int, place: Callable[[int], int], whole: Bounds, rulebook: Rulebook, context: ProjectContext
 ) -> Iterator[Mark]:
-    """The marks of code that begins at `start` of a text, of which `place` is where it is in the file; findings are
-    at the `whole` of it."""
+    """The marks of code from `start` of a text on, whose place in the file is `place`; findings are at the `whole`."""
     source = _PRELUDE + code.strip()
     result, written = migrate_python(source, "expression.py", rulebook, context)
     shift = start + len(code) - len(code.lstrip()) - len(_PRELUDE)

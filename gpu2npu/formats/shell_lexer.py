@@ -371,8 +371,7 @@ class _Lexer:
 
 
 def option_of(text: str, name: str) -> str:
-    """The option that every use of a variable is the value of, `--backend $NAME`, but for `NAME=${NAME:-nccl}`; without
-    one its own name."""
+    """The option that each use of a variable is the value of, `--backend $NAME`, but for `NAME=${NAME:-nccl}`."""
     uses = re.findall(rf"(?<!{name}=)(?<!{name}=[\"'])\$(?:{name}\b|{{{name}[}}:])", text)
     options = re.findall(rf"(?<![\w-])(--?[A-Za-z][\w.-]*)(?:=|[ \t]+)[\"']?\$(?:{name}\b|{{{name}[}}:])", text)
     return options[0] if len(options) == len(uses) and len(set(options)) == 1 else name

@@ -186,8 +186,7 @@ class Calls(Callees):
 
 
 def _may_give(given: Sequence[Argument], match: CallMatch) -> bool:
-    """Return whether a call gives the argument that `match` is without, or may: by position, or in what a star
-    unpacks."""
+    """Return whether a call gives the argument that `match` is without, or may: by position, or in a star."""
     return match.without is not None and any(
         argument_keyword(each) == match.without
         or is_unpacked(each)

@@ -362,8 +362,7 @@ def _plain(name: str) -> str:
 
 
 def _ends_without_package(statement: ast.stmt, package: str) -> bool:
-    """Return whether code ends where a package is not installed: `if not is_fastlib_available(): raise ...`, `assert
-    is_fastlib_available()`."""
+    """Return whether code ends without a package: `if not is_fastlib_available(): raise`, `assert is_fastlib...`."""
     if isinstance(statement, ast.Assert):
         return _tests_for_package(statement.test, package)
     if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):

@@ -149,8 +149,7 @@ class Members:
         self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _is_of(self, owner: ast.expr, scope: Scope, match: MemberMatch) -> bool | None:
-        """Return whether an expression is an object of a class, or a class that is or derives from it; None where
-        it is not known."""
+        """Return whether an expression is an object of a class, or a class derived from it; None where not known."""
         if self.names.qualified(owner, scope) == match.owner:
             return True
         wanted = Wanted(match.owner, match.name, with_overrides=True)

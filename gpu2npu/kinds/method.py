@@ -122,8 +122,7 @@ class Methods:
             self.work.handled.add(name)
 
     def uncalled(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
-        """Apply the rule for a method that is not called here, `move = model.cuda`: on anything else the name may be a
-        flag's."""
+        """Apply the rule for a method that is not called, `move = model.cuda`: on others the name may be a flag's."""
         if rule.then.rename is None or rule.then.keep or self.names.qualified(node, scope) is not None:
             return
         kinds = self.work.kinds.of(node.value, scope, node.attr)

@@ -181,8 +181,7 @@ class _References:
         return False
 
     def respell(self, node: ast.Attribute, name: str, rule: Rule, owners: Sequence[ast.expr], scope: Scope) -> str:
-        """Write a name that lives elsewhere, through what the file has imported already where that leads to it; gives
-        the name of that."""
+        """Write a name of another module through an import that the file has and that leads to it; gives its name."""
         text, known = name, ""
         for owner in owners:
             qualified = self.names.qualified(owner, scope) or ""

@@ -118,8 +118,7 @@ class SettingMatch(Match, frozen=True):
 
 
 def _in_python(work: FileRules, node: ast.Constant, scope: Scope) -> bool:
-    """Apply the rule for a string that is a value in a dictionary, or the key of a number, and return whether there was
-    one."""
+    """Apply the rule for a string in a dictionary, a value or the key of a number; return whether there was one."""
     node = _number_of(work.file, node) or node
     keys = tuple(reversed(list(keys_above(work.file, node))))
     rules = work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ()

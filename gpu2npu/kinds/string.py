@@ -179,8 +179,7 @@ class _Strings:
                 self.matches.edit(Edit(place, plain(new), rule.rule.id, why))
 
     def otherwise(self, text: StringText, scope: Scope) -> None:
-        """Apply a rule to a text that becomes what it is for, in capitals or with blanks around it; report one that has
-        it as a part."""
+        """Apply a rule to its text in capitals or with blanks around it; report a text that has it as a part."""
         core = text.raw.strip()
         lowered = core.lower()
         for each in self.table.strings:
@@ -211,8 +210,7 @@ class _Strings:
         self.matches.report(Found(text.place, rule.id, FindingKind.REVIEW, written_text, message))
 
     def _beginning(self, quoted: Quoted) -> StringText | None:
-        """The text of an f-string before the code that is all of the rest; None where it begins or goes on
-        otherwise."""
+        """The text of an f-string before the code that is all of the rest; None where it has another form."""
         literals = quoted.literals
         if len(literals) != 1 or not literals[0].parts or literals[0].parts[0].is_code:
             return None
@@ -336,8 +334,7 @@ def _review(rule: StringRule, start: int, value: str) -> Mark:
 
 
 def mention_marks(table: RuleTable, text: str, start: int, message: str) -> list[Mark]:
-    """Return the mark of the first mention of a device or backend that a rule renames, in text that is at `start`
-    and is not read any closer."""
+    """Return the mark of the first device or backend in a text at `start` that a rule renames and nobody parses."""
     found = re.search(rf"(?<![\w-])(?:{table.literal.pattern})(?![\w-])", text)
     rules = (rule.rule for rule in table.strings if found is not None and rule.text in found[0])
     rule = next(rules, None)

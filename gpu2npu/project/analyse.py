@@ -1,5 +1,4 @@
-"""The analyses there are, by the name that `-m` gives them: each makes tables of the project's facts, which are
-collected once."""
+"""The analyses, by the name that `-m` gives them: each makes tables of the project's facts, collected once."""
 
 from __future__ import annotations
 
@@ -188,8 +187,7 @@ def torch_apis(facts: Facts) -> Result:
 
 
 def affinity_apis(facts: Facts) -> Result:
-    """Code that torch_npu has a fused operator for, and settings that make training wait; with `fix`, a copy in which
-    what is safe is replaced."""
+    """Code with a fused operator in torch_npu, and settings that make training wait; `fix`: a copy with safe edits."""
     program = TrainingProgram(facts.session.wanted, TORCH, facts.release, has_backward(facts.session.wanted))
     copies = (Copy("fixed", _fixed(program)),) if facts.choice.fix else ()
     tables = {

@@ -1,5 +1,4 @@
-"""The part of a project that is installed, and that programs outside of the project can import: judged by the files
-that say how it is built."""
+"""The part of a project that is installed, which other programs can import, by the files that build it."""
 
 from __future__ import annotations
 

@@ -250,8 +250,7 @@ class ReportNames(Struct, frozen=True):
 
 
 def choose_names(root_names: Collection[str], heads: Mapping[str, bytes]) -> ReportNames:
-    """`root_names` is everything at the project's root; `heads` holds the first HEAD_BYTES of its regular files that
-    `may_be_report`."""
+    """`root_names` is everything at the project's root; `heads` the first HEAD_BYTES of what `may_be_report`."""
     ours = {name for name, head in heads.items() if _is_ours(name, head)}
     launchers = {name for name in ours if _report_of(name) == LAUNCHER_NAME}
     taken = set(root_names) - ours

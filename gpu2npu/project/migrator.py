@@ -203,8 +203,7 @@ def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
 
 @lru_cache(maxsize=4)
 def _renamed(rulebook: Rulebook, version: str) -> frozenset[str]:
-    """The names that rules for a release replace wherever they are, and the ids of these rules, which rows of behaviour
-    may have."""
+    """The names that rules for a release replace everywhere, and these rules' ids, which rows of behaviour may have."""
     rules = [rule for rule in rulebook.rules if rule.then.rename is not None and rule.applies_to(version)]
     return frozenset(text for rule in rules if isinstance(rule.match, NameMatch) for text in (rule.id, rule.match.name))
 

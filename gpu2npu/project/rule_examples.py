@@ -130,8 +130,7 @@ def _unusable(rule: Rule, version: str) -> str | None:
 
 
 def _first_version(rule: Rule) -> str:
-    """The oldest release that the rule is for, by the newest torch_npu of each before the others; what it says itself
-    where there is none."""
+    """The oldest release that the rule is for, the newest torch_npu of each first; what it states where none is."""
     others = (each for each in torch_npu_versions() if "rc" not in each)
     fitting = (version for version in (*RELEASES, *others, *VERSIONS) if rule.applies_to(version))
     return next(fitting, rule.since or rule.until or RELEASES[0])

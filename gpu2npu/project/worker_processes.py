@@ -148,8 +148,7 @@ _LEFT = 4
 
 
 class _Queue(Generic[_Task]):
-    """Tasks that wait: each worker gets those of its own files first, then those of nobody, then those of others that
-    have many."""
+    """Tasks that wait: each worker gets those of its own files, then those of nobody, then others' where many wait."""
 
     def __init__(self, tasks: Sequence[_Task], home: Callable[[_Task], _Worker | None]) -> None:
         self._by_home: dict[_Worker | None, deque[_Task]] = {None: deque()}
@@ -256,8 +255,7 @@ _is_worker = False
 
 
 def can_fork() -> bool:
-    """Return whether a process of this one starts in milliseconds with everything loaded: on Linux, where no other
-    thread may hold a lock."""
+    """Return whether a process of this one starts in milliseconds: on Linux, where no other thread may hold a lock."""
     return sys.platform == "linux" and (_is_worker or threading.active_count() == 1)
 
 

@@ -73,8 +73,7 @@ def _frame(header: Sequence[str], rows: Sequence[tuple[str | float, ...]]) -> pd
 
 
 def write_frames(frames: Mapping[str, pd.DataFrame], form: str, place: Path) -> Path:
-    """Write the tables as `form`, xlsx, parquet or csv, to PLACE.xlsx or into the folder PLACE; returns what was
-    written. Raises OSError."""
+    """Write the tables as `form` to PLACE.xlsx, or into the folder PLACE; returns what was written. Raises OSError."""
     if form == "xlsx":
         file = place.parent / f"{place.name}.xlsx"
         file.write_bytes(excel_workbook(frames))

@@ -53,15 +53,13 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _findings(outcome: Outcome) -> Iterator[tuple[str, Finding]]:
-    """Yield the findings of the files that could be read, as a check counts them: those that could not are counted as
-    that."""
+    """Yield the findings of the files that could be read, as a check counts them."""
     for file in outcome.files:
         yield from ((file.path, finding) for finding in file.findings if file.failure is None)
 
 
 def largest_causes(outcome: Outcome) -> Iterator[str]:
-    """A sentence about files that know NPUs, one about all findings, and a line for each of the largest causes, the
-    worst first."""
+    """Sentences about files that know NPUs and about all findings, and a line for each of the largest causes."""
     knowing = sum(KNOWS_NPUS in file.traits for file in outcome.files)
     if knowing:
         yield f"{counted(knowing, 'file')} with code for NPUs already: what is for CUDA beside it stays as it is."

@@ -179,8 +179,7 @@ def _advice_row(path: str, advice: Advice, message: str) -> _Row:
 
 
 def performance_rows(files: Iterable[MigratedFile]) -> list[_Row]:
-    """Return the rows for what runs on the CPU, and then one for each cause of what else could be faster: its first
-    place, and how many there are."""
+    """The rows for what runs on the CPU, then one for each other cause: its first place, and how many there are."""
     files = tuple(files)
     causes: dict[str, list[tuple[str, Advice]]] = {}
     for path, advice in _advice(files, AdviceKind.PERFORMANCE):

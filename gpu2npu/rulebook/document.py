@@ -46,7 +46,9 @@ def read_document(path: Path) -> Any:
         raise RuleError(f"{path}:{error.lineno}:{error.colno}: is not JSON ({error.msg}).") from error
     except _RepeatedKeyError as error:
         where = _second_line(text, error.key)
-        raise RuleError(f"{path}{where}: the key '{error.key}' is twice in one object; keep one of them.") from error
+        raise RuleError(
+            f"{path}{where}: the key '{error.key}' appears twice in one object; keep one of them."
+        ) from error
     except UnicodeEncodeError as error:
         raise RuleError(
             f"{path}: a text has half of a surrogate pair (\\ud800 to \\udfff), which is not a character."

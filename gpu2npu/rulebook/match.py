@@ -81,8 +81,7 @@ class Match(Struct, frozen=True):
 
     @property
     def callee_leaves(self) -> frozenset[str]:
-        """The last names of functions and classes that are matched also where a file of the project has them under
-        another name from another file."""
+        """The last names of functions and classes that are matched also under another name from another file."""
         return frozenset()
 
     @property

@@ -46,8 +46,7 @@ Reaching = ast.stmt | Within | None
 
 @dataclass(eq=False)
 class TermReader:
-    """Reads a function, or the top level of a file. `given` are the terms of its parameters where a call of it is
-    followed."""
+    """Reads a function, or the top level of a file. `given` has its parameters where a call of it is followed."""
 
     names: Names
     given: Mapping[str, Term] = field(default_factory=dict)
@@ -228,8 +227,7 @@ class TermReader:
     # Names
 
     def reaching(self, name: str, statement: ast.stmt, ignored: Collection[ast.stmt] = ()) -> Reaching:
-        """The statement whose value a name has where another statement begins, as if those that are `ignored` were not
-        there."""
+        """The statement whose value a name has where another statement begins, without those that are `ignored`."""
         block = self.file.block(statement)
         at = next(index for index, each in enumerate(block) if each is statement)
         for other in reversed(block[:at]):

@@ -13,8 +13,7 @@ from gpu2npu.support.releases import DATA
 
 
 class Family(Struct, frozen=True):
-    """A family of chips. `begins` are the starts of its members' names, `products` what the cards are called; see
-    `data/chips.json` for the rest."""
+    """A family of chips: the `begins` of its members' names, the `products`; the rest is in `data/chips.json`."""
 
     name: str
     begins: tuple[str, ...]

@@ -103,8 +103,7 @@ DOCUMENTED = DATA / "documented.json"
 
 
 class Documented(Struct, frozen=True):
-    """The facts that the documentation for PyTorch `release` states about one name. `dtypes` is empty where it states
-    none."""
+    """The facts of the documentation for PyTorch `release` about one name; `dtypes` may be empty."""
 
     supported: bool
     chips: tuple[str, ...] = ()

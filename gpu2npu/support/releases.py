@@ -231,8 +231,7 @@ def first_with(fact: str, version: str) -> str | None:
 
 @cache
 def _later_than(version: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The releases after a version that are not release candidates, in order, each with itself and those that follow it
-    in its minor release."""
+    """The later releases that are not candidates, in order, each with those that follow it in its minor release."""
     after = [each.version for each in torch_npu_releases() if version_key(each.version) > version_key(version)]
     return tuple(
         (each, tuple(other for other in after[index:] if release_of(other) == release_of(each)))

@@ -1,5 +1,4 @@
-"""The spellings of names of torch: others for the same thing, variants that are operators, and names that no table of
-operators is about."""
+"""The spellings of names of torch: aliases, variants that are operators, and names of other things."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def is_for_other_device(api: str) -> bool:
 
 
 def is_of_other_device(name: str) -> bool:
-    """Return whether a name of torch's is what another device than a GPU of NVIDIA has, an NPU too: "torch.xpu.Event",
-    "torch.Tensor.is_npu"."""
+    """Return whether a name of torch's is another device's than NVIDIA's: "torch.xpu.Event", "torch.Tensor.is_npu"."""
     parts = {part.removeprefix("is_") for part in name.split(".")[1:]}
     return name.startswith("torch.") and not parts.isdisjoint(_OTHER_NAMES)
 

@@ -211,5 +211,5 @@ def test_another_key_at_the_top(tmp_path: Path) -> None:
 def test_two_files_of_one_name_clash_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     files = [write(tmp_path, GUIDE), write(tmp_path / "other", GUIDE)]
-    with pytest.raises(RuleError, match=r"'custom-rules-argument-1' stands in .*give one of the two files alone"):
+    with pytest.raises(RuleError, match=r"'custom-rules-argument-1' is in .*give one of the two files alone"):
         load_rulebook(files)

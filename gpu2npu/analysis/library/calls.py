@@ -32,8 +32,7 @@ _WORST_FIRST = (FindingKind.UNSUPPORTED, FindingKind.UNKNOWN, FindingKind.REVIEW
 
 
 class ListedApi(Struct, frozen=True):
-    """A function or class of a library that reaches `needs`, names of APIs and operators, sorted; empty where the table
-    does not name them."""
+    """A function or class of a library that reaches `needs`, sorted names; empty where the table has none."""
 
     kind: FindingKind
     needs: tuple[str, ...]

@@ -292,8 +292,7 @@ def contracts(equation: ast.expr | None) -> bool:
 
 
 def is_mentioned_near(code: Code, words: str) -> bool:
-    """Return whether a file that puts something on a device, or one that is loaded with it, has some words; or whether
-    it puts nothing there."""
+    """Return whether a file that puts something on a device, or is loaded with it, has some words; or none does."""
     project, path = code.names.project, code.names.path
     if re.search(words, code.text) or not _USES_DEVICE.search(code.text):
         return True

@@ -81,8 +81,7 @@ def _report(result: CheckResult, shown: Shown) -> str:
 
 
 def _published_docs() -> str:
-    """The address of the pages of docs/ by the metadata of the installed gpu2npu (its URL "Documentation"); "" where it
-    names none."""
+    """The address of docs/ by the metadata of the installed gpu2npu (its URL "Documentation"); "" for none."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:

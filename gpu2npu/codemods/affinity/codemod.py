@@ -46,8 +46,7 @@ CODEMOD = Codemod(
 def affinity(
     program: TrainingProgram, choice: CodemodChoice, within: Mapping[str, Set[str]] | None = None
 ) -> dict[str, FileRewrite]:
-    """The rewrites of the kinds that were asked for, where the release has their operators; of the files and kinds
-    `within` alone, if given."""
+    """The rewrites of the chosen kinds that the release has operators for; of files and kinds `within`, if given."""
     table = table_for(program.version)
     kinds = [KINDS[name] for name in choice.options["affinity"] if available(KINDS[name], table)]
     if not all(kind.second_derivatives for kind in kinds) and differentiates_twice(program):
@@ -65,8 +64,7 @@ def affinity(
 
 
 def _with_imports_above(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> list[Step]:
-    """The steps of some kinds in a file, with the new imports above all new code: an import of the file may be below
-    it."""
+    """The steps of some kinds in a file, with new imports above all new code: one of the file may be below it."""
     steps = list(_rewritten(program, file, kinds, None))
     edits = [step for _, step in steps if isinstance(step, Edit)]
     first = min((edit.place[0] for edit in edits if not _inserts_import(edit)), default=0)
@@ -150,8 +148,7 @@ def _is_allowed(
 
 
 def applicable(program: TrainingProgram, wanted: Mapping[str, Set[str]]) -> dict[str, list[tuple[int, str]]]:
-    """The places that the kinds `wanted` of each file rewrite: the lines of the code, and of the heads of the
-    definitions around it, with the kind."""
+    """The places that the kinds `wanted` of each file rewrite: lines of code and of enclosing heads, with the kind."""
     found: dict[str, list[tuple[int, str]]] = {}
     named = set().union(*wanted.values())
     choice = CodemodChoice(options={"affinity": [name for name in KINDS if name in named]})

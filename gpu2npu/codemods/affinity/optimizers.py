@@ -61,8 +61,7 @@ def find(reading: ProgramReader, node: ast.Call) -> AffinityReplacement | None:
 
 
 def _leaves_memory(node: ast.AST) -> bool:
-    """Return whether code stores another tensor as a gradient or as a parameter's data, or passes sparse=True or
-    assign=True."""
+    """Return whether code stores a tensor as a gradient or a parameter's data, or passes sparse=True or assign=True."""
     if isinstance(node, ast.keyword):
         return node.arg in ("sparse", "assign") and getattr(node.value, "value", True) is not False
     if not isinstance(node, ast.Attribute) or node.attr not in ("grad", "data"):

@@ -1,5 +1,4 @@
-"""Settings that are certain: gradients that are views of their buckets, and batches copied while the host goes on, of
-loaders that give tensors."""
+"""Settings that are certain: gradients as views of buckets, and copies of batches of tensors without waiting."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ def _rebinds(statement: ast.stmt, node: ast.Call, name: str) -> bool:
 
 
 def _is_pinned(file: ParsedFile, node: ast.expr) -> bool:
-    """Return whether a loop visits a DataLoader of tensors with pin_memory=True or its batches with their
-    numbers."""
+    """Return whether a loop visits a DataLoader of tensors with pin_memory=True, or its numbered batches."""
     scope = file.scope_of(node)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate" and node.args:
         node = node.args[0]
@@ -119,8 +117,7 @@ _INSTEAD = frozenset({"__iter__", "__getitems__"})  # what a loader takes items 
 
 
 def gives_tensors(file: ParsedFile, loader: ast.Call) -> bool:
-    """Return whether what a loader's batches hold are tensors: it collates by default what is known to be tensors and
-    numbers."""
+    """Return whether a loader's batches hold tensors: it collates by default tensors and numbers."""
     given = {each.arg: each.value for each in loader.keywords}
     if len(loader.args) > _COLLATE or "collate_fn" in given or any(map(is_unpacked, arguments(loader))):
         return False

@@ -36,8 +36,7 @@ _LEFT_BEFORE = (
 
 
 def by_world_size(wrap: Wrap) -> Iterator[Step]:
-    """The condition that a wrap is under, rewritten for the number of processes; a finding where it tests something
-    else."""
+    """The condition of a wrap, rewritten for the number of processes; a finding where it tests something else."""
     for condition in _conditions(wrap):
         found = list(_counts(wrap, condition))
         yield from found

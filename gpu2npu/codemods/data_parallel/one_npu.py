@@ -116,8 +116,7 @@ def _keeps_name(program: TrainingProgram, wrap: Wrap, uses: Sequence[_Use]) -> b
 
 
 def on_one_card(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> tuple[list[Step], Text]:
-    """The code for the model on one NPU, in a module that keeps its name where code depends on that, and the imports
-    that it takes."""
+    """The code for the model on one NPU, in a module that keeps its name where code needs that, and its imports."""
     keeps = is_part(wrap) or _keeps_name(program, wrap, list(_uses(program, wrap, programs)))
     *imports, (_, placed) = _in_sequential(wrap) if keeps else _plain(wrap)
     assert isinstance(placed, Edit) and placed.text

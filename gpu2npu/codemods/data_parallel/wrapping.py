@@ -77,8 +77,7 @@ def target_of(wrap: Wrap) -> ast.expr | None:
 
 
 def escapes(wrap: Wrap) -> bool:
-    """Return whether other code than the function of the wrap has the model: it is not, or does not stay, a local
-    variable."""
+    """Return whether other code than the function of the wrap has the model: it is not a local one, or leaves it."""
     target, function = target_of(wrap), function_above(wrap.file, wrap.call)
     if function is None or not isinstance(target, ast.Name):
         return True

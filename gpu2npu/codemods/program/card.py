@@ -231,8 +231,7 @@ _STARTS = frozenset({"Pool", "Process", "ProcessPoolExecutor", "spawn", "start_p
 
 
 def spawned_functions(file: ParsedFile) -> frozenset[Function]:
-    """The functions of a file that only such processes run: those that they are started with, and what these alone
-    name."""
+    """The functions of a file that only such processes run: those they are started with, and what these alone name."""
     starts = [call for call in file.nodes(ast.Call) if last_name(call.func) in _STARTS]
     given = {name for call in starts for argument in arguments(call) if (name := last_name(argument_value(argument)))}
     started = {function for function in file.functions if function.name in given}

@@ -1,5 +1,4 @@
-"""The process group that a program makes itself, and the code that also runs without one, as that of a library does for
-whoever imports it."""
+"""The process group that a program makes itself, and the code that also runs without one, as a library's does."""
 
 from __future__ import annotations
 

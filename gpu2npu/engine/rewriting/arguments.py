@@ -300,8 +300,7 @@ class UnpackedArguments:
         return [pair for keyword in node.keywords if keyword.arg is None for pair in self._pairs(keyword.value, scope)]
 
     def _pairs(self, mapping: ast.expr, scope: Scope) -> Iterator[Pair]:
-        """The keys of a display or a call of `dict`, of each value that a name is bound to, and those that are stored
-        under the name."""
+        """The keys of a display or `dict` call, of each value that a name has, and those stored under the name."""
         yield from self._given(mapping)
         found = scope.lookup(mapping.id) if isinstance(mapping, ast.Name) else None
         if found is None or not isinstance(mapping, ast.Name):

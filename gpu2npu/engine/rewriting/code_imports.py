@@ -37,8 +37,7 @@ class CodeReplacement(NamedTuple):
 
     @property
     def renamed(self) -> tuple[ast.Name, str] | None:
-        """The imported name that the code begins with, if it is a function's own, and the qualified name that takes
-        its place."""
+        """The imported name that the code begins with, if a function imports it, and what takes its place."""
         old, tree = self.matched.node, self.new.tree
         if isinstance(old, ast.Call) and isinstance(tree, ast.Call):
             old, tree = old.func, tree.func
@@ -148,8 +147,7 @@ class CodeImports:
     def written(
         self, rule: Rule, scope: Scope, code: str, near: Sequence[ast.expr] = ()
     ) -> tuple[str, tuple[str, ...]] | None:
-        """Code that a rule adds in a scope, `near` names that it may use, as the file spells its names, with the
-        imports that it needs."""
+        """Code that a rule adds in a scope `near` names that it may use, as the file spells it, and its imports."""
         new = parse_code(code)
         names = self.spelled(rule, scope, near, new)
         if names is None:
@@ -204,8 +202,7 @@ class CodeImports:
         return isinstance(binding, Imported) and is_plain and not binding.renamed and "." in binding.alias.name
 
     def _owner(self, name: str, scope: Scope, old: Sequence[ast.expr]) -> ast.expr | None:
-        """The longest part of the `old` names through which the new one is reached; not one of `import a.b`, which
-        loads that module alone."""
+        """The longest part of the `old` names that leads to the new one; not of `import a.b`, which loads only that."""
         best: ast.expr | None = None
         for each in old:
             for part in chain(each)[:-1]:

@@ -19,8 +19,7 @@ from gpu2npu.rulebook.rule import Addition, Rule
 def added(
     file: PythonFile, statement: ast.stmt, rule: Rule, add: Addition, code: str, needs: tuple[str, ...]
 ) -> Edit | None:
-    """The edit that adds a statement beside another; an empty one where it is there already, None where there is no
-    place."""
+    """The edit that adds a statement beside another; empty where it is there, None where there is no place."""
     start, end = file.bounds(statement)
     line_end = statement_end(file.text, end)
     indentation = file.indentation(start)
@@ -65,8 +64,7 @@ def _is_within(file: PythonFile, statement: ast.stmt, code: str) -> bool:
 
 
 def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
-    """The edit that takes a statement out with its line; where the block would be empty, `pass` takes the place of
-    it."""
+    """The edit that takes a statement out with its line; `pass` takes its place where the block would be empty."""
     place = file.bounds(node)
     if not _has_line(file, node):
         return Edit(place, new_code("pass"), rule, message)
@@ -92,8 +90,7 @@ def taken_out(file: PythonFile, node: ast.expr, others: Set[ast.expr], rule: str
 
 
 def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str, message: str) -> Edit | None:
-    """The edit that takes a `with` from around its block; None where its first line has a comment, or a string in it
-    would become a docstring."""
+    """The edit that takes a `with` from around its block; None for a comment at its head, or a string that follows."""
     start, body = file.bounds(statement)[0], file.bounds(statement.body[0])[0]
     head = start, file.text.index(":", file.bounds(statement.items[-1].context_expr)[1]) + 1
     if "#" in file.text[start : min(blocks.next_line(file, head[1]), body)] or _becomes_docstring(file, statement):

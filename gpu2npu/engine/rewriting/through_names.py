@@ -59,8 +59,7 @@ def outermost(met: Mapping[ast.AST, tuple[Rule, Matched]], file: PythonFile) -> 
 
 
 def is_taken_apart(names: Names, node: ast.AST) -> bool:
-    """Return whether what a call gives is compared, or something takes a part of it, and nothing asks whether it is
-    None."""
+    """Return whether the result of a call is compared, or a part of it taken, with no test for None."""
     values = values_of(names.project)
     place = values.call_at(names, node) if isinstance(node, ast.Call) else 0
     uses = values.uses(place, names.path) if place else ()

@@ -99,8 +99,7 @@ def check_repositories(
 
 
 def check_repository(task: RepositoryTask) -> CheckedRepository:
-    """Checks one, in whatever process. What is wrong with it becomes its error. It gets a page where diffs are asked
-    for."""
+    """Check one, in whatever process; what is wrong with it becomes its error. It has a page where diffs are wanted."""
     name = Path(task.path).name
     if task.program != __version__:
         error = f"the worker has gpu2npu {__version__}, and the caller {task.program}; install the same version on both"

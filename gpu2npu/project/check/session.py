@@ -56,8 +56,7 @@ def check_project(
     choice: CheckChoice = DEFAULT_CHOICE,
     progress: Progress = no_progress,
 ) -> tuple[CheckResult, bool]:
-    """The result, and whether the version was not given but chosen here. Raises UsageError, and OutputError where
-    the baseline cannot be written."""
+    """The result, and whether the version was chosen here. Raises UsageError, and OutputError for the baseline."""
     started = time.perf_counter()
     trees, root, chosen = source_trees(sources, settings, choice)
     store = Store(choice.cache) if choice.cache is not None else None

@@ -73,8 +73,7 @@ class StoredTree(Struct, frozen=True):
         )
 
     def put(self, answers: TreeAnswers, names: Mapping[str, str]) -> None:
-        """Store the names of each file's answer. They are not stored where one failed: memory or time may have run
-        out."""
+        """Store the names of each file's answer, unless one failed: memory or time may have run out."""
         if all(entry.file.failure is None for entry in answers.entries.values()):
             filled = {path: names[path] if _has_reports(entry) else "" for path, entry in answers.entries.items()}
             self.store.put({self.name: _TreeRecord(filled, answers.native, dict(answers.later))})

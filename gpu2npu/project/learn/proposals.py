@@ -61,8 +61,7 @@ def _does_it(known: Rule, rule: Rule) -> bool:
 
 
 def with_examples(proposals: Sequence[Proposal], known: Rulebook, version: str) -> tuple[Proposal, ...]:
-    """Proposals with examples that their rules pass together; without those that no sample shows, and those whose
-    work the known rules do."""
+    """Proposals with examples that their rules pass together, without those that have none or are not needed."""
     while True:
         rulebook = with_proposals(known, proposals)
         shown = [

@@ -121,8 +121,7 @@ def _move_into_place(folder: Path, destination: Path, replace: bool) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swaps two folders in one step, so that a kill leaves the old output or the new one; False where the system
-    cannot."""
+    """Swap two folders in one step: a kill leaves the old output or the new one; False where the system cannot."""
     if sys.platform != "linux":
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

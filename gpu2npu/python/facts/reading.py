@@ -128,8 +128,7 @@ def _facts_in(file: PythonFile) -> FileFacts:
 
 
 def _without_comments(file: PythonFile) -> str:
-    """The lines of a file without comments at their ends, but for lines that have a quote before: what is in a string
-    is not a comment."""
+    """The lines of a file without comments at their ends, but for those behind a quote, which may be in a string."""
     lines = _LINE_END.split(file.text)
     if "#" not in file.text:
         return "\n".join(lines).rstrip()
@@ -263,8 +262,7 @@ _DEFINITION, _VALUE = Origin(OriginKind.DEFINITION), Origin(OriginKind.VALUE)
 
 
 def loaded_module(node: ast.AST | None) -> str | None:
-    """The module that a call such as `import_module("x")` imports, or the project's own `lazy_import("x>=2")`; None
-    for anything else."""
+    """The module that a call such as `import_module("x")` or `lazy_import("x>=2")` imports; None for anything else."""
     if not isinstance(node, ast.Call) or not node.args:
         return None
     name = last_name(node.func) or ""

@@ -77,8 +77,7 @@ class Program:
         return self.once((ask, file.path), lambda: ask(file))
 
     def with_word(self, pattern: bytes, text: bytes = b"") -> Iterator[ParsedFile]:
-        """The files that contain a match of a regular expression and can be parsed. To look first for a `text` that
-        each match has is faster."""
+        """The files that match a regular expression and can be parsed; faster with a `text` that each match has."""
         word = re.compile(pattern)
         found = (path for path in sorted(self.sources) if text in self.sources[path])
         return self.parsed(path for path in found if word.search(self.sources[path]) is not None)

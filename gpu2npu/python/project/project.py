@@ -302,8 +302,7 @@ class Project:
         return facts is not None and facts.may_star(name)
 
     def spells_library(self, path: str) -> bool:
-        """Return whether the code of a file names a package of the library, or one whose name has that in it; or the
-        text of what is not Python."""
+        """Return whether the code of a file names a package of the library, or one with that in it; or a text does."""
         if path not in self._spelling:
             facts = self.facts(path, path) if path in self.files else None
             packages = self.library.packages

@@ -156,8 +156,7 @@ class Statements:
         return bisect_right(self.lines.starts, offset) - 1
 
     def _line_start(self, node: Any) -> tuple[int, str | None]:
-        """The offset at which the line of a statement or its decorators begins, and its indentation; its own offset and
-        None behind other code."""
+        """The offset where the line of a statement or its decorators begins, and its indentation; None behind code."""
         first = _first(node)
         begin = self.lines.offset(first.lineno, first.col_offset)
         if isinstance(node, ast.match_case):

@@ -54,8 +54,7 @@ def from_module(file: PythonFile, node: ast.ImportFrom) -> Bounds:
 
 
 def statement_end(text: str, end: int) -> int:
-    """The offset behind a statement that ends at `end` and the rest of its line: blanks, `;`, a comment, the line's
-    end."""
+    """The offset behind a statement that ends at `end` and its line: blanks, `;`, a comment, the line's end."""
     found = _REST.match(text, end)
     return found.end() if found is not None else end
 

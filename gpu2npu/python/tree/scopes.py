@@ -97,8 +97,7 @@ class Scope:
         return [base.value if isinstance(base, ast.Subscript) else base for base in written]  # Base[T]
 
     def enclosing(self) -> Iterator[Scope]:
-        """The scopes outside this one in which a name is looked up. Classes do not count, but for the type parameters
-        of their own methods."""
+        """The outer scopes in which a name is looked up; of classes only the type parameters for their own methods."""
         below, scope = self, self.parent
         while scope is not None:
             if scope.kind != "class" or below.kind == "types":

@@ -121,8 +121,7 @@ def argument_keyword(argument: ast.expr | ast.keyword) -> str | None:
 
 
 def argument_of(call: ast.Call, name: str, index: int = -1) -> ast.expr | None:
-    """The argument of a call that is given by name, or at a position before which nothing is unpacked; by name alone
-    without one."""
+    """The argument of a call by name, or at a position before which nothing is unpacked; by name alone without one."""
     by_name = next((each.value for each in call.keywords if each.arg == name), None)
     is_known = 0 <= index < len(call.args) and not any(map(is_unpacked, call.args[: index + 1]))
     return call.args[index] if by_name is None and is_known else by_name

@@ -32,8 +32,7 @@ def _advice(finding: Finding) -> str:
 
 
 def causes_of(places: Iterable[Place]) -> tuple[Cause, ...]:
-    """The causes of findings, which come in the order of their places: the worst first, then those with the most
-    places."""
+    """The causes of findings, which come in the order of their places: the worst first, then the most frequent."""
     groups: dict[str, list[Place]] = {}
     for place in places:
         groups.setdefault(group_of(place[1]), []).append(place)

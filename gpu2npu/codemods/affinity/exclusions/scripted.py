@@ -95,8 +95,7 @@ class _Search:
             self._reach(names, paths)
 
     def _leave_all(self, names: Set[str], paths: Iterable[str]) -> None:
-        """Leave the files that load some files, and all that they load; every file where names import what they make
-        up."""
+        """Leave the files that load some files, and all that they load; every file where names import made-up names."""
         graph = ImportGraph.of(self.program)
         if names & IMPORT_FUNCTIONS:
             self.files |= set(self.program.sources)

@@ -94,8 +94,7 @@ def _is_on(value: ast.expr, name: str) -> bool:
 
 
 def _may_unpack(call: ast.Call) -> bool:
-    """Return whether a call has `**` before something of which the keys are not written there. The strings of those
-    that are have been looked at."""
+    """Return whether a call has `**` before something whose keys are not written there."""
     unpacked = [each.value for each in call.keywords if each.arg is None]
     return not all(isinstance(each, ast.Dict) and all(map(_is_text, each.keys)) for each in unpacked)
 
@@ -116,8 +115,7 @@ Caller = tuple[ParsedFile, ast.Call | Definition]
 
 
 def callers_of(program: TrainingProgram, file: ParsedFile, function: Function) -> list[Caller] | None:
-    """The callers of a function, or of the class whose `__init__` it is; None where it is also called by another name,
-    or as a value."""
+    """The callers of a function, or of the class of an `__init__`; None where it has another name or is a value."""
     names = {function.name}
     cls = file.parents[function]
     if isinstance(cls, ast.ClassDef):

@@ -184,8 +184,7 @@ _DEPTH = 4
 
 
 def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
-    """Write `map_location='cpu'` in each `torch.load` of what `load_state_dict` takes, which copies it to the card of
-    the process."""
+    """Write `map_location='cpu'` in each `torch.load` for `load_state_dict`, which copies to the process's card."""
     loads: dict[ast.Call, CallPlace] = {}
     for call in flow.calls:
         func = call.node.func

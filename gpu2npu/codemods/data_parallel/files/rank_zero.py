@@ -168,8 +168,7 @@ def _trimmed(run: Sequence[tuple[list[ast.stmt], Effect]]) -> Iterator[list[ast.
 
 
 def _leave_to_rank_zero(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> bool:
-    """Let rank 0 write, and the others wait where they go on with the file; report it where they cannot wait. Return
-    whether rank 0 alone writes."""
+    """Let rank 0 write and the others wait, or report where they cannot. Return whether rank 0 alone writes."""
     if is_safe_by_itself(file, group):
         return False
     reading = read_by_all(flow, file, group)

@@ -140,8 +140,7 @@ def can_be_moved(call: LoaderCall) -> bool:
 
 
 def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[Text]]:
-    """The text by which the sampler names the dataset, and the line above the call that makes it, if it was made in the
-    call itself."""
+    """The sampler's text for the dataset, and the line above the call that makes it, if the call itself made it."""
     file, dataset = call.place.file, call.value("dataset")
     assert dataset is not None
     if is_plain(dataset):
@@ -163,8 +162,7 @@ def _needs_no_parentheses(text: str) -> bool:
 
 
 def free_name(call: LoaderCall, noun: str) -> str:
-    """A name for what a loader is made of, after the loader's: train_dataset of train_loader, trainset of
-    trainloader."""
+    """A name for what a loader is made of, by the loader's: train_dataset of train_loader, trainset of trainloader."""
     file = call.place.file
     line = file.parents[call.call]
     name = f"train_{noun}"

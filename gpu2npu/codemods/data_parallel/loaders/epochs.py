@@ -50,8 +50,7 @@ def set_epochs(
     whole: Set[ast.Call],
     rewriting: Rewriting,
 ) -> None:
-    """For each training loop over a loader in `shuffled`, give the sampler the epoch, or report it. Those in `whole`
-    have no such sampler."""
+    """Give samplers the epoch in each training loop over a loader in `shuffled`, or report it; `whole` have none."""
     for loop in loops:
         if not any(maker.key in shuffled for maker in loop.made_by):
             continue
