@@ -65,12 +65,6 @@ class CallValues(ValueProject):
         for callee, kind, label in self.at(call).into.get(call, ()):
             if kind != LOAD or label != "()":
                 continue
-            by_class = any(
-                origin.kind == "class"
-                for base, how, _ in self.at(callee).into.get(callee, ())
-                if how == LOAD
-                for origin in self.origins(base)
-            )
             for origin in self.origins(callee):
                 if origin.kind in ("class", "instance"):
                     yield origin, 1
@@ -79,9 +73,14 @@ class CallValues(ValueProject):
                         yield from ((one, 1) for one in inner if one.kind == "function")
                 elif origin.kind == "function":
                     function: Parameters = self.kind(origin.place)[1]
-                    yield origin, int(function.takes_class or (function.takes_self and not by_class))
+                    yield origin, int(function.takes_class or (function.takes_self and not self._is_of_class(callee)))
                 elif not self._is_partial(origin):
                     yield origin, 0
+
+    def _is_of_class(self, callee: int) -> bool:
+        """Return whether what is called is read from a class itself, and so is given its object as an argument."""
+        bases = (base for base, how, _ in self.at(callee).into.get(callee, ()) if how == LOAD)
+        return any(origin.kind == "class" for base in bases for origin in self.origins(base))
 
     def _is_partial(self, origin: ValueOrigin) -> bool:
         """Return whether a source is what `partial` makes, beside the function that is its argument."""
