@@ -337,13 +337,13 @@ class ValueProject(Questions):
         project = self.project
         project.consult(self._asker, EVERY_FILE)
         importing = project.importing(path) - {path}
+        facts = {other: known for other in importing if (known := project.facts(other, other)) is not None}
         starring = {
             other
-            for other in importing & project.starring
-            if (facts := project.facts(other, other)) is not None
-            and path in (project.module_path(star, other) for star in facts.stars)
+            for other in project.starring & facts.keys()
+            if path in (project.module_path(star, other) for star in facts[other].stars)
         }
-        files = importing & (project.naming(name) | starring)
+        files = starring | {other for other, known in facts.items() if known.has(name)}
         if len(files) > MOST_FILES:
             self._cut.add(("importers", path, name))
             return {}
