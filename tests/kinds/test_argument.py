@@ -73,10 +73,20 @@ def test_a_number_where_a_name_is_none_otherwise_is_written_where_it_is_assigned
     assert "device=device" in migrated.text
 
 
-@pytest.mark.parametrize(("given", "is_reported"), [("torch.cuda.current_device()", True), ("x.device", False)])
+@pytest.mark.parametrize(
+    ("given", "is_reported"),
+    [
+        ("torch.cuda.current_device()", True),
+        ("card()", True),
+        ("number()", True),
+        ("x.device", False),
+        ('f"cuda:{card()}"', False),
+    ],
+)
 def test_the_current_cards_number_is_followed_to_a_function_of_another_file(project, given, is_reported) -> None:
     move = "import torch\n\n\ndef move(xs, device):\n    return map(lambda x: x.to(device), xs)\n"
-    use = "import torch\nfrom pk.a import move\n\n\ndef f(x, xs):\n    torch.cuda.current_device()\n"
+    use = "import torch\nfrom torch.cuda import current_device as card\nfrom pk.a import move\n"
+    use += "number = torch.cuda.current_device\n\n\ndef f(x, xs):\n"
     use += f"    move(xs, {given})\n"
     found = project({"pk/__init__.py": "", "pk/a.py": move, "pk/b.py": use})["pk/a.py"].findings
     assert ("device-integer-to" in [each.rule for each in found]) is is_reported

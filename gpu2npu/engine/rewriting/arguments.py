@@ -14,6 +14,7 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import TEXT
+from gpu2npu.python.flow.value_files import State, Steps
 from gpu2npu.python.flow.values import Values, ValueUse
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.text.templates import changed, pieces_of
@@ -180,17 +181,14 @@ class TypedArguments:
         is_annotated = is_number is True and any(each.annotation is not None for each in bound)
         if call is None or not (is_annotated or (is_number is None and bound)):
             return False
-        if not is_annotated:
-            self.names.project.consult(self.names.path, EVERY_FILE)
-            if not self.names.project.naming(_CURRENT):
-                return False
         values = values_of(self.names.project)
         place = values.call_at(self.names, call)
         file = values.at(place) if place else None
         given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
-        origins = values.sources(given, self.names.path) if given else ()
         if not is_annotated:
-            return any(each.text.endswith(f".{_CURRENT}()") for each in origins)
+            self.names.project.consult(self.names.path, EVERY_FILE)
+            return given in (self.names.project.cached(("current cards",), lambda: _current_cards(values)) or ())
+        origins = values.sources(given, self.names.path) if given else ()
         return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
 
     def _argument(self, value: ast.expr) -> tuple[ast.Call | None, str]:
@@ -230,18 +228,31 @@ class TypedArguments:
         for call in calls:
             if at := values.call_at(self.names, call):
                 uses = values.uses(at, self.names.path)
-                found[call] = [use._replace(kind="text") if _is_in_text(values, at, use) else use for use in uses]
+                steps = values.reach(at)
+                found[call] = [
+                    use._replace(kind="text") if _is_in_text(values, steps, use.state) else use for use in uses
+                ]
         return found
 
 
-def _is_in_text(values: Values, start: int, use: ValueUse) -> bool:
-    """Return whether a text or a sum with the value in it gets to a use, and not the value itself."""
-    steps, state = values.reach(start), use.state
+def _is_in_text(values: Values, steps: Steps, state: State) -> bool:
+    """Return whether a text or a sum with the value in it gets to a state, and not the value itself."""
     while (above := steps.get(state)) is not None:
         if any(to == state[0] and kind == TEXT for to, kind, _ in values.at(above[0]).out.get(above[0], ())):
             return True
         state = above
     return False
+
+
+def _current_cards(values: Values) -> frozenset[int]:
+    """The places in a project that the number of the current card comes to."""
+    files = [file for path in sorted(values.project.naming(_CURRENT)) if (file := values.file_at(path)) is not None]
+    read = {each for file in files for fields in file.loads.values() for each in fields.get(f".{_CURRENT}", ())}
+    taken = {file.first + each.node for file in files for each in file.facts.imports if each.name == _CURRENT}
+    functions = [at for at in read | taken if any(each.text.endswith(f".{_CURRENT}") for each in values.origins(at))]
+    calls = {call for function in functions for call in values.callers(function)}
+    ways = map(values.reach, calls)
+    return frozenset(at[0] for steps in ways for at in steps if not at[1] and not _is_in_text(values, steps, at))
 
 
 def _is_device(use: ValueUse) -> bool:
