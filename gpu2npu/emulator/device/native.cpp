@@ -1,7 +1,8 @@
 // What every small operator on an npu tensor does, in C++: views, memory and its account, and the way to NumPy's arrays.
 // All of it is in Python too (tensor.py, memory/, dispatch/uniform.py), which takes over wherever a call is not plain:
 // what is Python's is registered for PrivateUse3, and what is here calls it there. NumPy does the arithmetic, but for
-// HF32's rounding and the windows of convolutions, which are equal to its to the bit, and for convolutions of images.
+// HF32's rounding and the windows of convolutions, which are equal to its to the bit, and for convolutions of images and
+// norms, whose sums have another order.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
@@ -29,6 +30,7 @@
 #include <unordered_map>
 
 #include "convolutions.h"
+#include "norms.h"
 
 namespace {
 
@@ -699,12 +701,65 @@ PyObject* convolved(PyObject*, PyObject* arguments) {
   Py_RETURN_TRUE;
 }
 
+bool fits(PyArrayObject* array, int type, bool is_written) {
+  return PyArray_TYPE(array) == type && PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array) &&
+      (!is_written || PyArray_ISWRITEABLE(array));
+}
+
+template <class T = float>
+T* data_of(PyArrayObject* array) {
+  return static_cast<T*>(PyArray_DATA(array));
+}
+
+// The rows [first, last) of x, weight and bias: the result, means and variances, into the last three.
+PyObject* normalised(PyObject*, PyObject* arguments) {
+  PyArrayObject* a[6];
+  float eps;
+  norms::Rows g;
+  long long first, last;
+  if (!PyArg_ParseTuple(
+          arguments, "O!O!O!O!O!O!f(LLLLLLLL)LL", &PyArray_Type, a, &PyArray_Type, a + 1, &PyArray_Type, a + 2,
+          &PyArray_Type, a + 3, &PyArray_Type, a + 4, &PyArray_Type, a + 5, &eps, &g.runs, &g.length, &g.row, &g.run,
+          &g.period, &g.of_row, &g.of_run, &g.of_value, &first, &last))
+    return nullptr;
+  for (int i = 0; i < 6; ++i)
+    if (!fits(a[i], NPY_FLOAT32, i > 2)) return PyErr_Format(PyExc_TypeError, "array %d", i);
+  Py_BEGIN_ALLOW_THREADS;
+  norms::forward(
+      data_of(a[0]), data_of(a[1]), data_of(a[2]), eps, data_of(a[3]), data_of(a[4]), data_of(a[5]), g, first, last);
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
+// The gradients of rows from those of their results, x, means, inverse deviations and weight: for x, unless its array has
+// no elements, and added to the sums of weights and of biases.
+PyObject* norm_gradient(PyObject*, PyObject* arguments) {
+  PyArrayObject* a[7];
+  norms::Rows g;
+  long long first, last;
+  if (!PyArg_ParseTuple(
+          arguments, "O!O!O!O!O!O!O!(LLLLLLLL)LL", &PyArray_Type, a, &PyArray_Type, a + 1, &PyArray_Type, a + 2,
+          &PyArray_Type, a + 3, &PyArray_Type, a + 4, &PyArray_Type, a + 5, &PyArray_Type, a + 6, &g.runs, &g.length,
+          &g.row, &g.run, &g.period, &g.of_row, &g.of_run, &g.of_value, &first, &last))
+    return nullptr;
+  for (int i = 0; i < 7; ++i)
+    if (!fits(a[i], i == 6 ? NPY_FLOAT64 : NPY_FLOAT32, i > 4)) return PyErr_Format(PyExc_TypeError, "array %d", i);
+  Py_BEGIN_ALLOW_THREADS;
+  norms::gradient(
+      data_of(a[0]), data_of(a[1]), data_of(a[2]), data_of(a[3]), data_of(a[4]),
+      PyArray_SIZE(a[5]) ? data_of(a[5]) : nullptr, data_of<double>(a[6]), PyArray_SIZE(a[6]) / 2, g, first, last);
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
 PyObject* unfolded(PyObject*, PyObject* arguments) { return moved(arguments, true); }
 
 PyObject* folded(PyObject*, PyObject* arguments) { return moved(arguments, false); }
 
 PyMethodDef methods[] = {
     {"convolved", convolved, METH_VARARGS, nullptr},
+    {"normalised", normalised, METH_VARARGS, nullptr},
+    {"norm_gradient", norm_gradient, METH_VARARGS, nullptr},
     {"unfolded", unfolded, METH_VARARGS, nullptr},
     {"folded", folded, METH_VARARGS, nullptr},
     {"hf32", hf32, METH_VARARGS, nullptr},

@@ -28,7 +28,7 @@ import torch
 from gpu2npu.emulator import shapes
 
 SOURCE = Path(__file__).with_name("native.cpp")
-CONVOLUTIONS = SOURCE.with_name("convolutions.h")
+HEADERS = tuple(SOURCE.with_name(f"{each}.h") for each in ("convolutions", "norms"))
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold")
 FACTORIES = ("empty.memory_format", "empty_strided", "clone")
 PYTHON_KEY = "PrivateUse3"  # where the library finds what Python does for an operator that both have
@@ -64,7 +64,7 @@ def place() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     python = sys.implementation.cache_tag, platform.machine()
-    sources = (SOURCE.read_text("utf-8"), CONVOLUTIONS.read_text("utf-8"))
+    sources = (each.read_text("utf-8") for each in (SOURCE, *HEADERS))
     made_of = (*python, np.__version__, torch.__version__, torch.version.git_version, *sources)
     return folder / "gpu2npu" / f"native-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.so"
 

@@ -161,6 +161,44 @@ assert [directions.count(each) for each in ("result", "image", "weight")] == [60
 """
 
 
+NORMS = """
+import random, torch, torch_npu
+import torch.nn.functional as F
+from gpu2npu.emulator.kernels import parallel
+
+draw, computed = random.Random(0), []
+for name in ("normalised", "norm_gradient"):
+    setattr(parallel.native, name, lambda *given, f=getattr(parallel.native, name): computed.append(f(*given)))
+torch.manual_seed(0)
+for case in range(60):
+    kind, groups = ("batch", "group", "layer")[case % 3], draw.randrange(1, 4)
+    channels = groups * draw.randrange(16, 80)
+    places = draw.choice((1, 60, 300, 5000) if case % 3 else (16, 60, 5000))
+    shape = {"batch": (channels, places), "group": (channels, places), "layer": (places, channels)}[kind]
+    x = torch.randn(draw.randrange(2, 60 if places < 100 else 4), *shape) * 3 + draw.choice((0, 5))
+    if case % 4 == 0:
+        x = x.transpose(0, 1).contiguous().transpose(0, 1)
+    parameters = [torch.randn(channels), torch.randn(channels)][: draw.randrange(3)]
+
+    def of(x, weight=None, bias=None):
+        if kind == "batch":
+            return F.batch_norm(x, None, None, weight, bias, training=True)
+        if kind == "group":
+            return F.group_norm(x, groups, weight, bias)
+        return F.layer_norm(x, (channels,), weight, bias)
+
+    expected = [each.double().requires_grad_() for each in (x, *parameters)]
+    found = [each.npu().requires_grad_() for each in (x, *parameters)]
+    results = [of(*found), of(*expected)]
+    g = torch.randn(results[0].shape)
+    both = [[y, *torch.autograd.grad(y, given, g.to(y))] for y, given in zip(results, (found, expected))]
+    for number, (ours, theirs) in enumerate(zip(*both)):
+        error = (ours.cpu().double() - theirs).abs().max() / theirs.abs().max()
+        assert error < 5e-6, (kind, number, x.shape, groups, error)
+assert len(computed) >= 120, len(computed)
+"""
+
+
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("c++") is None, reason="there is no compiler")
 def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +214,8 @@ def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.Monk
         command = [sys.executable, tmp_path / "program.py", switch]
         found.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     environment["OMP_NUM_THREADS"] = "1"
-    subprocess.run([sys.executable, "-c", CONVOLUTIONS], env=environment, check=True)
+    for program in (CONVOLUTIONS, NORMS):
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     assert found[0] == found[1] and found[0].count("\n") > 200
 
 

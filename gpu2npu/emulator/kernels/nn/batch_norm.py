@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from gpu2npu.emulator.kernels import parallel
+from gpu2npu.emulator.kernels.nn.norm import Rows
 from gpu2npu.emulator.kernels.promotion import F64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -98,12 +99,18 @@ def _batch_norm(
         empty = np.empty(0, mean.dtype)
         return rounded(y, input.dtype), empty, empty.copy(), running
     count = x.size // max(x.shape[1], 1)
-    mean, variance = batch_statistics(x)
-    invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    rows = Rows.of_channels(x)
+    if rows is None:
+        mean, variance = batch_statistics(x)
+        invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+        y = affine(x, mean, invstd, weight, bias)
+    else:
+        y, mean, variance = rows.normalised(x, weight, bias, eps)
+        invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
     if running is not None:
         unbiased = variance * x.dtype.type(count / max(count - 1, 1))
         running = _moved(running[0], mean, momentum), _moved(running[1], unbiased, momentum)
-    return rounded(affine(x, mean, invstd, weight, bias), input.dtype), mean, invstd, running
+    return rounded(y, input.dtype), mean, invstd, running
 
 
 def _moved(running: Array, batch: Array, momentum: float) -> Array:
@@ -206,15 +213,32 @@ def batch_norm_backward(
     else:
         assert running_mean is not None and running_var is not None
         mean, invstd = wide(running_mean), 1 / np.sqrt(wide(running_var) + kind(eps))
+    dtype = input.dtype if weight is None else weight.dtype
+    rows = Rows.of_channels(x) if train else None
+    if rows is not None:
+        grad_input, grad_weight, grad_bias = rows.gradients(g, x, mean, invstd, weight, output_mask[0])
+    else:
+        grad_input, grad_weight, grad_bias = _gradients(g, x, mean, invstd, weight, train, output_mask[0])
+    return (
+        rounded(grad_input, input.dtype) if output_mask[0] else None,
+        rounded(grad_weight.astype(x.dtype), dtype) if output_mask[1] else None,
+        rounded(grad_bias.astype(x.dtype), dtype) if output_mask[2] else None,
+    )
+
+
+def _gradients(
+    g: Array, x: Array, mean: Array, invstd: Array, weight: Array | None, train: bool, is_for_x: bool
+) -> Triple:
+    """The gradients for x (empty unless `is_for_x`), weight and bias."""
+    kind = x.dtype.type
     grad_bias = _channel_sum(g, lambda part: g[part]).astype(x.dtype)
     centre = _spread(mean, x)
     grad_weight = _channel_sum(x, lambda part: g[part] * np.subtract(x[part], centre)).astype(x.dtype) * invstd
-    grad_input = None
-    if output_mask[0]:
+    gradient = np.empty(x.shape if is_for_x else 0, x.dtype)
+    if is_for_x:
         scale = _spread(invstd if weight is None else invstd * wide(weight), x)
         count = kind(x.size // max(x.shape[1], 1))
         slope, offset = _spread(grad_weight * invstd / count, x), _spread(grad_bias / count, x)
-        gradient = np.empty(x.shape, x.dtype)
 
         def compute(part: slice) -> None:
             if not train:
@@ -227,13 +251,7 @@ def batch_norm_backward(
             gradient[part] *= scale
 
         parallel.run(compute, _samples(x))
-        grad_input = rounded(gradient, input.dtype)
-    dtype = input.dtype if weight is None else weight.dtype
-    return (
-        grad_input,
-        rounded(grad_weight, dtype) if output_mask[1] else None,
-        rounded(grad_bias, dtype) if output_mask[2] else None,
-    )
+    return gradient, grad_weight, grad_bias
 
 
 @kernel("aten::batch_norm_backward")

@@ -7,22 +7,85 @@ the input's dtype.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from gpu2npu.emulator.kernels import parallel
-from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
+from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.reduce.reduce import parameter_sum
 from gpu2npu.emulator.kernels.registry import kernel
 
 Triple = tuple[Array, Array, Array]
+
+_SHORT = 16  # values: shorter rows are slower in C++ than all rows at once in NumPy
 
 
 def _rows(x: Array, dimensions: int) -> Array:
     """An array with its first dimensions as one, and its last `dimensions` as another."""
     lead = x.ndim - dimensions
     return x.reshape(prod(x.shape[:lead]), prod(x.shape[lead:]))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The parts of an array of (samples, channels, places) that have one mean each, where norms.h computes them."""
+
+    count: int
+    channels: int
+    geometry: tuple[int, ...]
+
+    @classmethod
+    def of_groups(cls, x: Array, shape: tuple[int, int, int], groups: int) -> Rows | None:
+        """Each group of channels of a sample; None where NumPy computes."""
+        samples, channels, places = shape
+        each = channels // max(groups, 1)
+        if places == 1:  # each value has a weight of its own
+            return cls._found(x, samples * groups, channels, (1, each, each, 0, groups, each, 0, 1))
+        return cls._found(x, samples * groups, channels, (each, places, each * places, places, groups, each, 1, 0))
+
+    @classmethod
+    def of_channels(cls, x: Array) -> Rows | None:
+        """Each channel of all samples; None where NumPy computes."""
+        samples, channels, places = x.shape[0], x.shape[1], prod(x.shape[2:])
+        return cls._found(x, channels, channels, (samples, places, places, channels * places, channels, 1, 0, 0))
+
+    @classmethod
+    def _found(cls, x: Array, count: int, channels: int, geometry: tuple[int, ...]) -> Rows | None:
+        is_fit = parallel.native is not None and x.dtype == F32 and x.size > 0 and geometry[1] >= _SHORT
+        return cls(count, channels, geometry) if is_fit else None
+
+    def normalised(self, x: Array, weight: Array | None, bias: Array | None, eps: float) -> Triple:
+        """The result, means and variances."""
+        given = np.ascontiguousarray(x), self._parameter(weight, 1), self._parameter(bias, 0)
+        found = np.empty(x.shape, F32), np.empty(self.count, F32), np.empty(self.count, F32)
+
+        def compute(part: slice) -> None:
+            parallel.native.normalised(*given, *found, eps, self.geometry, part.start, part.stop)
+
+        parallel.run(compute, parallel.blocks(self.count, x.size))
+        return found
+
+    def gradients(
+        self, g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, is_for_x: bool
+    ) -> tuple[Array, Array, Array]:
+        """The gradient for x (empty unless `is_for_x`), and in float64 those of weight and bias."""
+        given = [np.ascontiguousarray(each, F32) for each in (g, x, mean, rstd)]
+        result = np.empty(x.shape if is_for_x else 0, F32)
+
+        def compute(part: slice) -> Array:
+            sums = np.zeros((2, self.channels), np.float64)
+            every = *given, self._parameter(weight, 1), result, sums
+            parallel.native.norm_gradient(*every, self.geometry, part.start, part.stop)
+            return sums
+
+        of_weight, of_bias = np.add.reduce(parallel.run(compute, parallel.blocks(self.count, x.size)))
+        return result, of_weight, of_bias
+
+    def _parameter(self, given: Array | None, otherwise: float) -> Array:
+        given = np.full(self.channels, otherwise, F32) if given is None else given
+        return np.ascontiguousarray(given, F32).reshape(self.channels)
 
 
 def _normalised(
@@ -34,6 +97,11 @@ def _normalised(
         The result, mean and inverse deviation as (samples, groups, channels of a group x places or 1).
     """
     samples, channels, places = shape
+    rows_in_cpp = Rows.of_groups(x, shape, groups)
+    if rows_in_cpp is not None:
+        y, mean, variance = rows_in_cpp.normalised(x, weight, bias, eps)
+        rstd = 1 / np.sqrt(variance + F32.type(eps))
+        return y, mean.reshape(samples, groups, 1), rstd.reshape(samples, groups, 1)
     rows = x.reshape(samples, groups, channels // max(groups, 1) * places)
     width = rows.dtype.type(max(rows.shape[2], 1))
     y, mean, rstd = (np.empty((samples, groups, each), x.dtype) for each in (rows.shape[2], 1, 1))
@@ -66,6 +134,9 @@ def _gradients(
 ) -> Triple:
     """The gradients of `_normalised` for x, weight and bias (zeros without a mask); those of channels in float64."""
     samples, channels, places = shape
+    rows_in_cpp = Rows.of_groups(wide(x), shape, groups)
+    if rows_in_cpp is not None:
+        return rows_in_cpp.gradients(wide(g), wide(x), mean, rstd, weight, output_mask[0])
     g, rows = wide(g).reshape(shape), wide(x).reshape(samples, groups, channels // max(groups, 1) * places)
     mean, rstd = (wide(each).reshape(samples, groups, 1) for each in (mean, rstd))
     width = rows.dtype.type(max(rows.shape[2], 1))

@@ -133,16 +133,28 @@ def _gelu_slope(by_tanh: bool, out: Array, x: Array, grad: Array) -> None:
 @kernel("aten::silu")
 def silu(self: Array) -> Array:
     """self * sigmoid(self)."""
-    x = wide(self)
-    return rounded(x * logistic(x), self.dtype)
+    x = np.asarray(wide(self))
+    return rounded(by_rows(_silu, np.empty_like(x), x), self.dtype)
+
+
+def _silu(y: Array, x: Array) -> None:
+    np.multiply(x, logistic(x), out=y)
 
 
 @kernel("aten::silu_backward")
 def silu_backward(grad_output: Array, self: Array) -> Array:
     """The gradient of silu."""
-    x = wide(self)
+    x = np.asarray(wide(self))
+    return rounded(by_rows(_silu_slope, np.empty_like(x), x, np.asarray(wide(grad_output))), grad_output.dtype)
+
+
+def _silu_slope(out: Array, x: Array, grad: Array) -> None:
     sigmoid = logistic(x)
-    return rounded(wide(grad_output) * (sigmoid * (1 + x * (1 - sigmoid))), grad_output.dtype)
+    slope = np.subtract(1, sigmoid, out=out)
+    slope *= x
+    slope += 1
+    slope *= sigmoid
+    slope *= grad
 
 
 @kernel("aten::mish")

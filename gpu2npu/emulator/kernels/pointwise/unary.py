@@ -58,9 +58,10 @@ def _integers_unchanged(function: Callable[[Array], Array]) -> Callable[[Array],
 
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)) of a float32 or float64 array."""
-    y = np.exp(np.negative(x))
+    y = np.negative(x, out=np.empty(np.shape(x), x.dtype))
+    np.exp(y, out=y)
     y += 1
-    return np.reciprocal(y)
+    return np.reciprocal(y, out=y)
 
 
 def _sinc(x: Array) -> Array:
