@@ -67,7 +67,9 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
         advice = _sentence(judged.advice)
         if judged.unverified and judged.kind not in _KINDS:
             text = advice = _UNVERIFIED
-        if judged.later and guarded(code.file, node, judged.api.rpartition(".")[2], judged.later):
+        is_absent = judged.kind is VerdictKind.UNSUPPORTED and judged.api.startswith(_OF_TORCH_NPU)
+        may_be_tested = bool(judged.later) or is_absent
+        if may_be_tested and guarded(code.file, node, judged.api.rpartition(".")[2], judged.later):
             kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
         finding = Finding(span, TORCH_API, kind, judged.api, text, severity, advice)
         found.setdefault((span, judged.api), finding)
@@ -224,7 +226,7 @@ _VERSION = re.compile(
 def guarded(file: PythonFile, use: ast.expr, name: str, release: str) -> bool:
     """Return whether an expression of a file is guarded, which uses `name`, the last part of an API that came with a
     release of PyTorch: by a `hasattr` of it, a comparison of versions, a call that asks for that release, or a `try`
-    that goes on without it; around the use, or around the import of the name."""
+    that goes on without it; around the use, or around the import of the name. Without a release: by `hasattr` alone."""
     found = file.scope_of(use).lookup(use.id) if isinstance(use, ast.Name) else None
     imports = [each.statement for each in found[1] if isinstance(each, Imported)] if found is not None else []
     return any(_is_under_guard(file, each, name, release) for each in (use, *imports))
@@ -242,7 +244,7 @@ def _is_under_guard(file: PythonFile, use: ast.expr | ast.stmt, name: str, relea
 def _guards(node: ast.AST, below: ast.AST, name: str, release: str) -> bool:
     """Return whether the part `below` of a node runs only where the node has made sure of `name`."""
     if isinstance(node, ast.Try):
-        return below in node.body and any(map(_goes_on, node.handlers))
+        return bool(release) and below in node.body and any(map(_goes_on, node.handlers))
     if isinstance(node, (ast.If, ast.IfExp)):
         return below is not node.test and _tests(node.test, name, release)
     if isinstance(node, ast.BoolOp):
@@ -264,9 +266,13 @@ def _tests(test: ast.expr, name: str, release: str) -> bool:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
             if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value == name:
                 return True
-        elif isinstance(node, (ast.Name, ast.Attribute)) and _VERSION.search(ast.unparse(node)):
+        elif release and isinstance(node, (ast.Name, ast.Attribute)) and _VERSION.search(ast.unparse(node)):
             return True
-        if isinstance(node, ast.Call) and any(_is_number_of(string_value(each), release) for each in node.args):
+        if (
+            release
+            and isinstance(node, ast.Call)
+            and any(_is_number_of(string_value(each), release) for each in node.args)
+        ):
             return True
     return False
 

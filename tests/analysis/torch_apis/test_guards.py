@@ -62,6 +62,16 @@ def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
     assert "tests for it first" in early[0].message and "-v 2.5.0" in early[1].message
 
 
+def test_a_tested_name_that_no_torch_npu_has_is_a_note(parse) -> None:
+    given = "torch.npu.native_device if hasattr(torch.npu, 'native_device') else 'npu'"
+    guards = (given, "torch.npu.native_device", given.replace("'native_device'", "'Stream'"))
+    code = parse("import torch\nimport torch_npu\n" + "".join(f"x = {each}\n" for each in guards))
+    assert [found.severity.value for found in torch_api_findings(code, "2.1.0")] == ["note", "change", "change"]
+    tried = "try:\n    x = torch.npu.native_device\nexcept AttributeError:\n    pass\n"
+    (found,) = torch_api_findings(parse(f"import torch\nimport torch_npu\n{tried}"), "2.1.0")
+    assert found.severity.value == "change"
+
+
 @pytest.mark.parametrize(
     ("handler", "kind"), [("ImportError", "review"), ("ValueError", "unsupported"), (None, "unsupported")]
 )
