@@ -1,4 +1,5 @@
-"""Replacements that keep a call as it is laid out: only its function's name and its keywords are written anew."""
+"""Replacements that keep a call as it is laid out: only its function's name, its keywords and strings in its arguments
+are written anew."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.rewriting.code_imports import respelled
+from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.templates import Piece, followed, plain
 from gpu2npu.python.text.templates import code as new_code
 from gpu2npu.python.text.tokens import keyword_name, name_bounds
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, string_value
 from gpu2npu.records import Bounds, Text
 from gpu2npu.rulebook.code_pattern import CodePattern, is_rest, metavariable, qualified_name
 
@@ -34,7 +36,8 @@ def in_place(
     bounds = argument_bounds(file, node)
     wanted = arguments(tree)
     further = _further(new, wanted, len(matched.arguments), spelled)
-    given = _arguments(file, matched.arguments, wanted[: len(wanted) - len(further)], bounds or [])
+    own = wanted[: len(wanted) - len(further)]
+    given = _arguments(file, matched.arguments, own, bounds or [], keeps_keywords=callee == [])
     if callee is None or given is None or bounds is None:
         return None
     if further and not bounds:
@@ -93,8 +96,10 @@ def _arguments(
     given: Sequence[tuple[Argument, Argument | None]],
     wanted: Sequence[Argument],
     bounds: Sequence[Bounds],
+    keeps_keywords: bool,
 ) -> list[Cut] | None:
-    """The cuts for the arguments: of a replacement that has them all, in the order in which they are given."""
+    """The cuts for the arguments: of a replacement that has them all, in the order in which they are given. A keyword
+    that is for a position stays where the function stays."""
     cuts: list[Cut] = []
     at = 0
     for argument in wanted:
@@ -102,19 +107,36 @@ def _arguments(
             while at < len(given) and given[at][1] is None:
                 at += 1
             continue
-        if at == len(given) or not _is_same(given[at][1], argument):
+        old = given[at][1] if at < len(given) else None
+        strings = None if old is None else _strings(file, *map(argument_value, (given[at][0], old, argument)))
+        if old is None or strings is None:
             return None
-        cuts += _keyword(file, given[at][0], argument_keyword(argument), bounds[at])
+        keyword = argument_keyword(argument)
+        if not keeps_keywords or keyword != argument_keyword(old):
+            cuts += _keyword(file, given[at][0], keyword, bounds[at])
+        cuts += strings
         at += 1
     return cuts if at == len(given) else None
 
 
-def _is_same(old: Argument | None, new: Argument) -> bool:
-    if old is None:
-        return False
-    value = argument_value(old)
-    is_whole = metavariable(value) is not None or isinstance(value, ast.Constant)
-    return is_whole and ast.dump(value) == ast.dump(argument_value(new))
+def _strings(file: PythonFile, given: ast.expr, old: ast.expr, new: ast.expr) -> list[Cut] | None:
+    """The cuts for the strings that are others in the new value of an argument; None where more than strings is."""
+    is_whole = metavariable(old) is not None or isinstance(old, ast.Constant)
+    if is_whole and ast.dump(old) == ast.dump(new):
+        return []
+    if isinstance(new, ast.Constant) and isinstance(new.value, str):
+        text = StringText.of(file, given)
+        return [(text.place, text.quoted(new.value))] if text is not None and text.can_be(new.value) else None
+    dicts = [each for each in (given, old, new) if isinstance(each, ast.Dict)]
+    if len(dicts) < 3 or len({len(each.keys) for each in dicts}) > 1 or _keys(given) != _keys(old):
+        return None
+    parts = zip(*([*each.keys, *each.values] for each in dicts), strict=True)
+    found = [_strings(file, *each) for each in parts if None not in each]
+    return None if None in found else [cut for each in found for cut in each or ()]
+
+
+def _keys(node: ast.expr) -> list[str | None]:
+    return [string_value(each) for each in node.keys] if isinstance(node, ast.Dict) else []
 
 
 def _keyword(file: PythonFile, given: Argument, wanted: str | None, bounds: Bounds) -> list[Cut]:
