@@ -42,12 +42,14 @@ _LAST_FIELD = re.compile(r"""(?:\.|\[['"])(?P<key>\w+)(?:['"]\])?$""")
 
 
 class Flow(Struct, frozen=True):
-    """The answer of the uses of a value: a verdict, and the way to the use that decides or is not known."""
+    """The answer of the uses of a value: a verdict, and the way to the use that decides or is not known; `is_key` where
+    it is looked up in what is not known."""
 
     verdict: str
     way: tuple[Way, ...] = ()
     use: ValueUse | None = None
     is_contradicted: bool = False
+    is_key: bool = False
 
     def why_left(self) -> str:
         """Why a string is left: the use that could not be followed, with its place."""
@@ -64,6 +66,8 @@ class Flow(Struct, frozen=True):
             return f"the function that reads it for {where} reads other files too"
         if self.use.kind == "compared" and self.is_contradicted:
             return f"what it is compared with in {where} stays: change both or neither"
+        if self.is_key:
+            return f"what it is a key of in {where} is not known"
         if self.use.kind == "compared":
             return f"what it is compared with in {where} is not known"
         name = text.removeprefix("?").removesuffix("()").lstrip(".") or "..."
@@ -233,7 +237,8 @@ class _Judge:
             use = next((each for verdict, each in verdicts if verdict == wanted), None)
             if use is not None and (wanted != NO or any(verdict == YES for verdict, _ in verdicts)):
                 verdict = UNSURE if wanted == NO else wanted
-                return Flow(verdict, self._way(place, use), use, wanted == NO)
+                is_key = use.kind == "compared" and tables_compared(use.place, self.asker, self.values) is None
+                return Flow(verdict, self._way(place, use), use, wanted == NO, is_key)
         return Flow(UNSURE)
 
     def _way(self, place: int, use: ValueUse) -> tuple[Way, ...]:

@@ -34,3 +34,14 @@ def test_a_state_beside_others_stays_where_it_is_saved_and_where_it_is_read(rule
         "read.py": False,
         "other.py": True,
     }
+
+
+def test_a_key_of_what_is_not_known_is_named_as_one(rulebook) -> None:
+    text = (
+        "import torch\ndef f(options, device):\n    return torch.ones(2, device=device) if options['cuda'] else None\n"
+    )
+    (found,) = migrate_source(text.encode(), "a.py", rulebook, ProjectContext()).findings
+    assert "what it is a key of in a.py:3 is not known" in found.message
+    text = text.replace("options['cuda']", "options == 'cuda'")
+    (found,) = migrate_source(text.encode(), "a.py", rulebook, ProjectContext()).findings
+    assert "what it is compared with in a.py:2 is not known" in found.message
