@@ -442,3 +442,9 @@ def test_a_later_wheel_of_the_same_release_has_an_operator() -> None:
     found = verdict("torch_npu.npu_geglu", "2.1.0.post0")
     assert (found.kind, found.later) == (VerdictKind.UNSUPPORTED, "2.1.0.post3")
     assert found.advice == "move to torch_npu 2.1.0.post3, which has it"
+
+
+def test_what_makes_a_sparse_tensor_has_advice_before_it_is_documented() -> None:
+    before, documented = (verdict("torch.sparse_coo_tensor", version) for version in ("2.6.0", "2.7.1"))
+    assert (before.kind, documented.kind) == (VerdictKind.UNKNOWN, VerdictKind.NATIVE)
+    assert before.advice == verdict("torch.Tensor.to_sparse", "2.6.0").advice
