@@ -121,10 +121,11 @@ def report_rebound(program: TrainingProgram) -> Iterator[Step]:
 def requires(reference: DataParallelReference) -> bool:
     """Return whether a test for DataParallel is a condition of all that follows: an assertion, or one that raises."""
     statement = reference.file.statement(reference.node)
+    tests = [statement.test] if isinstance(statement, ast.If) else reference.file.above(reference.node)
+    is_negated = any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) for each in tests)
     if isinstance(statement, ast.If):
-        is_negated = isinstance(statement.test, ast.UnaryOp) and isinstance(statement.test.op, ast.Not)
         return reference.is_test and is_negated and isinstance(statement.body[0], ast.Raise)
-    return reference.is_test and isinstance(statement, ast.Assert)
+    return reference.is_test and isinstance(statement, ast.Assert) and not is_negated
 
 
 def uses_replicas(reference: DataParallelReference) -> bool:
@@ -137,14 +138,14 @@ def uses_replicas(reference: DataParallelReference) -> bool:
 
 
 def report_required(program: TrainingProgram, reference: DataParallelReference) -> Iterator[Step]:
-    """The test, and the calls of the function that it is in."""
+    """The test, and the calls of the function that always makes it."""
     file = reference.file
     api = api_of(file, reference.node)
     function = function_above(file, reference.node)
     statement = file.statement(reference.node)
     place = statement.test if isinstance(statement, (ast.Assert, ast.If)) else reference.node
     yield reported(file, place, api, _REQUIRED.format(use=""), FindingKind.UNSUPPORTED)
-    if function is not None:
+    if function is not None and statement in function.body:
         yield from _calls_of(program, reference, function, statement)
 
 

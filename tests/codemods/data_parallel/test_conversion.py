@@ -389,6 +389,19 @@ def test_code_that_needs_the_replicas_of_data_parallel_is_reported_with_the_call
     assert sorted(path for path, _, message in findings(files) if "SyncBatchNorm" in message) == ["a.py", "b.py"]
 
 
+@pytest.mark.parametrize(
+    ("code", "paths"),
+    [
+        ("assert not isinstance(wrapped, DataParallel)", []),
+        ("if wrapped.cards > 1:\n        assert isinstance(wrapped, DataParallel)", ["b.py"]),
+    ],
+)
+def test_a_function_needs_data_parallel_where_it_always_asserts_it(code, paths, findings):
+    text = REPLICAS.replace("assert isinstance(wrapped, DataParallel)", code)
+    files = {"a.py": f"from b import patch\n{PLAIN}\npatch(model)\n", "b.py": text}
+    assert [path for path, _, message in findings(files) if "SyncBatchNorm" in message] == paths
+
+
 WORKERS = """import os
 import torch
 import torch.multiprocessing as mp
