@@ -261,6 +261,16 @@ FLOWS = {
         "near = partial(make, 2, device='cuda')\ndist.all_reduce(near())\ndist.all_reduce(near(dtype=torch.float32))",
         [(6, "torch.distributed.all_reduce")],
     ),
+    "an array of floats": (
+        "import numpy as np\nt = torch.from_numpy(np.array([0.5, n])).cuda()\ndist.all_reduce(t)\n"
+        "dist.all_reduce(torch.from_numpy(np.array([1, 2])).cuda())",
+        [(5, "torch.distributed.all_reduce")],
+    ),
+    "a new tensor of another dtype": (
+        "x = x.cuda()\ndist.all_reduce(x.new_tensor([1], dtype=torch.float64))\n"
+        "dist.all_reduce(torch.eye(2, dtype=torch.float64, device='cuda').new_full((2,), 0.0, dtype=torch.float32))",
+        [(4, "torch.distributed.all_reduce")],
+    ),
     "a cast on the NPU": ("dist.all_reduce(x.cuda().double())", [(3, "torch.Tensor.double")]),
     "a stack": (
         "a = [torch.zeros(2, dtype=torch.float64, device='cuda') for _ in b]\ndist.all_reduce(torch.stack(a))",
@@ -417,7 +427,9 @@ def test_a_limit_of_arguments_holds_where_the_text_says_the_value(text: str, is_
         ("import numpy as np", "np.load(f).astype(float)", True),
         ("import numpy as np", "np.load(f).astype('float')", True),
         ("import numpy as np", "np.load(f, dtype=float)", True),
-        ("import numpy as np", "np.array([1.5])", False),
+        ("import numpy as np", "np.array([1.5])", True),
+        ("import numpy as np", "np.array([1])", False),
+        ("import numpy as np", "np.array([1.5], dtype=np.float32)", False),
     ],
 )
 def test_every_spelling_of_a_wide_array_is_seen(imports: str, array: str, is_wide: bool) -> None:

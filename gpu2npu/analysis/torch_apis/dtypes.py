@@ -280,6 +280,9 @@ class Tensors:
             yield cast(owner, CONVERTING[method]) if owner != UNKNOWN and owner.name != "module" else UNKNOWN
         elif method in ("tolist", "item", "numpy"):
             yield Label(owner.dtype, of_numpy=True) if method == "numpy" else Label(is_number=True)
+        elif method.startswith("new_") and "dtype" in given:
+            dtype = agreed(self._of(given["dtype"])).dtype
+            yield owner._replace(dtype=dtype, is_stated=dtype is not None, shape=None)
         elif is_layer(owner) and method in OF_LAYERS:
             yield owner._replace(name=f".{method}") if method.endswith("parameters") else owner
         else:
@@ -305,7 +308,9 @@ class Tensors:
         if stated is not None:
             yield array._replace(dtype=agreed(self._of(stated)).dtype)
         else:
-            yield array._replace(dtype=None if position is None else "float64")
+            listed = (self._written(given.get("0", 0)) or ()) if function == "array" else ()
+            is_wide = position is not None or any(type(self._number(each)) is float for each in listed)
+            yield array._replace(dtype="float64" if is_wide else None)
 
     def _made(self, name: str, last: str, given: dict[str, int], call: Called) -> Iterator[Label]:
         """The labels that a function or class of torch gives."""

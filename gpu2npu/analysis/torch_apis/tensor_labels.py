@@ -34,10 +34,11 @@ CONVERTING = {
 }
 SAME_SHAPE = _names("cuda npu cpu to type clone detach contiguous requires_grad_ type_as")
 KEEPING = SAME_SHAPE | _names(
-    "view reshape t transpose permute unsqueeze squeeze expand expand_as repeat flatten narrow select chunk split roll "
-    "flip index_select gather masked_select movedim swapaxes repeat_interleave conj zero_ fill_ copy_ add_ sub_ mul_ "
-    "div_ new_zeros new_ones new_empty zeros_like ones_like empty_like rand_like randn_like full_like cat stack concat "
-    "hstack vstack fftshift ifftshift masked_fill masked_fill_ scatter scatter_ index_add index_add_ tril triu"
+    "view reshape t transpose permute unsqueeze squeeze expand expand_as repeat flatten narrow select chunk split "
+    "roll flip index_select gather masked_select movedim swapaxes repeat_interleave conj zero_ fill_ copy_ add_ sub_ "
+    "mul_ div_ new_zeros new_ones new_empty new_full new_tensor zeros_like ones_like empty_like rand_like randn_like "
+    "full_like cat stack concat hstack vstack fftshift ifftshift masked_fill masked_fill_ scatter scatter_ index_add "
+    "index_add_ tril triu"
 )
 # What keeps real and complex numbers of any precision; of integers it may make floats.
 COMPUTING = _names(
@@ -88,6 +89,7 @@ _FLOAT64_CODE = [  # each begins with letters, which are found faster
     re.compile(each)
     for each in (
         r"astype\(['\"]?float\b", r"dtype=['\"]?float\b", "from numpy", r"import\x20numpy\x20as\x20(?!np\b)",
+        r"\barray\(\[[^\]]*\d\.",
         rf"np\.(?:{_OF_NUMPY})\b", rf"numpy\.(?:{_OF_NUMPY})\b",
     )
 ]  # fmt: skip
