@@ -436,3 +436,13 @@ def test_every_spelling_of_a_wide_array_is_seen(imports: str, array: str, is_wid
     made = f"x = torch.from_numpy({array}).cuda()"
     found = rules(f"{imports}\nimport torch\n{made}\ntorch.nn.functional.gelu(x)\n".encode())
     assert any(rule == "npu-limit" for rule, _, _ in found) is is_wide
+
+
+def test_a_dtype_of_another_file_is_that_of_what_it_makes():
+    made = "import functools\nimport torch\nmake = functools.partial(torch.zeros, dtype=torch.float64)\n"
+    reduced = "import torch.distributed as dist\nfrom made import make\ndist.all_reduce(make(2, device='cuda'))\n"
+    sources = {"made.py": made.encode(), "reduced.py": reduced.encode()}
+    project = Project(frozenset(sources), sources.__getitem__, library=TORCH)
+    look = FileAnalyser("2.7.1", frozenset({FileQuestion.TORCH_APIS}), project)
+    found = look(sources["reduced.py"], "reduced.py").findings
+    assert [(each.span.start_line, each.api) for each in found] == [(3, "torch.distributed.all_reduce")]

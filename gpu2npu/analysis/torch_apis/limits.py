@@ -144,13 +144,21 @@ class _File:
         self._may_meet: dict[str, bool] = {}
 
     def may_meet(self, api: str) -> bool:
-        """Return whether the text has one of the words without which no call of an API has such a tensor."""
+        """Return whether the text, or for a collective what the file imports, has one of the words without which no
+        call of an API has such a tensor. For what is called more often imports would take too long."""
         if api not in self._may_meet:
             words = _words(api)
             for each in words - self._searched.keys():
                 self._searched[each] = self._has(each)
-            self._may_meet[api] = any(map(self._searched.__getitem__, words))
+            has_one = any(map(self._searched.__getitem__, words))
+            self._may_meet[api] = has_one or (api.startswith("torch.distributed.") and self._imports(words))
         return self._may_meet[api]
+
+    def _imports(self, words: Set[re.Pattern[str]]) -> bool:
+        """Return whether a file of the project that this one imports has one of some words."""
+        project, path = self.code.names.project, self.code.names.path
+        facts = (project.facts(each, path) for each in project.imported_paths(self.code.names.facts, path))
+        return any(each.search(" ".join(one.names | one.texts)) for one in facts if one is not None for each in words)
 
     def _has(self, expression: re.Pattern[str]) -> bool:
         text, pattern = self.code.text, expression.pattern
