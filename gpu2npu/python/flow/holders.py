@@ -82,13 +82,14 @@ def parser(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def option(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The default and the choices are an attribute of what the object parses, by the name of an option."""
+    """The default, constant and choices are an attribute of what the object parses, by the name of an option."""
     given = file.arguments(call)
     names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
     name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
     if call.receiver and name:
         field = "." + name.lstrip("-").replace("-", "_")
-        _declare(file, call, {file.first + call.receiver: field}, given.get("default"), given.get("choices"))
+        values = [given[key] for key in ("default", "const") if key in given]
+        _declare(file, call, {file.first + call.receiver: field}, values, given.get("choices"))
 
 
 def flag(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -99,12 +100,12 @@ def flag(file: ValueFile, call: Called, effect: CallEffect) -> None:
     flags = flags + [file.first + one.node for one in file.facts.imports if one.name == "FLAGS"]
     holders = dict.fromkeys(flags, f".{name}") | {file.first + call.node: ".value"}
     choices = given.get("enum_values", given.get("2")) if call.name == "DEFINE_enum" else None
-    _declare(file, call, holders, given.get("default", given.get("1")), choices)
+    default = given.get("default", given.get("1"))
+    _declare(file, call, holders, [default] if default else [], choices)
 
 
-def _declare(file: ValueFile, call: Called, holders: dict[int, str], default: int | None, choices: int | None) -> None:
-    """Some holders have a default, or one of some choices, in a field."""
-    values = [default] if default else []
+def _declare(file: ValueFile, call: Called, holders: dict[int, str], values: list[int], choices: int | None) -> None:
+    """Some holders have one of some values, or of some choices, in a field."""
     if choices:
         values.append(file.new(call.line))
         file.add(choices, LOAD, values[-1], "[each]")
