@@ -20,20 +20,8 @@ from gpu2npu.python.facts.values import (
     ClassValue,
     ValueFacts,
 )
+from gpu2npu.python.flow import indirect_calls
 from gpu2npu.python.flow.holders import flag, join_holders, load_attribute, option, parser, read_into, set_attribute
-from gpu2npu.python.flow.indirect_calls import (
-    DECORATIONS,
-    evaluated,
-    filtered,
-    getter,
-    mapped,
-    method,
-    ordered,
-    partial,
-    sent,
-    started,
-    submitted,
-)
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
@@ -332,41 +320,42 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "defaults": _fields,
     "element": _element,
     "entered": _entered,
-    "evaluated": evaluated,
+    "evaluated": indirect_calls.evaluated,
     "equal": _compared,
     "fields": _fields,
-    "filtered": filtered,
+    "filtered": indirect_calls.filtered,
     "found": _found,
-    "getter": getter,
+    "getter": indirect_calls.getter,
     "globals": lambda file, call, _: file.add(file.first + MODULE, KEYS, file.first + call.node),
     "holding": _copy,
     "item": _item,
     "items": _items,
     "keyed": _keyed,
-    "mapped": mapped,
-    "spawned": started,
-    "started": started,
+    "mapped": indirect_calls.mapped,
+    "spawned": indirect_calls.started,
+    "started": indirect_calls.started,
     "joined": _joined,
     "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
     "met": _found,
-    "method": method,
-    "sent": sent,
+    "method": indirect_calls.method,
+    "sent": indirect_calls.sent,
     "flag": flag,
     "option": option,
-    "ordered": ordered,
+    "ordered": indirect_calls.ordered,
     "numbered": lambda file, call, _: _rows(file, call, 1),
     "parsed": _parsed_with_rest,
-    "partial": partial,
+    "partial": indirect_calls.partial,
     "parts": _parts,
     "parser": parser,
     "read_into": read_into,
     "record": _record,
+    "reduced": indirect_calls.reduced,
     "replaced": _replaced,
     "same": _same,
     "set": _set,
     "set attribute": set_attribute,
-    "submitted": submitted,
+    "submitted": indirect_calls.submitted,
     "substituted": _substituted,
     "table": _table,
     "text": _text,
@@ -394,7 +383,7 @@ def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, 
                 file.kinds.setdefault(first + call.node, ("container", None))
     for function in facts.functions:
         for call in (file.calls[first + each] for each in function.decorators if first + each in file.calls):
-            if (effect := effects.get(call.name)) is not None and effect.kind in DECORATIONS:
-                DECORATIONS[effect.kind](file, call, function)
+            if (effect := effects.get(call.name)) is not None and effect.kind in indirect_calls.DECORATIONS:
+                indirect_calls.DECORATIONS[effect.kind](file, call, function)
     join_holders(file)
     return file

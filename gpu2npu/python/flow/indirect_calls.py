@@ -66,6 +66,19 @@ def filtered(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given["1"], INHERIT, file.first + call.node)
 
 
+def reduced(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first argument is called with what it returns and elements of the second one. The result is what it returns,
+    and holds what these elements hold, as `operator.or_` gives it."""
+    given, result = file.arguments(call), file.first + call.node
+    if not {"0", "1"} <= given.keys():
+        return
+    inner = _each_given(file, call, given["1"], given["0"], "1")
+    for each in [source for source, kind, _ in file.into[inner] if kind == ARGUMENT]:
+        file.add(each, ARGUMENT, inner, "0")
+        file.add(each, INHERIT, result)
+    file.add(inner, ASSIGN, result)
+
+
 def ordered(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """`key` is called with the elements of the first argument or of the object, which the result holds; that of
     `groupby` holds pairs of what `key` returns and such elements."""
@@ -116,12 +129,12 @@ def _function(file: ValueFile, call: Called) -> int:
     return taken
 
 
-def _each_given(file: ValueFile, call: Called, values: int, function: int) -> int:
-    """The result of a function that is called with each element."""
+def _each_given(file: ValueFile, call: Called, values: int, function: int, key: str = "0") -> int:
+    """The result of a function that is called with each element, as the argument `key`."""
     inner, each = file.new(call.line), file.new(call.line)
     file.add(function, LOAD, inner, "()")
     file.add(values, LOAD, each, "[each]")
-    file.add(each, ARGUMENT, inner, "0")
+    file.add(each, ARGUMENT, inner, key)
     return inner
 
 
