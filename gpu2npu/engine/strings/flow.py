@@ -15,7 +15,7 @@ from gpu2npu.engine.strings.forms import FLAGS
 from gpu2npu.engine.strings.keys import looked_up_by, stays, stays_in, tables_compared
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, among
 from gpu2npu.engine.strings.prose import BY_STRING, PROSE_KEYWORDS, speaks
-from gpu2npu.engine.strings.value_effects import EFFECTS, READERS, values_of
+from gpu2npu.engine.strings.value_effects import EFFECTS, HARMLESS, OTHERS, READERS, values_of
 from gpu2npu.engine.strings.words import is_word, mentions
 from gpu2npu.python.facts.values import ARGUMENT, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
@@ -23,16 +23,6 @@ from gpu2npu.python.flow.values import Values, ValueUse, Way
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
-
-# Calls that look at a value and do nothing that depends on its being a device.
-_HARMLESS = frozenset(
-    {"len", "isinstance", "repr", "hash", "id", "type", "bool", "hasattr", "print", "any", "all", "ljust", "rjust",
-     "encode", "callable", "range", "title", "capitalize"}
-)  # fmt: skip
-# Calls that give a string another meaning: a file, a module, a variable of the environment, a program.
-_OTHERS = frozenset(
-    {"open", "import_module", "__import__", "find_spec", "getenv", "Path", "PurePath", "system", "popen", "which"}
-)
 
 _FORMATS = ("json", "yaml", "toml")
 _PARSERS = READERS | {"omegaconf.OmegaConf.create"}  # of texts
@@ -296,9 +286,9 @@ class _Judge:
             return NO
         if callee in role.callables or (last in role.methods and key in ("0", *role.words)):
             return YES
-        if key in PROSE_KEYWORDS or speaks(last) or last in _HARMLESS or last in EFFECTS:
+        if key in PROSE_KEYWORDS or speaks(last) or last in HARMLESS or last in EFFECTS:
             return None
-        if last in _OTHERS or self.is_foreign(callee):
+        if last in OTHERS or self.is_foreign(callee):
             return NO
         if is_word(key, role):
             return YES
