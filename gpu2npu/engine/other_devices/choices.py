@@ -22,9 +22,9 @@ _Path = tuple[ast.expr, ...]
 _FEW = 3  # statements of a branch that are looked at
 
 
-def chooses_cuda(body: Sequence[ast.AST]) -> bool:
+def chooses_cuda(body: Sequence[ast.AST] | ast.expr) -> bool:
     """Return whether code names CUDA's device or moves something there."""
-    return any(map(names_device, walk(*body)))
+    return any(map(names_device, walk(body) if isinstance(body, ast.expr) else walk(*body)))
 
 
 def names_device(node: ast.AST, devices: Set[str] = _CUDA) -> bool:
@@ -215,8 +215,8 @@ def guarded_code(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, p
         isinstance(above, ast.Tuple) and isinstance(file.parents[above], ast.Assign)
     ):
         return None
-    target = _target(above)
-    return [] if target is None else _code_by_name(target, holds, file, kinds, path)
+    targets = _targets(above)
+    return _code_by_name(targets[0], holds, file, kinds, path) if len(targets) == 1 else []
 
 
 def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, path: _Path) -> list[Bounds] | None:
@@ -236,13 +236,6 @@ def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind
                 return None
             found += guarded
     return found
-
-
-def _target(statement: ast.AST) -> ast.expr | None:
-    """Return the name or attribute that a statement binds; None where it binds several or none."""
-    if isinstance(statement, ast.Assign):
-        return statement.targets[0] if len(statement.targets) == 1 else None
-    return statement.target if isinstance(statement, ast.AnnAssign) else None
 
 
 def _bounds_of(body: Sequence[ast.stmt] | ast.expr, file: PythonFile) -> Iterator[Bounds]:

@@ -83,7 +83,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
         if flag is None:
             found.append(place)
             bodies += own.body_behind(node) or _body(file, node)
-            if isinstance(node, ast.If) and tests_build(node.test, names) and chooses_cuda(node.body):
+            if tests_build(node.test, names) and chooses_cuda(node.body):
                 moves.append(place)
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
@@ -93,7 +93,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
             found.append(place)
             guard = own.guard(node)
             bodies += _body(file, guard) if guard is not None else ()
-            moves += [place] if isinstance(guard, ast.If) and chooses_cuda(guard.body) else ()
+            moves += [place] if guard is not None and chooses_cuda(guard.body) else ()
     flags = [(place, flag) for node, place in tests if (flag := own.flag_of_capability(node)) is not None]
     found += [each for place, (home, name) in flags for each in (place, file.bounds(_value(home, name.id)))]
     found += [file.bounds(node.test) for node in kinds.get(ast.Assert, ()) if own.is_asserted(node)]

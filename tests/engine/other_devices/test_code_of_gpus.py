@@ -79,6 +79,12 @@ def test_code_for_cudas_own_build_stays_under_its_condition(project):
     assert [each.severity for each in file.findings] == ["change"]
 
 
+def test_a_device_that_cudas_own_build_chooses_is_a_change(project):
+    file = project({"a.py": "import torch\nnet.to('cuda' if torch.version.cuda else 'cpu')\n"})["a.py"]
+    assert file.content is None
+    assert [(each.api, each.severity) for each in file.findings] == [("torch.version.cuda", "change")]
+
+
 def test_a_kernel_that_a_program_can_do_without_is_for_cuda(project):
     code = """import torch
 def median(x, width):
