@@ -281,8 +281,7 @@ class Tensors:
         elif method in ("tolist", "item", "numpy"):
             yield Label(owner.dtype, of_numpy=True) if method == "numpy" else Label(is_number=True)
         elif method.startswith("new_") and "dtype" in given:
-            dtype = agreed(self._of(given["dtype"])).dtype
-            yield owner._replace(dtype=dtype, is_stated=dtype is not None, shape=None)
+            yield owner._replace(dtype=agreed(self._of(given["dtype"])).dtype, is_stated=True, shape=None)
         elif is_layer(owner) and method in OF_LAYERS:
             yield owner._replace(name=f".{method}") if method.endswith("parameters") else owner
         else:

@@ -156,8 +156,8 @@ class _File:
 
     def _imports(self, words: Set[re.Pattern[str]]) -> bool:
         """Return whether a file of the project that this one imports has one of some words."""
-        project, path = self.code.names.project, self.code.names.path
-        facts = (project.facts(each, path) for each in project.imported_paths(self.code.names.facts, path))
+        names = self.code.names
+        facts = (names.project.facts(each, names.path) for each in names.project.imported_by(names.path))
         return any(each.search(" ".join(one.names | one.texts)) for one in facts if one is not None for each in words)
 
     def _has(self, expression: re.Pattern[str]) -> bool:

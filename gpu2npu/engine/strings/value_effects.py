@@ -12,8 +12,8 @@ from gpu2npu.python.project.project import Project
 
 # `effects` has the last names of the calls with each effect, `with_keywords` those that hand on these keywords beside
 # the first argument. `readers` read a file of data as lists, dicts and texts; one that begins with a dot is a method of
-# any object that the project does not define. `harmless` calls look at a value and do nothing that depends on its being
-# a device; `others` give a text another meaning: a file, a module, a variable of the environment, a program.
+# any object that the project does not define. `harmless` calls do nothing that depends on a device, `others` take
+# a text for a file, a module, a variable of the environment or a program.
 _TABLE = msgspec.json.decode(Path(__file__).with_name("call_effects.json").read_bytes())
 EFFECTS = {name: CallEffect(kind) for kind, names in _TABLE["effects"].items() for name in names} | {
     name: CallEffect(kind, tuple(keywords)) for name, (kind, keywords) in _TABLE["with_keywords"].items()

@@ -67,8 +67,7 @@ def filtered(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def reduced(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The first argument is called with what it returns and elements of the second one. The result is what it returns,
-    and holds what these elements hold, as `operator.or_` gives it."""
+    """The first argument is called with what it returns and each element of the second; the result holds both."""
     given, result = file.arguments(call), file.first + call.node
     if not {"0", "1"} <= given.keys():
         return
