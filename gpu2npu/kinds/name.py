@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted
@@ -14,6 +15,8 @@ from gpu2npu.engine.rewriting.renamed_imports import LocalNames, RenamedImports
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import sets_by_string
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
@@ -27,16 +30,19 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 class NameMatch(Match, frozen=True):
-    """A qualified name and everything under it, through every import form and alias."""
+    """A qualified name and everything under it, through every import form and alias; with `unless_assigned` not where
+    the project assigns it itself: `numpy.bool = bool`."""
 
     name: str
+    unless_assigned: bool = False
 
     key = "name"
     shape: ClassVar[Json] = {
         "name": {
             "description": "A qualified name and everything under it, however it was imported.",
             "$ref": "#/$defs/qualified_name",
-        }
+        },
+        "unless_assigned": {"description": "Not where the project assigns the name itself.", "type": "boolean"},
     }
     actions = ("rename", "needs_target", "imports")
     new_name = (QUALIFIED_NAME, "a qualified name")
@@ -65,7 +71,8 @@ class NameMatch(Match, frozen=True):
 
     @property
     def text(self) -> str:
-        return f"the name `{self.name}` and what is under it, however it was imported"
+        text = f"the name `{self.name}` and what is under it, however it was imported"
+        return f"{text}, unless the project assigns it itself" if self.unless_assigned else text
 
     @property
     def subject(self) -> str:
@@ -129,7 +136,8 @@ class _References:
         """Apply a rule to the expression whose nodes, from its first name on, are `parts`; gives whether that name has
         a new meaning now, and None when it is gone."""
         then = rule.then
-        if then.keep:
+        assert isinstance(rule.match, NameMatch)
+        if then.keep or (rule.match.unless_assigned and _is_assigned(self.names, rule.match.name)):
             return False
         root, whole = parts[0], self.file.bounds(parts[-1])
         if then.rename is None and prefix.startswith("torch.nn.") and self._is_tested(parts[-1]):
@@ -321,3 +329,21 @@ class _References:
         for rule, alias, qualified in statements.reported:
             if not any(api.startswith(f"{qualified}.") for api in reported):
                 self.matches.note(rule, self.file.bounds(alias), qualified)
+
+
+def _is_assigned(names: Names, name: str) -> bool:
+    """Return whether a file of the project assigns a name of a library itself: `numpy.bool = bool`."""
+    project, last = names.project, leaf(name)
+    project.consult(names.path, EVERY_FILE)
+
+    def assigns(path: str) -> bool:
+        other = names if path == names.path else project.names(path, names.path)
+        found = other.file.unordered().get(ast.Attribute, ()) if other is not None else ()
+        targets = (each for each in found if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+        scoped = ((each, other.file.scope_of(each)) for each in targets if other is not None and each.attr == last)
+        return other is not None and any(other.qualified(*each) == name for each in scoped)
+
+    return any(
+        project.cached(("assigned", path, name), partial(assigns, path))
+        for path in {names.path, *project.storing(last)}
+    )

@@ -315,3 +315,17 @@ def test_a_package_that_is_a_value_has_its_members(project, code, moved):
 def test_a_member_that_operator_takes_by_its_name(migrate, before, after):
     code = "import operator\nimport torch\nfrom operator import attrgetter, methodcaller\n"
     assert (after or before) in migrate(f"{code}{before}\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_reported"),
+    [
+        ("import numpy as np\n\n\ndef compatible():\n    np.bool = bool\n", False),
+        ("import numpy as np\n\n\nclass A:\n    def f(self):\n        self.bool = np.int_\n", True),
+    ],
+)
+def test_a_name_that_the_project_assigns_is_one_there_is(project, settings: str, is_reported: bool) -> None:
+    use = "import numpy as np\nimport torch\n\nx = np.zeros(3, dtype=np.bool)\n"
+    found = project({"settings.py": settings, "use.py": use})
+    assert not found["settings.py"].findings
+    assert ("numpy-bool" in [each.rule for each in found["use.py"].findings]) is is_reported
