@@ -118,8 +118,10 @@ def answers_for_nvidia(node: ast.If | ast.IfExp, names: Names, table: RuleTable)
 
 
 def decides_device(test: ast.BoolOp, names: Names) -> bool:
-    """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's."""
-    return _is_flag(_above(test, names.file), names.file) or any(map(chooses_cuda, guarded(test, names)))
+    """Return whether a condition, or a name that is bound to it, decides that a device is CUDA's, or shows other code
+    that the GPU is used: `self.use_gpu = ...`, `run(cuda=...)`, or as the answer of `def has_cuda()`."""
+    shown = _shown_as(_above(test, names.file), names.file)
+    return any(map(_FLAG.fullmatch, shown)) or any(map(chooses_cuda, guarded(test, names)))
 
 
 def guarded(test: ast.BoolOp, names: Names) -> Iterator[Sequence[ast.AST]]:
@@ -136,15 +138,16 @@ def guarded(test: ast.BoolOp, names: Names) -> Iterator[Sequence[ast.AST]]:
             yield _under(each, file)
 
 
+def without_not(test: ast.expr) -> ast.expr:
+    """The part that a condition denies, `a` of `not a`, `a is False` and `a == False`; any other condition itself."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.Eq)):
+        return test.left if getattr(test.comparators[0], "value", None) is False else test
+    return test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+
+
 def _above(test: ast.BoolOp, file: PythonFile) -> ast.AST:
     """The statement or expression that has a condition, perhaps as a part of another."""
     return next(each for each in file.above(test) if not isinstance(each, (ast.BoolOp, ast.Compare, ast.UnaryOp)))
-
-
-def _is_flag(above: ast.AST, file: PythonFile) -> bool:
-    """Return whether a value shows other code that the GPU is used: `self.use_gpu = ...`, `run(cuda=...)`, or as the
-    answer of `def has_cuda()`."""
-    return any(map(_FLAG.fullmatch, _shown_as(above, file)))
 
 
 def _shown_as(above: ast.AST, file: PythonFile) -> list[str]:
@@ -164,7 +167,7 @@ def _targets(node: ast.AST | None) -> Sequence[ast.expr]:
 
 def _under(guard: ast.If | ast.IfExp | ast.Assert, file: PythonFile) -> Sequence[ast.AST]:
     """The code that runs only where a condition holds: under `if a`, after `assert a`, in the `else` of `if not a`."""
-    is_denied = isinstance(guard.test, ast.UnaryOp)
+    is_denied = without_not(guard.test) is not guard.test
     if isinstance(guard, ast.IfExp):
         return [guard.orelse if is_denied else guard.body]
     if isinstance(guard, ast.If) and not is_denied:

@@ -19,6 +19,7 @@ from gpu2npu.engine.other_devices.choices import (
     otherwise,
     picks_kernels,
     switched_off,
+    without_not,
 )
 from gpu2npu.engine.other_devices.compiled import OF_TORCH, OwnCode, ends_in_error, with_uses
 from gpu2npu.engine.other_devices.device_pairs import tests_own_function
@@ -76,7 +77,7 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
-        flag = own.flag(_without_not(node.test))
+        flag = own.flag(without_not(node.test))
         place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
         if not own.is_for_cuda(node):
             continue
@@ -116,15 +117,11 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
 
 def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     """The bounds of what runs only where a condition for CUDA is true."""
-    is_denied = _without_not(node.test) is not node.test
+    is_denied = without_not(node.test) is not node.test
     if isinstance(node, ast.IfExp):
         return [file.bounds(node.orelse if is_denied else node.body)]
     body = node.orelse if is_denied or switched_off(node, file) else node.body
     return [(file.bounds(body[0])[0], file.bounds(body[-1])[1])] if body else []
-
-
-def _without_not(test: ast.expr) -> ast.expr:
-    return test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
 
 
 def _value(home: Scope, name: str) -> ast.expr:
@@ -152,7 +149,7 @@ class _CudaCode:
         options = switched_off(node, self.names.file)
         if options and all(self.table.is_cuda_only("feature", each) for each in options):
             return True
-        test = _without_not(node.test)
+        test = without_not(node.test)
         is_denied = test is not node.test
         if tests_build(node.test, self.names) or (isinstance(node, ast.If) and self._refuses(node)):
             return True
@@ -190,7 +187,7 @@ class _CudaCode:
         if not isinstance(node, ast.If) or node.orelse:
             return []
         is_refused = self._refuses(node)
-        is_denied = _without_not(node.test) is not node.test
+        is_denied = without_not(node.test) is not node.test
         rest = self._after(node) if is_refused else self._rest(node) if is_denied else ()
         if not rest or not (is_refused or finds_capability(rest, self.names, self.table)):
             return []
@@ -222,15 +219,15 @@ class _CudaCode:
         """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
         if isinstance(test, ast.BoolOp):
             limited = [self._is_denial(each) or tests_capability(each, self.names, self.table) for each in test.values]
-            are_denied = all(_without_not(each) is not each for each in test.values)  # not (a or b), by each
+            are_denied = all(without_not(each) is not each for each in test.values)  # not (a or b), by each
             if isinstance(test.op, ast.And):
                 return are_denied and any(limited)
             return self._is_denial(test.values[0]) and all(limited)
-        if isinstance(test, ast.Compare):
+        if isinstance(test, ast.Compare) and without_not(test) is test:
             other = test.comparators[0]
             is_one = isinstance(test.ops[0], ast.NotIn) and "cuda" in map(string_value, (test.left, *elements(other)))
             return is_one or (isinstance(test.ops[0], ast.NotEq) and string_value(other) == "cuda")
-        denied = _without_not(test)
+        denied = without_not(test)
         return denied is not test and any(map(self._needs_cuda, getattr(denied, "values", [denied])))
 
     def tests_for_vendor(self, test: ast.BoolOp) -> bool:
@@ -302,7 +299,7 @@ class _CudaCode:
         if isinstance(test, ast.BoolOp):
             others = [value for value in test.values if not _is_forced(value)]
             return bool(others) and all(self._needs_cuda(value, path) for value in others)
-        if isinstance(test, ast.UnaryOp):
+        if without_not(test) is not test:
             return False
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Is)):
             return False

@@ -14,6 +14,8 @@ UNCHANGED = [
     "kernel = 'nms.cu' if torch.cuda.is_available() else 'nms.cpp'\n",
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
     "if not (torch.cuda.is_available() and a):\n    if 'cpu' not in v:\n        v = v + '+cpu'\n",
+    "if torch.cuda.is_available() is False:\n    raise RuntimeError('8-bit needs a GPU')\n",
+    "if torch.cuda.is_available() == False:\n    from ext import nms_cpu\nelse:\n    from ext import nms_gpu\n",
     "IS_NVIDIA = torch.cuda.is_available() and torch.version.hip is None\n",
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
     "try:\n    import cupy\n    OK = True\nexcept ImportError:\n    OK = 0\nrun = OK and torch.cuda.is_available()\n",
