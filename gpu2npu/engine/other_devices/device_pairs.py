@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 from gpu2npu.engine.other_devices.choices import guarded_code
 from gpu2npu.engine.other_devices.npu import imports_plugin, mentions_npu, tests_for_npu
@@ -196,19 +195,22 @@ def _replaces_cuda(assign: ast.Assign) -> bool:
 def _is_one_of_npus(test: ast.Compare, names: Names) -> bool:
     """`name == "cuda"`, where the project's code may have given the name "npu"; `backend == "nccl"` beside "hccl" """
     others = {_WORDS[text] for each in (test.left, test.comparators[0]) if (text := string_value(each)) in _WORDS}
-    if others:
-        names.project.consult(names.path, EVERY_FILE)
-    if not any(map(names.project.naming, others)):
+    if not any(names.project.naming(each, names.path) for each in others):
         return False
     values = values_of(names.project)
     sources = (each for at in values.operands(names, test) if at for each in values.sources(at, names.path))
-    return any(values.text(each.place) in others or compares_with_npu(each, values) for each in sources)
+    return any(values.text(each.place) in others or compares_with_npu(each, values, names.path) for each in sources)
 
 
-def compares_with_npu(origin: ValueOrigin, values: Values) -> bool:
+def compares_with_npu(origin: ValueOrigin, values: Values, asker: str) -> bool:
     """Return whether the project compares what comes from outside with "npu"; each tensor's device is another value."""
-    ask = partial(values.project.cached, ("npu_compared",), lambda: frozenset(_compared_with_npu(values)))
-    return bool(_FIXED.match(origin.text)) and (values.at(origin.place).path, origin.text) in (ask() or ())
+    if not _FIXED.match(origin.text):
+        return False
+    project = values.project
+    for path in project.naming("npu", asker):
+        project.consult(asker, path)
+    found = project.cached(("npu_compared",), lambda: frozenset(_compared_with_npu(values)))
+    return (values.at(origin.place).path, origin.text) in (found or ())
 
 
 def _compared_with_npu(values: Values) -> Iterator[tuple[str, str]]:
@@ -273,8 +275,7 @@ def _is_exported(name: str, scope: Scope, names: Names) -> bool:
     if scope.parent is not None:
         return False
     project, path = names.project, names.path
-    project.consult(path, EVERY_FILE)
-    return bool(project.naming(name) - {path})
+    return bool(project.naming(name, path) - {path})
 
 
 def registers_twice(text: str) -> bool:

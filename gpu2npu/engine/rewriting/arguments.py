@@ -16,7 +16,6 @@ from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import TEXT
 from gpu2npu.python.flow.value_files import State, Steps
 from gpu2npu.python.flow.values import Values, ValueUse
-from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
@@ -186,8 +185,10 @@ class TypedArguments:
         file = values.at(place) if place else None
         given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
         if not is_annotated:
-            self.names.project.consult(self.names.path, EVERY_FILE)
-            return given in (self.names.project.cached(("current cards",), lambda: _current_cards(values)) or ())
+            project = self.names.project
+            for path in project.naming(_CURRENT, self.names.path):
+                project.consult(self.names.path, path)
+            return given in (project.cached(("current cards",), lambda: _current_cards(values)) or ())
         origins = values.sources(given, self.names.path) if given else ()
         return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
 

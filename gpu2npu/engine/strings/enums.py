@@ -77,8 +77,8 @@ def _compared(text: str, names: Names, cls: ast.ClassDef, place: StringPlace) ->
     """The values that the project compares with a text, of no known class, that may be a member of an Enum; each with
     its place."""
     project = names.project
-    naming = project.naming(cls.name) | {names.path}
-    reading = project.naming("value") & project.naming(text)
+    naming = project.naming(cls.name, place.names.path) | {names.path}
+    reading = project.naming("value", place.names.path) & project.naming(text, place.names.path)
     is_str = any((last_name(base) or "") in ("str", "StrEnum") for base in cls.bases)
     for path in sorted(naming | reading):
         other = names if path == names.path else project.names(path, names.path)

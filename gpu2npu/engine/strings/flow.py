@@ -98,8 +98,8 @@ def judge_by_flow(place: StringPlace, role: Role, is_foreign: Callable[[str], bo
 def _may_be_contradicted(place: StringPlace, role: Role) -> bool:
     """Return whether the project has a text in capitals too, or names what takes such a text for something else."""
     text, others = string_value(place.node) or "", (each.rpartition(".")[2] for each in role.others)
-    place.names.project.consult(place.names.path, EVERY_FILE)
-    return any(place.names.project.naming(each) for each in (text.upper(), place.replaced_by, *others) if each)
+    project, path = place.names.project, place.names.path
+    return any(project.naming(each, path) for each in (text.upper(), place.replaced_by, *others) if each)
 
 
 def is_read(place: StringPlace) -> bool:
@@ -251,7 +251,7 @@ class _Judge:
         keys = [key for each in tables for key in looked_up_by(each, self.values)]
         origins = [origin for each in (other, *keys) for origin in self.values.sources(each, self.asker)]
         texts = [self.values.text(each.place) or "" for each in origins if each.kind == "text"]
-        is_of_npus = self.new == "npu" and any(compares_with_npu(each, self.values) for each in origins)
+        is_of_npus = self.new == "npu" and any(compares_with_npu(each, self.values, self.asker) for each in origins)
         return is_of_npus or any(text != self.text and text.lower() == self.text.lower() for text in texts)
 
     def of_use(self, use: ValueUse) -> str | None:

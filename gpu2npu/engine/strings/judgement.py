@@ -15,7 +15,6 @@ from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, StringPlace, al
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.text_methods import LOOKUPS, MATCHES, PARTS, TESTS, TRIMS
 from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_mode, is_word, mentions
-from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
@@ -42,10 +41,8 @@ _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 def judge(place: StringPlace, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, LEFT if nobody can say, else UNSURE."""
-    if "_" in place.replaced_by:
-        place.names.project.consult(place.names.path, EVERY_FILE)
-        if place.names.project.naming(place.replaced_by):
-            return NO  # MULTI_GPU, in a project that has MULTI_NPU
+    if "_" in place.replaced_by and place.names.project.naming(place.replaced_by, place.names.path):
+        return NO  # MULTI_GPU, in a project that has MULTI_NPU
     child: ast.AST = place.node
     parent = place.parent(child)
     while isinstance(parent, (ast.IfExp, ast.BoolOp)):

@@ -3,26 +3,33 @@
 An answer is found by everything that is known before a file is looked at: its content and path, the rules, the release,
 this program, and what was collected from the whole project. It also has the other files that it depended on, as bits,
 and the name of a snapshot: the project's files with their content at that time. It holds only while those files have
-that content.
+that content. If it depended on which files have a name, it holds until a file that changed has, or had, the name, or
+other imports than before.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpu2npu.project.cache.store import Store, file_digests, name_of
+from gpu2npu.project.cache.store import Store, StoredFacts, file_digests, name_of
+from gpu2npu.python.project.project import named
 from gpu2npu.records import Change, Finding, MigratedFile
 
 if TYPE_CHECKING:
     from gpu2npu.project.migrator import Migrator
+    from gpu2npu.python.facts.record import FileFacts
     from gpu2npu.python.facts.values import DataValues
+    from gpu2npu.python.project.project import Project
 
+NAMES = 8192  # bits for the names that answers depend on, of which several share one
+_EVERY_NAME = (1 << NAMES) - 1
 _BETWEEN_WRITES = 2.0  # seconds: answers that a killed run loses
 
 
@@ -54,13 +61,21 @@ def stored_answers(store: Store, names: Mapping[str, str]) -> dict[str, FileAnsw
     return {path: found[name].of(path) for path, name in names.items()}
 
 
+class _Content(Struct, frozen=True, array_like=True):
+    """A file as answers depend on it: a digest of its code, and for a Python file that of its bytes."""
+
+    code: str
+    bytes: str = ""
+
+
 class FileAnswers:
     """The answers about one project's files under one configuration. `contents` has a digest of the code of each of
     its Python files and of what programs read of others; `shared` is what all its answers depend on."""
 
-    def __init__(self, store: Store, shared: bytes, contents: Mapping[str, str]) -> None:
-        self._store, self._shared, self._contents = store, shared, dict(sorted(contents.items()))
-        self._snapshot = name_of("snapshot", self._contents)
+    def __init__(self, facts: StoredFacts, shared: bytes, contents: Mapping[str, str], project: Project) -> None:
+        self._store, self._shared, self._project = facts.store, shared, project
+        self._contents = {path: _Content(contents[path], facts.contents.get(path, "")) for path in sorted(contents)}
+        self._snapshot = name_of("snapshot", {path: (each.code, each.bytes) for path, each in self._contents.items()})
         self._unwritten: dict[str, object] = {self._snapshot: self._contents}  # goes with the first answers
         self._waiting: dict[str, object] = {}
         self._written = time.monotonic()
@@ -75,7 +90,7 @@ class FileAnswers:
     def get(self, names: Mapping[str, str]) -> dict[str, FileAnswer]:
         """The answers of some names that hold, by path."""
         found = self._store.get(names.values(), _Stored)
-        snapshots = self._store.get({each.snapshot for each in found.values()}, dict[str, str])
+        snapshots = self._store.get({each.snapshot for each in found.values()}, dict[str, _Content])
         changed = {name: self._changed(snapshot) for name, snapshot in snapshots.items()}
         return {
             path: found[name].of(path)
@@ -97,12 +112,35 @@ class FileAnswers:
             self._unwritten, self._waiting = {}, {}
         self._written = time.monotonic()
 
-    def _changed(self, snapshot: Mapping[str, str]) -> int:
-        """The bits of the files that are no longer what they were in a snapshot of as many files."""
+    def _changed(self, snapshot: Mapping[str, _Content]) -> int:
+        """The bits of the files that are no longer what they were in a snapshot of as many files, and of the names that
+        other files have than then."""
         if list(snapshot) != list(self._contents):
             return -1
-        digests = zip(snapshot.values(), self._contents.values(), strict=True)
-        return sum(1 << place for place, (before, now) in enumerate(digests) if before != now)
+        contents = enumerate(zip(snapshot.items(), self._contents.values(), strict=True))
+        changed = {path: place for place, ((path, before), now) in contents if before.code != now.code}
+        old = StoredFacts(self._store, {path: snapshot[path].bytes for path in changed}).get(changed)
+        names = 0
+        for path in changed:
+            before = old[path][1] if path in old else None
+            now = self._project.facts(path, path) if before is not None else None
+            names |= _names_changed(before, now) if before is not None and now is not None else _EVERY_NAME
+        return sum(1 << place for place in changed.values()) | names << len(self._contents)
+
+
+def name_bit(name: str) -> int:
+    """The bit of a name that an answer depends on, as `named` writes it, or of IMPORTS."""
+    return 1 << zlib.crc32(name.encode("utf-8", "surrogatepass")) % NAMES
+
+
+def _names_changed(before: FileFacts, now: FileFacts) -> int:
+    """The bits of the names that only one of two texts of a file has; of all names if its imports are others."""
+    if (before.imports, before.stars) != (now.imports, now.stars):
+        return _EVERY_NAME
+    bits = 0
+    for name in (before.names | before.texts) ^ (now.names | now.texts):
+        bits |= name_bit(named(name))
+    return bits
 
 
 def _holds(answer: _Stored, changed: int) -> bool:

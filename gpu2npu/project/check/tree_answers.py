@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
 from gpu2npu.engine.imports import joined_files
-from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, data_digests, shared_facts
+from gpu2npu.project.cache.answers import NAMES, FileAnswer, FileAnswers, data_digests, name_bit, shared_facts
+from gpu2npu.project.cache.store import StoredFacts
 from gpu2npu.project.check.choice import TreeFiles
 from gpu2npu.project.check.later import LaterCode, may_be_later
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
@@ -74,7 +75,9 @@ def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
     settings = files.tree.settings
     shared = shared_facts(migrator, settings.rules, files.choice.diffs, settings.chips, sorted(settings.skip_rules))
     code = {path: code_of(source) for path, source in files.session.python.items()}
-    return FileAnswers(files.session.store, shared, code | data_digests(migrator.context.data))
+    project = migrator.context.project
+    contents = code | data_digests(migrator.context.data)
+    return FileAnswers(StoredFacts(files.session.store, files.session.digests), shared, contents, project)
 
 
 def _own_facts(migrator: Migrator, path: str) -> str:
@@ -136,8 +139,8 @@ class _Files(Struct, frozen=True):
 
 class TracedFile(MigratedFile, frozen=True):
     """`depends` are other files of the project: while they stay as they are, so does the rest of the record. It has one
-    bit for each file, in the order of their paths; -1 is every file. `outline` is that of a file whose tree does not
-    stay until it is asked for, encoded."""
+    bit for each file, in the order of their paths, and behind these bits for names (`name_bit`): that the same files
+    have each; -1 is every file. `outline` is that of a file whose tree does not stay until it is asked for, encoded."""
 
     depends: int = 0
     outline: bytes = b""
@@ -179,19 +182,21 @@ class Dependencies:
         self._edges = edges
         self._grown = grown
         self._bits = {path: 1 << place for place, path in enumerate(paths)}  # and of files that read about others only
+        self._count = len(paths)
+        self._names = (1 << NAMES) - 1 << self._count
         self._numbers: list[dict[str, int]] = [{} for _ in edges]  # of the edges of each file when last looked at
         self._direct: dict[int, int] = {}  # what the file of a bit read about
         self._found: dict[int, int] = {}  # what it leads to, itself included
         self._known = 0  # the bits of the files in `_found`
 
     def of(self, path: str) -> int:
-        """The bits of the files that `path` leads to, without itself; -1 if EVERY_FILE is among them.
+        """The bits of the files and names that `path` leads to, without itself; -1 if EVERY_FILE is among them.
 
         An answer may be kept in memory from an earlier file, without reading again: so what *those* read counts too.
         """
         self._look_again()
         own = self._bit(path)
-        found, looked_at = own, 0
+        found, looked_at = own, self._names
         while found != -1 and (left := found & ~looked_at):
             left = left & self._known or left
             first = left & -left
@@ -219,10 +224,11 @@ class Dependencies:
 
     def _bit(self, path: str) -> int:
         """The bit of a file; a new one for a file such as a notebook, which no other leads to."""
-        return self._bits.setdefault(path, 1 << len(self._bits))
+        return self._bits.setdefault(path, 1 << len(self._bits) + NAMES)
 
     def _bits_of(self, paths: Set[str]) -> int:
         bits = 0
         for path in paths:
-            bits |= -1 if path == EVERY_FILE else self._bits[path]
+            is_file = path in self._bits
+            bits |= self._bits[path] if is_file else -1 if path == EVERY_FILE else name_bit(path) << self._count
         return bits

@@ -90,13 +90,13 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def with_packages(modules: Iterable[str]) -> set[str]:
-    """Some modules, and the packages that they are in."""
+    """Some modules, and the packages that they are in, as far as these have names."""
     found: set[str] = set()
     for module in modules:
-        while module and module not in found:
+        while module.strip(".") and module not in found:
             found.add(module)
             module = module.rpartition(".")[0]
-    return found
+    return found.union(modules)
 
 
 def encoded(facts: FileFacts | None) -> bytes:

@@ -14,7 +14,7 @@ from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values
 from gpu2npu.python.flow.call_effects import read_values
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.project import EVERY_FILE, Project
+from gpu2npu.python.project.project import IMPORTS, Project, named
 
 _MOST_ROUNDS = 12
 Question = tuple[Any, ...]  # what is asked, and of which place or file
@@ -335,7 +335,8 @@ class ValueProject(Questions):
 
     def _find_importers(self, path: str, name: str) -> dict[str, tuple[tuple[int, bool], ...]]:
         project = self.project
-        project.consult(self._asker, EVERY_FILE)
+        for each in (IMPORTS, named(name)):
+            project.consult(self._asker, each)
         importing = project.importing(path) - {path}
         facts = {other: known for other in importing if (known := project.facts(other, other)) is not None}
         starring = {

@@ -12,7 +12,7 @@ from msgspec import Struct
 from gpu2npu.python.facts.record import Exports, FileFacts
 from gpu2npu.python.meaning.module_names import ModuleNames
 from gpu2npu.python.project.program import Program
-from gpu2npu.python.project.project import EVERY_FILE, Project
+from gpu2npu.python.project.project import EVERY_FILE, IMPORTS, Project
 from gpu2npu.python.tree.syntax import IMPORT_FUNCTIONS, member_of
 
 
@@ -184,7 +184,7 @@ def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | No
 
 def importers(project: Project, path: str, asker: str) -> frozenset[str]:
     """The files of a project that import the one at a path."""
-    project.consult(asker, EVERY_FILE)
+    project.consult(asker, IMPORTS)
     return project.importing(path) - {path}
 
 
@@ -192,10 +192,10 @@ def is_taken(project: Project, path: str, name: str, besides: Collection[str] = 
     """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
     attribute of that module, or names both, the module in a string. `besides` are files that are not asked."""
     project.consult(path, EVERY_FILE)
-    naming = project.naming(name)
+    naming = project.naming(name, path)
     taking = sorted((naming | project.starring) - {path, *besides})
     stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-    quoting = (project.quoting(stem) | project.naming(stem)) & (naming | project.quoting(name)) - {path, *besides}
+    quoting = (project.quoting(stem) | project.naming(stem, path)) & (naming | project.quoting(name)) - {path, *besides}
     return any(_takes(project, other, path, name) for other in taking) or any(
         _quotes(project, other, path, name) for other in sorted(quoting)
     )

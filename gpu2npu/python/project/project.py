@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.facts.reading import is_known, read_facts, remember
-from gpu2npu.python.facts.record import FileFacts, decoded
+from gpu2npu.python.facts.record import FileFacts, decoded, with_packages
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.project.module_paths import files_by_stem, module_stems
 from gpu2npu.python.text.source import SourceReadError, read_source
@@ -26,7 +26,14 @@ Readers = Mapping[str, Mapping[tuple[str, int], "bool | None"]]
 
 # What a file depends on if an answer was looked up in all files.
 EVERY_FILE = "*"
+# And if it was looked up in their import statements.
+IMPORTS = "*import statements"
 _RETAINED = 3_000_000  # characters of parsed files that stay in memory for the next question
+
+
+def named(name: str) -> str:
+    """The dependency on which files have a name in their code."""
+    return f"*{name}"
 
 
 def no_file(path: str) -> bytes:
@@ -41,7 +48,7 @@ class Project:
     that the project's own code puts on sys.path. `given` has encoded facts of files that another process has read,
     `data` the values of files that are not Python and that programs may read.
 
-    `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
+    `consulted` has what the answers about a file depend on: other files, EVERY_FILE, IMPORTS and names (`named`).
     """
 
     def __init__(
@@ -77,7 +84,6 @@ class Project:
         self._naming: dict[str, frozenset[str]] = {}
         self._indexes: dict[str, dict[str, set[str]]] = {}
         self._spelling: dict[str, bool] = {}
-        self._starring: frozenset[str] | None = None
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
         self._running: set[tuple[object, ...]] = set()
@@ -97,7 +103,7 @@ class Project:
         )  # fmt: skip
 
     def consult(self, asker: str, path: str) -> None:
-        """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
+        """Note that an answer about the file `asker` may depend on the file at `path`, or what else `consulted` has."""
         others = self.consulted.setdefault(asker, set())
         if path not in others:
             others.add(path)
@@ -251,8 +257,10 @@ class Project:
         found = ((path, self.facts(path, path)) for path in self.files)
         return frozenset(path for path, facts in found if facts is not None and holds(facts))
 
-    def naming(self, name: str) -> frozenset[str]:
+    def naming(self, name: str, asker: str | None = None) -> frozenset[str]:
         """The files whose code has a name, or a string that is one."""
+        if asker is not None:
+            self.consult(asker, named(name))
         if name not in self._naming:
             self._naming[name] = self.files_with(lambda facts: facts.has(name))
         return self._naming[name]
@@ -285,12 +293,9 @@ class Project:
     @property
     def starring(self) -> frozenset[str]:
         """The files that have an import with a star."""
-        if self._starring is None:
-            self._starring = self.files_with(lambda facts: bool(facts.stars))
-        return self._starring
+        return frozenset(self._index("starring", lambda facts: ("",) if facts.stars else ()).get("", ()))
 
     def _bytes(self, path: str) -> bytes:
-        """The bytes of a file; none of one that cannot be read."""
         try:
             return self.read(path)
         except OSError:
@@ -350,10 +355,7 @@ class Project:
 
     def imported_paths(self, facts: FileFacts, path: str) -> frozenset[str]:
         """The files of the project that the import statements of the file at `path` may run."""
-        modules = set(facts.imports)
-        for qualified in facts.imports:
-            modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.strip(".").count(".") + 1))
-        paths = (self.module_path(module, path) for module in modules if module)
+        paths = (self.module_path(module, path) for module in with_packages(facts.imports) if module)
         return frozenset(path for path in paths if path is not None)
 
     def imported_by(self, path: str) -> frozenset[str]:

@@ -350,3 +350,22 @@ def test_a_name_that_appears_in_any_file_reaches_the_answers_it_decides(
     second = check(project, version="2.1.0")
     assert second == check(project, cache=False, version="2.1.0")
     assert {file.path: file for file in second.files}["main.py"] != {file.path: file for file in first.files}["main.py"]
+
+
+def test_a_name_that_no_answer_depends_on_reaches_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "proj"
+    project.mkdir()
+    member = "import accelerate\nif str(accelerate.state) == 'MULTI_GPU':\n    print()\n"
+    device = "import torch\n\n\ndef make(place='cuda'):\n    return torch.ones(1, device=place)\n"
+    for name, text in {"a.py": member, "b.py": device, "other.py": "import torch\nrows = 7\n"}.items():
+        (project / name).write_text(text)
+    check(project)
+    examined = looked_at(monkeypatch)
+    (project / "other.py").write_text("import torch\nrows = 7\ncount = 'of rows'\n")
+    check(project)
+    assert examined == ["other.py"]
+    (project / "other.py").write_text("import torch\nrows = 7\nmake = 'MULTI_NPU'\n")
+    check(project)
+    assert examined == ["other.py", "a.py", "other.py"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu2npu.project.cache.answers import name_bit
 from gpu2npu.project.check.tree_answers import Dependencies
-from gpu2npu.python.project.project import EVERY_FILE, Project
+from gpu2npu.python.project.project import EVERY_FILE, IMPORTS, Project, named
 
 
 def test_what_a_file_leads_to() -> None:
@@ -47,6 +48,15 @@ def test_what_a_file_leads_to_is_the_same_however_the_graph_grew(steps: list[tup
         project.consult(paths[asker], consulted)
         expected = Dependencies(paths, [graph]).of(paths[path])
         assert (dependencies.of(paths[path]), by_growth.of(paths[path])) == (expected, expected)
+
+
+def test_the_names_that_a_file_leads_to_are_behind_the_files() -> None:
+    graph = {"a": {"b", named("npu")}, "b": {named("hccl"), IMPORTS}}
+    dependencies = Dependencies(["a", "b"], [graph])
+    of_b = name_bit(named("hccl")) << 2 | name_bit(IMPORTS) << 2
+    assert dependencies.of("a") == 0b10 | name_bit(named("npu")) << 2 | of_b
+    assert dependencies.of("b") == of_b
+    assert dependencies.of("look.ipynb") == 0
 
 
 def test_what_leads_to_other_files_need_be_no_file_of_python() -> None:
