@@ -81,6 +81,10 @@ def _other_parts(node: ast.AST, file: PythonFile, kinds: ByKind) -> Iterator[Bou
         yield from _reported_twice([*node.args, *(each.value for each in node.keywords)], file)
     elif isinstance(node, ast.BoolOp):  # torch.cuda.is_available() or is_npu_available()
         yield from _reported_twice(node.values, file)
+        parts = [part for each in node.values for part in (each.values if isinstance(each, ast.BoolOp) else [each])]
+        if isinstance(node.op, ast.Or) and any(map(tests_for_npu, parts)):  # then what asks for CUDA may be false
+            calls = ((each, last_name(each.func) or "") for each in node.values if isinstance(each, ast.Call))
+            yield from (file.bounds(call) for call, name in calls if not set(_OF_GPUS).isdisjoint(name.split("_")))
     elif isinstance(node, ast.Try) and _looks_up_device(node.body):
         yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
     elif isinstance(node, ast.Try) and imports_plugin(node.body):
