@@ -97,7 +97,8 @@ class _Answers:
 
     def _is_answer(self, value: ast.expr | None) -> bool:
         """`capability`, `major >= 8`, but not one of several facts: `{"name": name, "capability": capability}`"""
-        return not isinstance(value, ast.Dict) and not _is_record(value) and self.is_of(value)
+        is_record = isinstance(value, ast.Dict) or (isinstance(value, ast.Call) and bool(value.keywords))
+        return not is_record and self.is_of(value)
 
     def _is_local(self, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
         """Return whether only this code uses what is assigned."""
@@ -110,11 +111,6 @@ class _Answers:
             if isinstance(use, ast.Name) and use.id in bound and (found := scope.lookup(use.id)) and found[0] is home
         }
         return len(bound) == len(targets) and bool(uses) and uses <= self.inside
-
-
-def _is_record(value: ast.expr | None) -> bool:
-    """`dict(name=name, capability=capability)`"""
-    return isinstance(value, ast.Call) and bool(value.keywords)
 
 
 def _is_printed(statement: ast.AST) -> bool:

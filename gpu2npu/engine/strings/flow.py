@@ -135,7 +135,8 @@ def judge_by_texts(place: StringPlace, role: Role, is_foreign: Callable[[str], b
     what is read from a file that is not known, a text of any file of data may be it."""
     project = place.names.project
     values, asker, text = values_of(project), place.names.path, string_value(place.node)
-    is_compared = text and (project.data or project.cached(("npu_files",), lambda: _has_npu_files(project.files)))
+    npu_files = (path for path in project.files if has_npu_file(path, project.files.__contains__))
+    is_compared = text and (project.data or project.cached(("npu_files",), lambda: any(npu_files)))
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset) if is_compared else None
     if at is None or text is None:
         return None
@@ -200,10 +201,6 @@ def _is_changed(place: int, values: Values) -> bool:
     """Return whether a text in a file of data is renamed by its key."""
     file = values.at(place)
     return place - file.first in values.project.data[file.path].changed
-
-
-def _has_npu_files(files: frozenset[str]) -> bool:
-    return any(has_npu_file(path, files.__contains__) for path in files)
 
 
 class _Judge:

@@ -187,7 +187,7 @@ class ValueTypes:
     def _generic(self, node: ast.Subscript, scope: Scope) -> Types:
         name = last_name(node.value)
         inner = elements(node.slice) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        parts = (self.annotated(part, scope) for part in inner if not _is_ellipsis(part))
+        parts = (self.annotated(part, scope) for part in inner if getattr(part, "value", None) is not Ellipsis)
         if name in ("Annotated", "Final", "ClassVar"):
             return next(parts, _UNKNOWN)
         if name in ("list", "tuple", "List", "Tuple", "Sequence", "Iterable"):
@@ -378,7 +378,3 @@ def _union(types: Iterable[Types]) -> Types:
 def _changes(binding: Binding) -> bool:
     """`x += 1` and `del x`, which say nothing new about x"""
     return isinstance(binding, Assigned) and isinstance(binding.statement, (ast.AugAssign, ast.Name))
-
-
-def _is_ellipsis(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is Ellipsis
