@@ -348,6 +348,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "partial": indirect_calls.partial,
     "parts": _parts,
     "parser": parser,
+    "instances": indirect_calls.instances,
     "read_into": read_into,
     "record": _record,
     "reduced": indirect_calls.reduced,
@@ -367,7 +368,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
 # Effects whose result is a new object, which holds what is stored in it.
 _MAKING = frozenset(
     {"attributes", "copy", "counted", "default", "fields", "filtered", "items", "keyed", "keys", "mapped", "numbered",
-     "parts", "table", "values", "zipped"}
+     "instances", "parts", "table", "values", "zipped"}
 )  # fmt: skip
 
 

@@ -22,6 +22,16 @@ def evaluated(file: ValueFile, call: Called, effect: CallEffect) -> None:
         file.add(given["0"], LOAD, file.first + call.node, "()")
 
 
+def instances(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result holds an object of each of the classes in the first argument, or of the class that it is."""
+    classes = next(iter(file.arguments(call).values()), 0)
+    listed = {key: each[0] for key, each in file.stores.get(classes, {}).items() if key[1:-1].isdigit()}
+    for label, each in (listed or {"[0]": classes}).items() if classes else ():
+        made = file.new(call.line)
+        file.add(each, LOAD, made, "()")
+        file.add(made, STORE, file.first + call.node, label)
+
+
 def sent(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The first argument is what `yield` gives the generator."""
     given = file.arguments(call)
