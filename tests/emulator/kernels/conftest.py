@@ -99,8 +99,13 @@ def convert(value: Any) -> Any:
 def on_npu(name: str) -> Callable[..., Any]:
     """An operator that PyTorch's definition computes on the device, called as a kernel is."""
 
+    def placed(value: Any) -> Any:
+        if isinstance(value, np.dtype):
+            return to_tensor(np.empty(0, value)).dtype
+        return to_tensor(value).npu() if isinstance(value, np.ndarray) else value
+
     def run(*args: Any, **kwargs: Any) -> Any:
-        values, named = tree_map(lambda v: to_tensor(v).npu() if isinstance(v, np.ndarray) else v, (args, kwargs))
+        values, named = tree_map(placed, (args, kwargs))
         with pytest.MonkeyPatch.context() as patch:  # more dtypes than the NPU takes
             patch.setattr(limits, "refuses", ContextVar("refuses", default=False))
             return tree_map(lambda v: to_array(v.cpu()), overload(name)(*values, **named))

@@ -37,6 +37,9 @@ DEFINED = frozenset(
         *("_prelu_kernel", "_prelu_kernel_backward", "elu_backward", "glu_backward", "hardshrink"),
         *("hardswish_backward", "log_sigmoid_forward", "logit_backward", "mish_backward", "softplus_backward"),
         *("softshrink", "soft_margin_loss", "soft_margin_loss_backward", "channel_shuffle", "renorm", "trace"),
+        *("floor_divide", "floor_divide.Scalar", "mish", "nansum", "rsub.Scalar", "rsub.Tensor", "std_mean.correction"),
+        *("norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dtype", "vdot"),
+        "unfold_backward",
     )
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, cast, result_type, rounded, wide
+from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, cast, result_type
 from gpu2npu.emulator.kernels.registry import kernel
 
 Sizes = Sequence[int]
@@ -155,19 +155,6 @@ def diagonal_scatter(self: Array, src: Array, offset: int = 0, dim1: int = 0, di
     out = self.copy()
     _diagonal(out, offset, dim1, dim2)[...] = src
     return out
-
-
-@kernel("aten::unfold_backward")
-def unfold_backward(grad_in: Array, input_sizes: Sizes, dim: int, size: int, step: int) -> Array:
-    """The gradient of Tensor.unfold: windows added up where they came from."""
-    grad = wide(grad_in)
-    out = np.zeros(tuple(input_sizes), grad.dtype)
-    if not out.ndim:
-        return rounded(np.asarray(grad.sum()), grad_in.dtype)
-    count = grad.shape[dim]
-    for tap in range(size):
-        out[_at(dim, out.ndim, slice(tap, tap + step * (count - 1) + 1, step))] += grad[..., tap]
-    return rounded(out, grad_in.dtype)
 
 
 @kernel("aten::constant_pad_nd")

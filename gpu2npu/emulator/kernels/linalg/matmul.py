@@ -156,12 +156,6 @@ def dot(self: Array, tensor: Array) -> Array:
     return rounded(_product(self, tensor), self.dtype)
 
 
-@kernel("aten::vdot")
-def vdot(self: Array, other: Array) -> Array:
-    """The inner product of two vectors, the first conjugated."""
-    return rounded(_product(np.conj(self), other), self.dtype)
-
-
 @kernel("aten::addr")
 def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Number = 1) -> Array:
     """beta * self + alpha * the outer product of the vectors."""

@@ -157,13 +157,6 @@ def _silu_slope(out: Array, x: Array, grad: Array) -> None:
     slope *= grad
 
 
-@kernel("aten::mish")
-def mish(self: Array) -> Array:
-    """self * tanh(log(1 + exp(self)))."""
-    x = wide(self)
-    return rounded(x * np.tanh(np.logaddexp(x, x.dtype.type(0))), self.dtype)
-
-
 @kernel("aten::hardtanh")
 def hardtanh(self: Array, min_val: float = -1, max_val: float = 1) -> Array:
     """self within [min_val, max_val]."""

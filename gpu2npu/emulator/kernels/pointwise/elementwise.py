@@ -71,18 +71,6 @@ def sub(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     return rounded(np.subtract(a, _scaled(b, alpha)), dtype)
 
 
-@kernel("aten::rsub.Tensor", "aten::rsub.Scalar")
-def rsub(self: Array, other: Operand, alpha: Number = 1) -> Array:
-    """other - alpha * self.
-
-    Raises:
-        RuntimeError: One is bool, which torch refuses too.
-    """
-    _check_subtraction(self, other)
-    a, b, dtype = operands(self, other)
-    return rounded(np.subtract(b, _scaled(a, alpha)), dtype)
-
-
 def _binary(*names: str) -> Callable[[np.ufunc], np.ufunc]:
     """Register a ufunc of two operands whose result has the promoted dtype."""
 
@@ -193,16 +181,6 @@ def div(self: Operand, other: Operand) -> Array:
     return rounded(np.divide(a, b), dtype)
 
 
-@kernel("aten::floor_divide", "aten::floor_divide.Scalar")
-def floor_divide(self: Operand, other: Operand) -> Array:
-    """floor(self / other) in the promoted dtype.
-
-    Raises:
-        RuntimeError: An integer is divided by zero.
-    """
-    return _divided(np.floor_divide, self, other)
-
-
 def _trunc_divide(self: Operand, other: Operand) -> Array:
     a, b, dtype = operands(self, other)
     if not is_integral(dtype):
@@ -219,7 +197,7 @@ def div_mode(self: Operand, other: Operand, *, rounding_mode: str | None) -> Arr
     """self / other, rounded as `rounding_mode` says: None, "floor" or "trunc"."""
     if rounding_mode is None:
         return div(self, other)
-    return floor_divide(self, other) if rounding_mode == "floor" else _trunc_divide(self, other)
+    return _divided(np.floor_divide, self, other) if rounding_mode == "floor" else _trunc_divide(self, other)
 
 
 @kernel("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")

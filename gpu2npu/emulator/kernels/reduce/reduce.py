@@ -103,18 +103,6 @@ def sum_all(self: Array, *, dtype: np.dtype | None = None) -> Array:
     return sum_dim(self, None, dtype=dtype)
 
 
-@kernel("aten::nansum")
-def nansum(self: Array, dim: Dims = None, keepdim: bool = False, *, dtype: np.dtype | None = None) -> Array:
-    """The sum along dimensions with NaN as 0."""
-    x = wide(self)
-    return sum_dim(
-        x if is_integral(x.dtype) else np.where(np.isnan(x), x.dtype.type(0), x),
-        dim,
-        keepdim,
-        dtype=_summed_dtype(self, dtype),
-    )
-
-
 @kernel("aten::mean.dim")
 def mean_dim(self: Array, dim: Dims, keepdim: bool = False, *, dtype: np.dtype | None = None) -> Array:
     """The mean along dimensions.
@@ -205,16 +193,6 @@ def var_mean(
     )
 
 
-@kernel("aten::std_mean.correction")
-def std_mean(
-    self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
-) -> tuple[Array, Array]:
-    """Standard deviation and mean along dimensions."""
-    x = wide(self)
-    variance, mean = var_mean(x, dim, correction=correction, keepdim=keepdim)
-    return np.asarray(np.sqrt(variance)).astype(real_dtype(self.dtype)), mean.astype(self.dtype)
-
-
 @kernel("aten::var.correction")
 def var(self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False) -> Array:
     """The variance along dimensions."""
@@ -224,7 +202,8 @@ def var(self: Array, dim: Dims = None, *, correction: Number | None = None, keep
 @kernel("aten::std.correction")
 def std(self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False) -> Array:
     """The standard deviation along dimensions."""
-    return std_mean(self, dim, correction=correction, keepdim=keepdim)[0]
+    variance, _ = var_mean(wide(self), dim, correction=correction, keepdim=keepdim)
+    return np.asarray(np.sqrt(variance)).astype(real_dtype(self.dtype))
 
 
 @kernel("aten::linalg_vector_norm")
@@ -255,26 +234,6 @@ def vector_norm(
         wide_powers = np.power(x.astype(F64), float(ord.real))
         result = np.power(total(wide_powers, axis, keepdim), 1 / float(ord.real))
     return rounded(np.asarray(result), target)
-
-
-@kernel("aten::norm.Scalar")
-def norm_all(self: Array, p: Number = 2) -> Array:
-    """The p-norm of all elements."""
-    return vector_norm(self, p)
-
-
-@kernel("aten::norm.ScalarOpt_dim", "aten::norm.ScalarOpt_dim_dtype")
-def norm_dim(
-    self: Array, p: Number | None, dim: Dims, keepdim: bool = False, *, dtype: np.dtype | None = None
-) -> Array:
-    """The p-norm (2) along dimensions."""
-    return vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
-
-
-@kernel("aten::norm.ScalarOpt_dtype")
-def norm_dtype(self: Array, p: Number | None, *, dtype: np.dtype) -> Array:
-    """The p-norm (2) of all elements, computed in a dtype."""
-    return vector_norm(self, 2 if p is None else p, None, dtype=dtype)
 
 
 @kernel("aten::logsumexp")
