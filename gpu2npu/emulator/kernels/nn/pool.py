@@ -141,17 +141,21 @@ def scattered(values: Array, indices: Array, planes: int, plane: int) -> Array:
     """Values added up at indices within their plane: (planes, *) -> (planes, plane)."""
     if not planes:
         return np.zeros((planes, plane), wide(values).dtype)
-    offset = indices.reshape(planes, -1) + np.arange(planes, dtype=I64)[:, None] * plane
-    return np.bincount(offset.ravel(), weights=wide(values).ravel(), minlength=planes * plane).reshape(planes, plane)
+    weights = wide(values).ravel()
+    return np.bincount(_places(indices, planes, plane), weights, planes * plane).reshape(planes, plane)
+
+
+def _places(indices: Array, planes: int, plane: int) -> Array:
+    """Indices within their plane as those within all planes."""
+    return (indices.reshape(planes, -1) + np.arange(planes, dtype=I64)[:, None] * plane).ravel()
 
 
 def _max_backward(grad_output: Array, self: Array, indices: Array, count: int, apart: bool) -> Array:
     """The gradient added up at the indices; windows that are apart have nothing to add."""
     planes, plane = prod(self.shape[: self.ndim - count]), prod(self.shape[self.ndim - count :])
-    if apart:
-        out = np.zeros((planes, plane), grad_output.dtype)
-        cells = prod(indices.shape[indices.ndim - count :])
-        np.put_along_axis(out, indices.reshape(planes, cells), grad_output.reshape(planes, cells), axis=1)
+    if apart and planes:
+        out = np.zeros(planes * plane, grad_output.dtype)
+        out[_places(indices, planes, plane)] = grad_output.ravel()
         return out.reshape(self.shape)
     grad = scattered(grad_output, indices, planes, plane)
     return grad.reshape(self.shape).astype(grad_output.dtype)
