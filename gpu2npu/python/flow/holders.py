@@ -9,7 +9,6 @@ from gpu2npu.python.facts.values import ASSIGN, INHERIT, KEYS, LOAD, STORE, SUBS
 from gpu2npu.python.flow.indirect_calls import join_registered
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
-_ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "ReprEnum", "Flag", "IntFlag"})
 _LOOKUPS = frozenset({".__getattr__", ".__getattribute__", ".__getitem__"})
 
 
@@ -21,8 +20,7 @@ def join_holders(file: ValueFile) -> None:
         _dicts(file)
     if not _LOOKUPS.isdisjoint(file.facts.labels):
         _lookups(file)
-    if ".value" in file.facts.labels:
-        _members(file)
+    _members(file)
     if ".register" in file.facts.labels:
         join_registered(file)
 
@@ -136,27 +134,14 @@ def _dicts(file: ValueFile) -> None:
 
 
 def _members(file: ValueFile) -> None:
-    """Give members of an Enum, and its objects, what they are assigned as the attribute `value`."""
+    """Give the objects of a class what is assigned in it as the attribute `value`, as those of an Enum have it: where
+    it has a base, and no such attribute itself."""
     for made in file.facts.classes:
-        if any(_is_enum(file, file.first + base) for base in made.bases):
-            for label, sources in list(file.stores.get(file.first + made.node, {}).items()):
-                for value in list(sources) if label != "()" else ():
-                    member = file.new(file.lines[value - file.first])
-                    file.add(value, STORE, member, ".value")
-                    file.add(member, STORE, file.first + made.node, label)
-                    file.add(value, STORE, file.first + made.instance, ".value")
-
-
-def _is_enum(file: ValueFile, base: int) -> bool:
-    """Return whether a base is one of the module `enum`, a class that has one, or, where no text of this file says
-    which, one that is named like an Enum."""
-    what, one = file.kinds.get(base, ("", None))
-    if what == "class":
-        return any(_is_enum(file, file.first + each) for each in one.bases)
-    if what == "import" and one.name:
-        return one.name in _ENUMS if one.module == "enum" else bool(one.name.endswith("Enum"))
-    into = file.into.get(base, ())
-    return any(label[1:] in _ENUMS or (kind == ASSIGN and _is_enum(file, at)) for at, kind, label in into)
+        stores = file.stores.get(file.first + made.node, {}) if made.bases else {}
+        for label, sources in stores.items() if ".value" not in stores else ():
+            for each in sources if label != "()" else ():
+                if file.kinds.get(each, ("text",))[0] == "text":
+                    file.add(each, STORE, file.first + made.instance, ".value")
 
 
 def _lookups(file: ValueFile) -> None:

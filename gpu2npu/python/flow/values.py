@@ -119,9 +119,7 @@ class Values(CallValues):
     def _outside(self, call: int) -> Iterator[str]:
         """The names of what a call calls that is not of the project."""
         callees = self.callees(call)
-        for origin, _ in callees:
-            if origin.kind in ("outside", "unknown"):
-                yield origin.text
+        yield from (origin.text for origin, _ in callees if origin.kind in ("outside", "unknown"))
         if not callees:
             yield "?"
 
@@ -178,6 +176,8 @@ class Values(CallValues):
                         yield parameter, (*added, *(path[1:] if taken else path))
         if path:
             yield from ((target, path[1:]) for target in alike(file.loads.get(place), path[0], matches))
+        elif ".value" in file.loads.get(place, ()):  # a text that has a `value` is a member of an Enum
+            yield from ((target, path) for target in file.loads[place][".value"])
         if file.path in self.project.data and place == file.first + self.project.data[file.path].root:
             yield from ((call, path) for call in self.readers_of(place))
         what, one = file.kinds.get(place, UNKNOWN)
@@ -243,8 +243,7 @@ class Values(CallValues):
             return
         for other, nodes in self.importers(file.path, name[1:]).items():
             first = self.first_of(other)
-            for node, is_module in nodes:
-                yield first + node, path if is_module else rest
+            yield from ((first + node, path if is_module else rest) for node, is_module in nodes)
 
     # Back
 
@@ -294,7 +293,8 @@ class Values(CallValues):
             if what == "outside":
                 yield from self._through_stars(file, one, path)
             return
-        own = bool(path) and self._overrides(file, place, path[0])
+        if what == "text" and path[0] == ".value":
+            yield place, path[1:]
         if self.project.data and (read := self.read_by(place)):
             yield from ((root, path) for root in read)
             if all(read.values()):
@@ -305,7 +305,7 @@ class Values(CallValues):
             elif kind == TEXT:
                 yield source, widened(path)
             elif kind == INHERIT:
-                if path and not own:
+                if path and not self._overrides(file, place, path[0]):
                     yield source, path
             elif kind == KEYS:
                 yield from ((source, other) for other in other_names(path, label, is_back=True))

@@ -50,6 +50,10 @@ ZEROS = "import torch\nimport {0}\ntorch.zeros(2, device={1})\n"
         ({"p/__init__.py": "from .c import *\n", "p/c.py": "W = 'cuda'\n", "m.py": ZEROS.format("p", "p.W")}, True),
         ({"c.py": "W = None\n", "s.py": "import c\nc.W = 'cuda'\n", "m.py": ZEROS.format("c", "c.W")}, True),
         ({"c.py": "W = 'cuda'\nprint(W)\n", "d.py": "W = 'cpu'\n", "m.py": ZEROS.format("d", "d.W")}, False),
+        (
+            {"c.py": "import enum\nclass E(enum.Enum):\n    W = 'cuda'\n", "m.py": ZEROS.format("c", "c.E.W.value")},
+            True,
+        ),
     ],
 )
 def test_values_of_other_files(project, files, is_renamed):
