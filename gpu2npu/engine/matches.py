@@ -90,6 +90,10 @@ class Matches:
         else:
             self._take(found)
 
+    def review(self, rule: Rule, place: Bounds, api: str, message: str, severity: Severity = Severity.CHANGE) -> None:
+        """Add a finding for a person to look at, which a rule has though its own report says nothing of it."""
+        self.report(Found(place, rule.id, FindingKind.REVIEW, api, message, severity))
+
     def edit_member(self, receiver: ast.expr, member: str, edit: Edit, kinds: Kinds) -> None:
         """Add the edit of a member, where its object, by its type and by where it comes from, is not of a class of the
         project's own; report where that is not certain."""

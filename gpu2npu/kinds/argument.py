@@ -29,7 +29,7 @@ from gpu2npu.python.text.templates import fill, parsed, pieces_of
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
-from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
+from gpu2npu.records import Bounds, Edit, Operation
 from gpu2npu.rulebook.match import (
     Evidence,
     Json,
@@ -277,7 +277,7 @@ class Arguments(Callees):
             self.matches.note(rule, place, name)
         else:
             message = f"{rule.why} This dictionary is unpacked into a call: change it by hand."
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
+            self.matches.review(rule, place, name, message)
 
     def _argument_rules(self, node: ast.Call, reached: Constructed, scope: Scope) -> list[Rule]:
         callees = (*self.callees(node, scope), *reached.leaves, "*")
@@ -312,7 +312,7 @@ class Arguments(Callees):
         if rule.match.of in reached.further and not rule.then.keep:
             message = f"{rule.why} This argument may be handed on to {rule.match.of}: change it by hand."
             place, shown = self._bounds(node, index), str(rule.match.argument)
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+            self.matches.review(rule, place, shown, message)
 
     def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
         """Apply a rule to an argument of a call; gives whether no further rule is for its value."""

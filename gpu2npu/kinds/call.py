@@ -22,7 +22,7 @@ from gpu2npu.python.text.templates import Piece, fill, generated, parenthesized,
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name
-from gpu2npu.records import Edit, FindingKind, Found, Text
+from gpu2npu.records import Edit, Text
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import ARGS, RECEIVER, TemplateError, check_template, parse_template
@@ -168,7 +168,7 @@ class Calls(Callees):
             code = transformed(function, node, self.names, scope, self.work.context.version)
         except TransformError as error:
             message = f"{rule.why} {error}. Change it by hand."
-            self.matches.report(Found(self.file.bounds(node), rule.id, FindingKind.REVIEW, api, message))
+            self.matches.review(rule, self.file.bounds(node), api, message)
             return False
         return code is not None and self._put(rule, code, node, api, scope)
 
@@ -179,7 +179,7 @@ class Calls(Callees):
         place = name_bounds(self.file, node.func)
         if isinstance(node.func, ast.Name) and scope.lookup(node.func.id) is not None:
             message = f"{rule.why} This name is bound in the file: rename it there and here, to {name}."
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, api, message))
+            self.matches.review(rule, place, api, message)
             return False
         self.matches.edit(Edit(place, plain(name), rule.id, rule.why))
         return True

@@ -22,7 +22,7 @@ from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.templates import ATOMS, Filling, Piece, fill, parenthesized, pieces_of
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name, has_effects
-from gpu2npu.records import Edit, FindingKind, Found, Text
+from gpu2npu.records import Edit, Text
 from gpu2npu.rulebook.code_pattern import (
     ANYTHING,
     CodePattern,
@@ -367,8 +367,7 @@ class CodeRules:
         return self.names.qualified(callee, matched.scope) or dotted_name(callee) or self.file.code(callee)
 
     def _report(self, rule: Rule, matched: Matched, message: str) -> None:
-        place = self.file.bounds(matched.node)
-        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self._shown(matched), message))
+        self.matches.review(rule, self.file.bounds(matched.node), self._shown(matched), message)
 
 
 def _new_keywords(rule: Rule) -> frozenset[str]:

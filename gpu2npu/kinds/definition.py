@@ -16,7 +16,7 @@ from gpu2npu.python.text.templates import lines_above
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, argument_value, arguments, has_effects
-from gpu2npu.records import Edit, FindingKind, Found, Operation
+from gpu2npu.records import Edit, Operation
 from gpu2npu.rulebook.code_pattern import parse_code
 from gpu2npu.rulebook.match import Json, ReferenceMatch
 from gpu2npu.rulebook.rule import Rule
@@ -159,7 +159,7 @@ class _Definitions:
             edit = self.edited(rule, node, part, *written)
         if isinstance(edit, str):
             message = f"{rule.why} The definition is not edited here: {edit}. Change it by hand."
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self.file.code(part), message))
+            self.matches.review(rule, place, self.file.code(part), message)
         else:
             self.matches.edit(edit)
             self._added |= {(node, add.code)} if add is not None else set()

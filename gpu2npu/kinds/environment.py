@@ -179,14 +179,14 @@ class _Variables:
             return
         if _DEVICE in before and self._is_behind_use(string.node):
             message = "It is read as the device is first used, which is further up: set it before that."
-            self.matches.report(Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
+            self.matches.review(rule, string.place, name, message, Severity.NOTE)
             return
         line = string.node.lineno
         is_in_function = any(isinstance(each, _FUNCTIONS) for each in self.file.above(string.node))
         for statement, scope in self.file.imports:
             if scope.kind == "module" and before & _packages(statement) and (is_in_function or statement.lineno < line):
                 message = "It is set behind an import of what reads it, and may have no effect: set it before that."
-                self.matches.report(Found(string.place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
+                self.matches.review(rule, string.place, name, message, Severity.NOTE)
                 return
 
     def _is_behind_use(self, node: ast.AST) -> bool:
@@ -235,7 +235,7 @@ class _Variables:
         """Report a variable in a text that the program looks for, such as a message of PyTorch."""
         named = f"speaks of {rule.then.rename} or of neither" if rule.then.rename else "does not speak of it"
         message = f"Looked for in another text, which on an NPU {named}: left as it is, check what is searched."
-        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
+        self.matches.review(rule, place, name, message)
 
     def _given(self, node: ast.expr) -> StringText | None:
         """The string that the variable of this name is set to: `os.environ["NAME"] = "..."`, `{"NAME": "..."}`."""
@@ -262,7 +262,7 @@ class _Variables:
             return False
         if renamed in self.work.code_identifiers:
             message = f"This file knows {renamed} already; left as it is."
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
+            self.matches.review(rule, place, name, message, Severity.NOTE)
             return False
         if value is not None and given is not None and value != given.raw:
             self.matches.edit(Edit(given.place, given.quoted(value), rule.id, rule.why))

@@ -196,8 +196,7 @@ class Packages:
                     if is_read
                     else f"{rule.why} The statement imports something else as well: take this out by hand."
                 )
-                place = self.file.bounds(node)
-                self.matches.report(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
+                self.matches.review(rule, self.file.bounds(node), named[0], message)
         return False
 
     def built(self, node: ast.ImportFrom) -> None:
@@ -227,8 +226,7 @@ class Packages:
             self.matches.edit(replace(edit, imports=missing))
         else:
             message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
-            place = self.file.bounds(node)
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, self.file.code(node), message))
+            self.matches.review(rule, self.file.bounds(node), self.file.code(node), message)
 
     def _is_imported(self, module: str, node: Import) -> bool:
         """Return whether a module is spelled out by an import at the top of the file up to this statement."""

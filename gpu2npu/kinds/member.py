@@ -16,7 +16,7 @@ from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import chain, is_super, last_name, string_value
-from gpu2npu.records import Bounds, Edit, FindingKind, Found
+from gpu2npu.records import Bounds, Edit
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
 
@@ -146,7 +146,7 @@ class Members:
             f"{rule.why} This may be {_match(rule).member}, whose new name is {rule.then.rename}: check what it is "
             f"read from."
         )
-        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
+        self.matches.review(rule, place, name, message)
 
     def _is_of(self, owner: ast.expr, scope: Scope, match: MemberMatch) -> bool | None:
         """Return whether an expression is an object of a class, or a class derived from it; None where not known."""

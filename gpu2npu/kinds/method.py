@@ -16,7 +16,7 @@ from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Function, Import, last_name, string_value
-from gpu2npu.records import Edit, FindingKind, Found
+from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.release_tables import of_torch_npu
@@ -132,8 +132,7 @@ class Methods:
             message = (
                 f"{rule.why} It is called as {name}(): if this is a tensor or a module, write .{rule.then.rename} here."
             )
-            place = name_bounds(self.file, node)
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, node.attr, message))
+            self.matches.review(rule, name_bounds(self.file, node), node.attr, message)
 
     def _called_name(self, node: ast.Attribute) -> str | None:
         """The name that a method is assigned to, `move = batch.cuda`, where code calls that name."""
@@ -206,7 +205,7 @@ class Methods:
                 f"rename the method to {rule.then.rename}."
             )
             name = f"{scope.node.name}.{node.name}"
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, name, message))
+            self.matches.review(rule, place, name, message)
 
     def _is_foreign(self, base: ast.expr, scope: Scope) -> bool:
         outer = scope.parent or scope

@@ -21,7 +21,7 @@ from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import chain, dotted_name, last_name, string_value
-from gpu2npu.records import Bounds, Edit, FindingKind, Found
+from gpu2npu.records import Bounds, Edit
 from gpu2npu.rulebook.match import QUALIFIED_NAME, Evidence, Json, Match, last_two, leaf
 from gpu2npu.rulebook.rule import Rule
 
@@ -169,7 +169,7 @@ class _References:
         ):
             module = rule.then.imports or parent(target) or target
             message = f"{root.id} comes from a star import, where the NPU's is not: import {module}, write {target}."
-            self.matches.report(Found(whole, rule.id, FindingKind.REVIEW, qualified, message))
+            self.matches.review(rule, whole, qualified, message)
 
     def _rename_member(
         self, rule: Rule, prefix: str, target: str, parts: Sequence[ast.expr], index: int, scope: Scope
@@ -238,7 +238,7 @@ class _References:
                 self.matches.edit(Edit(text.place, text.quoted(leaf(target)), rule.id, self.targets.why(rule, target)))
         else:
             message = f"{rule.why} Write {target}, whose owner is another: change it by hand."
-            self.matches.report(Found(text.place, rule.id, FindingKind.REVIEW, qualified, message))
+            self.matches.review(rule, text.place, qualified, message)
         return True
 
     def _is_tested(self, node: ast.AST) -> bool:

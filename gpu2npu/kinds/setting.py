@@ -16,7 +16,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Binding, Scope, value_of
 from gpu2npu.python.tree.syntax import is_self, last_name, string_value
-from gpu2npu.records import Edit, FindingKind, Found
+from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 
@@ -150,7 +150,7 @@ def _report_other_place(work: FileRules, node: ast.Constant, scope: Scope, withi
         if rule.then.rename is None or not any(rule.match.fits(keys[at:], value if equals else text) for at in begins):
             continue
         message = f"{rule.why} This may be the setting, which becomes {rule.then.rename} in configurations: check it."
-        work.matches.report(Found(work.file.bounds(node), rule.id, FindingKind.REVIEW, text, message))
+        work.matches.review(rule, work.file.bounds(node), text, message)
         return
 
 

@@ -207,7 +207,7 @@ class _Strings:
         written_text = text.quoted(text.raw)
         self.matches.note(rule, text.place, written_text)
         message = f"A part of this text means '{new}' on the NPU: change it by hand."
-        self.matches.report(Found(text.place, rule.id, FindingKind.REVIEW, written_text, message))
+        self.matches.review(rule, text.place, written_text, message)
 
     def _beginning(self, quoted: Quoted) -> StringText | None:
         """The text of an f-string before the code that is all of the rest; None where it has another form."""
@@ -225,7 +225,7 @@ class _Strings:
                 if judge(place, candidate.role) != NO:
                     message = f"Written in parts: if it means '{candidate.rule.then.rename}' on the NPU, change it."
                     bounds = self.file.bounds(node)
-                    self.matches.report(Found(bounds, candidate.rule.id, FindingKind.REVIEW, whole, message))
+                    self.matches.review(candidate.rule, bounds, whole, message)
                 return
 
     def place(self, node: ast.expr, scope: Scope, new: str) -> StringPlace:

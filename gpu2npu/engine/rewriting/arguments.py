@@ -31,7 +31,7 @@ from gpu2npu.python.tree.syntax import (
     last_name,
     string_value,
 )
-from gpu2npu.records import Bounds, FindingKind, Found, Text
+from gpu2npu.records import Bounds, Text
 from gpu2npu.rulebook.rule import Rule
 
 # The name that a dotted one begins with.
@@ -91,7 +91,7 @@ class Callees:
 
     def misfit(self, rule: Rule, place: Bounds, api: str) -> None:
         message = f"{rule.why} The arguments of this call do not fit the rule's replacement: change it by hand."
-        self.matches.report(Found(place, rule.id, FindingKind.REVIEW, api, message))
+        self.matches.review(rule, place, api, message)
 
 
 # The name of a number of a card, where nothing else says what a value is.
@@ -126,13 +126,13 @@ class TypedArguments:
         if is_mixed:
             shown = self.file.code(value)
             message = f"{rule.why} `{shown}` may be one here: change it here or where it is given, by hand."
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+            self.matches.review(rule, place, shown, message)
             return False
         named = isinstance(value, (ast.Name, ast.Attribute)) and _CARD.search(last_name(value) or "")
         if is_one is None and (named or _is_number_by_default(value, scope)):
             shown = self.file.code(value)
             message = f"{rule.why} This may be such a place: `{shown}` is not known to be {with_article(wanted or '')}."
-            self.matches.report(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+            self.matches.review(rule, place, shown, message)
         return is_one is True
 
     def numbers(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:

@@ -12,7 +12,6 @@ from gpu2npu.python.text.tokens import alias_name, from_module
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import import_module, imported_names
-from gpu2npu.records import FindingKind, Found
 from gpu2npu.rulebook.rule import Rule
 
 
@@ -94,7 +93,7 @@ class RenamedImports:
         if len(homes) > 1 or "" in homes:  # import lib_npu
             if "#" in self.file.code(node):
                 message = "Some of these names move to another module; split the statement by hand."
-                self.matches.report(Found(whole, rule.id, FindingKind.REVIEW, module, message))
+                self.matches.review(rule, whole, module, message)
                 return
             text = split_from_import(module, followed, keep)
             self.targets.edit(whole, text.replace("\n", self._separator(node)), rule, None, *targets)
