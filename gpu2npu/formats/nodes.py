@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 # Where a list or a mapping has so many mappings, the further ones are records of data.
 RECORDS = 50
+_MAX_DEPTH = 200
 
 
 class FormatError(ValueError):
@@ -56,6 +58,72 @@ class Items(Struct, frozen=True):
 
 
 Node = Scalar | Mapping | Items
+
+
+class TreeReader:
+    """Reads a text with lists in brackets and mappings in braces, as JSON and TOML have them: methods take an offset
+    and return a node and the offset behind it."""
+
+    language: ClassVar[str]
+    space: ClassVar[re.Pattern[str]]
+    string: ClassVar[re.Pattern[str]]
+    atom: ClassVar[re.Pattern[str]]
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def scalar(self, string: re.Match[str]) -> Scalar:
+        """The value of a string."""
+        raise NotImplementedError
+
+    def mapping(self, at: int, depth: int) -> tuple[Node, int]:
+        """Read a mapping behind its opening brace."""
+        raise NotImplementedError
+
+    def items(self, at: int, depth: int) -> tuple[Node, int]:
+        """Read a list behind its opening bracket."""
+        items, at = list[Node](), self.skip(at)
+        while not self.text.startswith("]", at):
+            value, at = self.value(at, depth + 1)
+            items.append(value)
+            at = self.separated(at, "]")
+        return Items(tuple(items)), at + 1
+
+    def value(self, at: int, depth: int) -> tuple[Node, int]:
+        """Read any value."""
+        text = self.text
+        if depth > _MAX_DEPTH:
+            raise self.error(at, "it is nested too deeply")
+        string = self.string.match(text, at)
+        if string is not None:
+            return self.scalar(string), string.end()
+        if text.startswith("{", at):
+            return self.mapping(at + 1, depth)
+        if text.startswith("[", at):
+            return self.items(at + 1, depth)
+        atom = self.atom.match(text, at)
+        if atom is None:
+            raise self.error(at, "a value is missing")
+        return Scalar(at, atom.end(), None, atom=atom[0]), atom.end()
+
+    def separated(self, at: int, closer: str) -> int:
+        """The offset of the next element, or of the bracket that closes."""
+        at = self.skip(at)
+        if self.text.startswith(",", at):
+            return self.skip(at + 1)
+        if not self.text.startswith(closer, at):
+            raise self.error(at, f"a comma or {closer!r} is missing")
+        return at
+
+    def skip(self, at: int, pattern: re.Pattern[str] | None = None) -> int:
+        """The offset behind white space and comments, or what else a pattern matches."""
+        match = (pattern or self.space).match(self.text, at)
+        return match.end() if match is not None else at
+
+    def error(self, at: int, reason: str) -> FormatError:
+        """The reason why the text is not of the language, with its line."""
+        line = self.text.count("\n", 0, at) + 1
+        return FormatError(f"it is not {self.language} (line {line}: {reason})")
 
 
 def entry(node: Node | None, *keys: str) -> Node | None:
