@@ -55,24 +55,31 @@ def project_name(folder: Path) -> str:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path}: is too large for a configuration (the limit is 1 MiB).")
-        content: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
+        return toml_of(data)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is not UTF-8 (byte {error.start}).") from error
     except RecursionError as error:
         raise UsageError(f"{path}: is nested too deeply.") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
+        if isinstance(error, UsageError):
+            raise
         raise UsageError(f"{path}: is not TOML: {error}.") from error
+
+
+def toml_of(data: bytes) -> dict[str, Any]:
+    """The content of a TOML file. Raises ValueError, or RecursionError where it is nested too deeply."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    content: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
     return content
 
 

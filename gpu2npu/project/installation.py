@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu2npu.codemods.choice import Installation
+from gpu2npu.project.config import toml_of
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.python.flow.reachability import tree_of
 from gpu2npu.python.project.project import Project
@@ -80,15 +80,10 @@ def entry_points(sources: Mapping[str, bytes]) -> Iterator[tuple[str, str, str]]
 
 def toml_content(source: bytes) -> dict[str, Any]:
     """The content of a TOML file; nothing where it cannot be read."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
-        content: dict[str, Any] = tomllib.loads(source.decode("utf-8-sig"))
-    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError):
+        return toml_of(source)
+    except (ValueError, RecursionError):
         return {}
-    return content
 
 
 def _in_toml(source: bytes) -> Iterator[str]:

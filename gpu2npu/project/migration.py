@@ -31,7 +31,7 @@ from gpu2npu.report.tables import HEADERS, header_line, write_tables
 from gpu2npu.rulebook.in_code import UNREAD
 
 if TYPE_CHECKING:
-    from gpu2npu.project.migrator import FileMigrator
+    from gpu2npu.project.migrator import Migrator
 
 
 class Hunk(Struct, frozen=True):
@@ -93,7 +93,7 @@ def _touches(change: Change, start: int, end: int) -> bool:
     return first < end and last >= start
 
 
-Prepare = Callable[[Session], "FileMigrator"]
+Prepare = Callable[[Session], "Migrator"]
 
 
 class Preview(Struct, frozen=True):

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Set
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -56,19 +55,6 @@ def _work_out(paths: Callable[[], _Paths]) -> _Paths:
     return paths()
 
 
-class FileMigrator(Protocol):
-    """The calls that a migration makes of a Migrator. A seam: tests put a small class in its place."""
-
-    @property
-    def new_files(self) -> Mapping[str, bytes]:
-        """Files that the output gets besides, by path."""
-
-    def concerns(self, source: bytes, path: str) -> bool:
-        """Return whether a file may have to be looked at, judged quickly from its bytes; if not, it stays as it is."""
-
-    def __call__(self, source: bytes, path: str) -> MigratedFile: ...
-
-
 class Migrator(Struct, frozen=True):
     """Applies a rulebook and the plan of the codemods to the files of one project, and analyses them where there is an
     `analyser`. Picklable, so that workers can have it.
@@ -85,9 +71,11 @@ class Migrator(Struct, frozen=True):
 
     @property
     def new_files(self) -> Mapping[str, bytes]:
+        """Files that the output gets besides, by path."""
         return self.plan.new_files
 
     def concerns(self, source: bytes, path: str) -> bool:
+        """Return whether a file may have to be looked at, judged quickly from its bytes; if not, it stays as it is."""
         return path not in self.rule_files and (
             (self.analyser is not None and self.analyser.concerns(source, path))
             or path in self.plan.rewrites
