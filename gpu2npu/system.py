@@ -26,10 +26,7 @@ _CLOCK_FACTOR = 10
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds the lock of a folder, which ends with the process; nothing where the system or its files have no locks.
-
-    Raises:
-        OSError: Another process holds it, the folder is gone, or it is a link.
-    """
+    Raises OSError: another process holds it, the folder is gone, or it is a link."""
     if fcntl is None:
         yield
         return

@@ -104,11 +104,8 @@ class OpenProject(Struct, frozen=True):
 
 
 def open_project(source: Path, settings: Settings) -> OpenProject:
-    """Read a project, a folder or a single file, with the settings that it has.
-
-    Raises:
-        UsageError: A setting, a version or a rule file cannot be used.
-    """
+    """Read a project, a folder or a single file, with the settings that it has. Raises UsageError: a setting, a version
+    or a rule file cannot be used."""
     (tree,), _, _ = source_trees((source,), settings, CheckChoice())
     place, settings = tree.location, tree.settings
     files = _python_files(place)

@@ -18,11 +18,8 @@ from gpu2npu.rulebook.rule import Rulebook
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, context: ProjectContext) -> bool:
-    """Return whether a file contains a text that some rule could be for; without one it stays as it is.
-
-    Raises:
-        ExpressionTimeError: The search for a rule's expression takes too long.
-    """
+    """Return whether a file contains a text that some rule could be for; without one it stays as it is. Raises
+    ExpressionTimeError: the search for a rule's expression takes too long."""
     text = _without_nulls(source)
     return rule_table(rulebook, context.version).trigger.is_in(text) or context.has_other_name(text)
 

@@ -87,11 +87,7 @@ def _written(file: PythonFile, edited: Edited) -> Written:
 
 
 def _content(file: PythonFile, written: Written | None) -> bytes:
-    """The new text in the encoding of the file.
-
-    Raises:
-        TreeError: The new text is not Python.
-    """
+    """The new text in the encoding of the file. Raises TreeError: the new text is not Python."""
     if written is None:
         return b""
     text = written.text

@@ -27,11 +27,8 @@ _STEPS = 2  # of further runs: the second has the optimizer's state
 
 
 def forecast(command: Sequence[str], start: Start, steps: int | None, what_fits: bool, npus: int) -> Document:
-    """Run a program, and again with other options and on up to `npus` NPUs if `what_fits`, and return the plan.
-
-    Raises:
-        LaunchError: The program cannot be started.
-    """
+    """Run a program, and again with other options and on up to `npus` NPUs if `what_fits`, and return the plan. Raises
+    LaunchError: the program cannot be started."""
     found, options = _run(command, start, steps, quiet=False)
     if what_fits:
         _explore(found, command, start, options, npus)

@@ -239,11 +239,7 @@ class TransformContext:
 
 def transformed(function: str, node: ast.Call, names: Names, scope: Scope, release: str) -> Text | None:
     """The code that a function, `module:name`, gives for a call: text, and parts of the call that stay as they are;
-    None where it leaves the call as it is.
-
-    Raises:
-        TransformError: See there.
-    """
+    None where it leaves the call as it is. Raises TransformError: see there."""
     import libcst as cst
 
     from gpu2npu.python.text.changes import parts_of

@@ -20,10 +20,7 @@ MAX_BYTES = 1024 * 1024
 
 def read_config(source: Path) -> Settings:
     """The settings for a project's folder, or for a file from the folder it is in. gpu2npu.toml wins over pyproject.
-
-    Raises:
-        UsageError: A file cannot be read or is not TOML; a key is unknown; a value is of the wrong type.
-    """
+    Raises UsageError: a file cannot be read or is not TOML; a key is unknown; a value is of the wrong type."""
     folder = source if source.is_dir() else source.parent
     own = folder / CONFIG_NAME
     if own.is_file():

@@ -42,11 +42,8 @@ def explain_line(
     source: bytes, path: str, line: int, rulebook: Rulebook, context: ProjectContext, cell: int = 0
 ) -> Explanation:
     """Explain a line (counted from 1) of a file of a project; of a notebook, a line of its code cell number `cell`.
-    `rulebook` has the rules that are switched on.
-
-    Raises:
-        ValueError: The file has no such line or cell, or is not text.
-    """
+    `rulebook` has the rules that are switched on. Raises ValueError: the file has no such line or cell, or is not
+    text."""
     program, text, above = _text(source, path), "", 0
     if path.endswith(".ipynb"):
         program, text, above = _cell(program, cell)

@@ -51,10 +51,7 @@ def run_apart(
     rules: Sequence[Rule], rulebook: Rulebook, jobs: int = 1
 ) -> Generator[tuple[Rule, list[ExampleRun]], None, None]:
     """Run the examples of some rules by up to `jobs` processes that can be ended; each rule with its runs, once done.
-
-    Raises:
-        RuleError: The examples of a rule come to no end.
-    """
+    Raises RuleError: the examples of a rule come to no end."""
     runs = partial(_runs, rulebook)
     if not (can_start_processes() and can_fork()):
         yield from ((rule, runs(rule)) for rule in rules)
@@ -95,11 +92,7 @@ def _imported(rule: Rule, example: Example) -> frozenset[str] | None:
 
 
 def check_user_examples(rulebook: Rulebook) -> None:
-    """Run the examples of all rules that are not built in.
-
-    Raises:
-        RuleError: One fails: its rule cannot be trusted.
-    """
+    """Run the examples of all rules that are not built in. Raises RuleError: one fails: its rule cannot be trusted."""
     with closing(run_apart([rule for rule in rulebook.rules if not rule.builtin], rulebook)) as done:
         for _, runs in done:
             for run in runs:

@@ -26,11 +26,8 @@ _ANYWHERE = ("report", "trait", "keep")
 
 
 def check_document(document: object, path: Path) -> None:
-    """Check a parsed rule file.
-
-    Raises:
-        RuleError: A sentence for each place that is wrong, one a line, with the file, the JSON path and the rule.
-    """
+    """Check a parsed rule file. Raises RuleError: a sentence for each place that is wrong, one a line, with the file,
+    the JSON path and the rule."""
     import jsonschema
 
     try:

@@ -81,11 +81,8 @@ def is_rest(node: ast.AST) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_code(text: str) -> CodePattern:
-    """Parse a pattern, or the code that replaces one.
-
-    Raises:
-        PatternError: It is not one expression, or has what cannot be matched.
-    """
+    """Parse a pattern, or the code that replaces one. Raises PatternError: it is not one expression, or has what cannot
+    be matched."""
     pieces = tuple(_pieces(text))
     try:
         tree = ast.parse(_source(pieces), mode="eval")
@@ -101,11 +98,7 @@ def parse_code(text: str) -> CodePattern:
 
 
 def check_pattern(text: str) -> CodePattern:
-    """Parse a pattern that is looked for.
-
-    Raises:
-        PatternError: It cannot be looked for.
-    """
+    """Parse a pattern that is looked for. Raises PatternError: it cannot be looked for."""
     pattern = parse_code(text)
     if not pattern.names:
         raise PatternError(f"{text!r} has no name that code would have to contain")

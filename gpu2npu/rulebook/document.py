@@ -28,12 +28,8 @@ def type_name(value: object) -> str:
 
 
 def read_document(path: Path) -> Any:
-    """The value that a JSON file holds.
-
-    Raises:
-        RuleError: It is not an ordinary file of at most MAX_BYTES, or not UTF-8, or not JSON with each key once in its
-            object.
-    """
+    """The value that a JSON file holds. Raises RuleError: it is not an ordinary file of at most MAX_BYTES, or not
+    UTF-8, or not JSON with each key once in its object."""
     data = _read_bytes(path)
     try:
         text = data.decode("utf-8-sig")

@@ -26,12 +26,9 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     """The user's rule files, in the order given, then the built-in ones.
 
     A file of the user may also be a custom rule file of the vendor's tool. Examples are not run here (see
-    project/rule_examples.py). A file that is given twice, or is a built-in one, is read once, where it is
-    given first.
-
-    Raises:
-        RuleError: A file cannot be read, is not JSON, does not fit the schema, or repeats a rule's id; a sentence for
-            each place that is wrong, with the file and the JSON path.
+    project/rule_examples.py). A file that is given twice, or is a built-in one, is read once, where it is given first.
+    Raises RuleError: a file cannot be read, is not JSON, does not fit the schema, or repeats a rule's id; a sentence
+    for each place that is wrong, with the file and the JSON path.
     """
     rules: list[Rule] = []
     roles: dict[str, Role] = {}
@@ -102,11 +99,8 @@ def _check_roles(rules: list[Rule], roles: dict[str, Role]) -> None:
 
 
 def select_rules(rulebook: Rulebook, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Rulebook:
-    """The rulebook with `only` the rules of some ids (all, if there are none), less those to `skip`.
-
-    Raises:
-        RuleError: An id is unknown; the sentence names those nearest to it.
-    """
+    """The rulebook with `only` the rules of some ids (all, if there are none), less those to `skip`. Raises RuleError:
+    an id is unknown; the sentence names those nearest to it."""
     wanted, unwanted = frozenset(only), frozenset(skip)
     known = [rule.id for rule in rulebook.rules]
     for rule_id in sorted((wanted | unwanted).difference(known)):

@@ -39,11 +39,8 @@ class Pack(Struct, frozen=True):
 
 
 def check_codemods(path: Path, rules: Iterable[Rule]) -> None:
-    """Refuse rules that run code, unless they are in a file of a pack, and the code is in the package of that.
-
-    Raises:
-        RuleError: One does so.
-    """
+    """Refuse rules that run code, unless they are in a file of a pack, and the code is in the package of that. Raises
+    RuleError: one does so."""
     for rule in (rule for rule in rules if rule.then.codemod is not None):
         packs = [pack for pack in installed_packs() if path.resolve() in [file.resolve() for file in pack.files]]
         if not packs:
@@ -67,11 +64,8 @@ def installed_packs() -> tuple[Pack, ...]:
 
 
 def rule_files(sources: Iterable[Path]) -> tuple[Path, ...]:
-    """The rule files that sources stand for: `pack:NAME`, a folder with rule files, or a file.
-
-    Raises:
-        RuleError: No such pack is installed, or a pack or folder holds no rule file.
-    """
+    """The rule files that sources stand for: `pack:NAME`, a folder with rule files, or a file. Raises RuleError: no
+    such pack is installed, or a pack or folder holds no rule file."""
     return tuple(file for source in sources for file in _files_of(source))
 
 

@@ -27,11 +27,8 @@ _POSITION = re.compile(r"0|[1-9][0-9]{0,2}")
 
 
 def parse_template(text: str) -> tuple[Piece, ...]:
-    """The pieces of a template, neighbouring text joined.
-
-    Raises:
-        TemplateError: A brace has no partner, or a field is neither a number nor a name.
-    """
+    """The pieces of a template, neighbouring text joined. Raises TemplateError: a brace has no partner, or a field is
+    neither a number nor a name."""
     pieces: list[Piece] = []
     for token in _TOKEN.finditer(text):
         if token["stray"]:
@@ -61,11 +58,8 @@ def _field(name: str, at: int) -> str | int:
 
 
 def check_template(text: str, *, argument: bool = False) -> tuple[Piece, ...]:
-    """The pieces of a template that gives one expression, or one argument of a call where `argument` is true.
-
-    Raises:
-        TemplateError: As `parse_template`, or the code is not valid Python when each field is a name.
-    """
+    """The pieces of a template that gives one expression, or one argument of a call where `argument` is true. Raises
+    TemplateError: as `parse_template`, or the code is not valid Python when each field is a name."""
     pieces = parse_template(text)
     code = "".join(_MARK + str(piece.field) if piece.text is None else piece.text for piece in pieces)
     try:

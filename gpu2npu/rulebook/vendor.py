@@ -34,11 +34,8 @@ def is_vendor_file(document: object) -> bool:
 
 
 def vendor_rules(document: dict[str, Any], path: Path) -> list[Rule]:
-    """The rules of a vendor's file, in its order.
-
-    Raises:
-        RuleError: A kind or key is unknown, a key is missing, or a value is of the wrong type; with the JSON path.
-    """
+    """The rules of a vendor's file, in its order. Raises RuleError: a kind or key is unknown, a key is missing, or a
+    value is of the wrong type; with the JSON path."""
     for key in document:
         if key != "rules":
             raise RuleError(

@@ -42,10 +42,7 @@ def read_listed(table: bytes, found: dict[str, ListedApi]) -> None:
     """Adds to `found` the functions that a table of an analysis of a library lists, by their dotted names.
 
     A class is listed where its `forward` is. Tables of the vendor's tool, which have no column Kind, count as lists of
-    what is unsupported.
-
-    Raises:
-        ValueError: It is not such a table; the message says why.
+    what is unsupported. Raises ValueError: it is not such a table; the message says why.
     """
     csv.field_size_limit(1 << 30)
     try:

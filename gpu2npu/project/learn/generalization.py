@@ -20,11 +20,8 @@ class UnsaidError(ValueError):
 
 
 def code_rule(before: ast.expr, after: ast.expr, old: FileMeanings, new: FileMeanings) -> tuple[Json, Json]:
-    """Return what a rule for code matches and does that makes `after` of `before`.
-
-    Raises:
-        UnsaidError: There is none, or it would be for any code.
-    """
+    """Return what a rule for code matches and does that makes `after` of `before`. Raises UnsaidError: there is none,
+    or it would be for any code."""
     variables = _Variables(before, old)
     replacement = variables.written(after, new)
     pattern = variables.written(before, old, matches=True)
@@ -36,11 +33,8 @@ def code_rule(before: ast.expr, after: ast.expr, old: FileMeanings, new: FileMea
 def call_rule(
     name: str, keyword: ast.keyword | None, after: ast.keyword | None, old: FileMeanings, new: FileMeanings
 ) -> tuple[Json, Json]:
-    """The rule for calls of a function that adds an argument, or writes another value for one.
-
-    Raises:
-        UnsaidError: A value has a local name.
-    """
+    """The rule for calls of a function that adds an argument, or writes another value for one. Raises UnsaidError: a
+    value has a local name."""
     if after is None:
         raise UnsaidError
     empty = _Variables(ast.Constant(None), old)
@@ -58,11 +52,7 @@ def call_rule(
 
 
 def statement_text(statement: ast.Expr, new: FileMeanings) -> str:
-    """A statement that is a call, with qualified names.
-
-    Raises:
-        UnsaidError: It has a local name.
-    """
+    """A statement that is a call, with qualified names. Raises UnsaidError: it has a local name."""
     return _text(_Variables(ast.Constant(None), new).written(statement.value, new))
 
 
@@ -90,11 +80,8 @@ class _Variables:
         self._meaning = meaning
 
     def written(self, node: ast.expr, meaning: FileMeanings, *, matches: bool = False) -> ast.expr:
-        """An expression with metavariables and qualified names; where it `matches`, what is left is any code.
-
-        Raises:
-            UnsaidError: It has a local name, or is of a form that patterns have not.
-        """
+        """An expression with metavariables and qualified names; where it `matches`, what is left is any code. Raises
+        UnsaidError: it has a local name, or is of a form that patterns have not."""
         qualified = meaning.qualified(node)
         if qualified is not None:
             return ast.Name(qualified)
@@ -132,11 +119,8 @@ class _Variables:
 
     def types(self, pattern: ast.expr, replacement: ast.expr) -> dict[str, str]:
         """Return the types of metavariables: names and literals where they are written twice, the class of an object
-        whose member is the first thing that the pattern has.
-
-        Raises:
-            UnsaidError: The pattern would match code of any library, or run code twice.
-        """
+        whose member is the first thing that the pattern has. Raises UnsaidError: the pattern would match code of any
+        library, or run code twice."""
         found = {}
         times = Counter(each.id for each in ast.walk(replacement) if isinstance(each, ast.Name))
         is_named = any(isinstance(each, ast.Name) and "." in each.id for each in ast.walk(pattern))

@@ -51,11 +51,8 @@ def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] =
     """Propose rules for what a migration by hand made of a project, beside the built-in ones and those of some files.
 
     A rule is proposed only if without it more lines differ from the version after, and one for a string or a member of
-    whatever object only if it changes nothing that was left as it is by hand.
-
-    Raises:
-        UsageError: A folder cannot be read.
-        RuleError: A known rule file cannot be used.
+    whatever object only if it changes nothing that was left as it is by hand. Raises UsageError: a folder cannot be
+    read. Raises RuleError: a known rule file cannot be used.
     """
     old, new = _texts(before), _texts(after)
     known_rules = load_rulebook(known)

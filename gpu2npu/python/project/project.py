@@ -384,12 +384,8 @@ class Project:
             return None
 
     def parse(self, path: str) -> PythonFile:
-        """Parse a file of the project.
-
-        Raises:
-            OSError: It cannot be read.
-            SourceReadError, TreeError: It is not text, or not Python.
-        """
+        """Parse a file of the project. Raises OSError: it cannot be read. Raises SourceReadError or TreeError: it is
+        not text, or not Python."""
         source = self.read(path)
         if path in self.given and not is_known(source):
             remember(source, self.given[path])

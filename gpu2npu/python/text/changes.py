@@ -29,11 +29,7 @@ class NotCodeError(ValueError):
 
 
 def module(code: str) -> cst.Module:
-    """Parse a module.
-
-    Raises:
-        NotCodeError: LibCST does not parse it.
-    """
+    """Parse a module. Raises NotCodeError: LibCST does not parse it."""
     try:
         return cst.parse_module(code)
     except (cst.ParserSyntaxError, RecursionError) as error:
@@ -82,11 +78,7 @@ def expression(code: str, indent: str = "") -> Any:
 
 
 def arguments(code: str, indent: str = "") -> Sequence[cst.Arg]:
-    """Parse the arguments of a call.
-
-    Raises:
-        NotCodeError: They are none.
-    """
+    """Parse the arguments of a call. Raises NotCodeError: they are none."""
     call = expression(f"f({code})", indent)
     if not isinstance(call, cst.Call):
         raise NotCodeError(f"no arguments: {code}")
@@ -94,11 +86,8 @@ def arguments(code: str, indent: str = "") -> Sequence[cst.Arg]:
 
 
 def elements(kind: type, code: str, indent: str = "") -> Sequence[Any]:
-    """Parse elements of a list: arguments, parameters, imported names, small statements.
-
-    Raises:
-        NotCodeError: They are none.
-    """
+    """Parse elements of a list: arguments, parameters, imported names, small statements. Raises NotCodeError: they are
+    none."""
     if issubclass(kind, cst.Arg):
         return arguments(code, indent)
     if issubclass(kind, cst.ImportAlias):

@@ -67,11 +67,8 @@ class LiteralError(ValueError):
 
 
 def literals(text: str, start: int, end: int) -> tuple[Literal, ...]:
-    """The literals that the expression between two offsets is written with.
-
-    Raises:
-        LiteralError: There is something else.
-    """
+    """The literals that the expression between two offsets is written with. Raises LiteralError: there is something
+    else."""
     found: list[Literal] = []
     position = start
     while position < end:

@@ -74,11 +74,8 @@ def _spelled(data: bytes) -> tuple[bytes, str]:
 
 
 def read_source(data: bytes, path: str) -> SourceFile:
-    """Decode by PEP 263: byte order mark, cookie in the first two lines, else UTF-8.
-
-    Raises:
-        SourceReadError: The cookie names no known encoding, or the bytes do not fit the encoding.
-    """
+    """Decode by PEP 263: byte order mark, cookie in the first two lines, else UTF-8. Raises SourceReadError: the cookie
+    names no known encoding, or the bytes do not fit the encoding."""
     for mark, name, _ in _WIDE_MARKS:
         if data.startswith(mark):
             raise SourceReadError(f"it is {name}, which is not an encoding of Python files: save it as UTF-8")

@@ -177,11 +177,8 @@ def _first(node: Any) -> Any:
 
 
 class FragmentNodes:
-    """A fragment as LibCST sees it: its nodes by their offsets in the file.
-
-    Raises:
-        NotCodeError: LibCST does not parse it.
-    """
+    """A fragment as LibCST sees it: its nodes by their offsets in the file. Raises NotCodeError: LibCST does not parse
+    it."""
 
     def __init__(self, fragment: Fragment, source: str) -> None:
         self.fragment = fragment

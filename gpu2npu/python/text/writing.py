@@ -119,11 +119,7 @@ class _Plan(cst.CSTTransformer):
         return code.replace("\n", "\r") if self.nodes.is_old_mac else code
 
     def edit(self, node: EditNode) -> None:
-        """Plan an edit, and those inside of it that are made.
-
-        Raises:
-            NotCodeError: It is not a change of a node.
-        """
+        """Plan an edit, and those inside of it that are made. Raises NotCodeError: it is not a change of a node."""
         if node.edit.is_block:
             self._block(node)
             return
@@ -161,11 +157,8 @@ class _Plan(cst.CSTTransformer):
     # Statements.
 
     def _block_of(self, start: int, end: int) -> tuple[BlockChange, int]:
-        """The block that has the first statement between two offsets, and where that begins.
-
-        Raises:
-            NotCodeError: It is behind a colon.
-        """
+        """The block that has the first statement between two offsets, and where that begins. Raises NotCodeError: it is
+        behind a colon."""
         for block, starts in self.nodes.blocks.items():
             found = next((at for row in starts for at in row if start <= at < max(end, start + 1)), None)
             if found is not None:

@@ -146,11 +146,8 @@ def _is_inside(opener: ast.AST, child: ast.AST) -> bool:
 
 
 def read_file(source: SourceFile) -> PythonFile:
-    """Parse a decoded file.
-
-    Raises:
-        TreeError: It is not Python of this interpreter's version, or is nested too deeply.
-    """
+    """Parse a decoded file. Raises TreeError: it is not Python of this interpreter's version, or is nested too
+    deeply."""
     lines = Lines.of(source.text)
     tree = parse(source.text)
     walk = Walk(tree, lines)

@@ -21,11 +21,8 @@ class TreeError(ValueError):
 
 
 def parse(text: str) -> ast.Module:
-    """The syntax tree of a text.
-
-    Raises:
-        TreeError: The text is not Python of this interpreter's version, or is nested too deeply.
-    """
+    """The syntax tree of a text. Raises TreeError: the text is not Python of this interpreter's version, or is nested
+    too deeply."""
     null = text.find("\0")
     if null >= 0:
         raise TreeError(f"syntax error at line {len(line_starts(text[:null]))}: a null byte")
