@@ -4,7 +4,7 @@ the solver for values answers, with the calls of libraries that pass on what the
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -66,6 +66,7 @@ class Dataflow:
         self._callable = self._methods | {name for name, each in bound if not isinstance(each, Parameter)}
         self._nodes: dict[str, dict[int, AnyPlace]] = {}
         self._callees: dict[int, list[AnyPlace]] = {}
+        self._names: dict[str, dict[int, list[AnyPlace]]] = {}
 
     @property
     def calls(self) -> list[CallPlace]:
@@ -179,6 +180,30 @@ class Dataflow:
         ways = self._values.way_to(start) if start else {}
         found = (self._node(at) for at, path in ways if not path and at in self._values.at(at).calls)
         return [call for call in found if call is not None and last_name(call.node) in PASSED_ON]
+
+    # Where a value is used
+
+    def same(self, start: AnyPlace, is_other: Callable[[CallPlace], bool]) -> Iterator[AnyPlace]:
+        """The names, attributes and calls of the program that have the value of an expression, but for what a call
+        gives that `is_other`."""
+        at, others = self._place(start), set[State | None]()
+        for state, before in self._values.reach(at).items() if at else ():
+            file = self._values.at(state[0])
+            call = self._call(state[0]) if not state[1] and state[0] != at else None
+            if before in others or (call is not None and is_other(call)):
+                others.add(state)
+            elif not state[1] and file.path in self.files:
+                yield from self._named(file.path).get(state[0] - file.first, ())
+
+    def _named(self, path: str) -> dict[int, list[AnyPlace]]:
+        """The names, attributes and calls of a file by their places."""
+        if path not in self._names:
+            parsed, found = self.files[path], dict[int, list[AnyPlace]]()
+            for node, number in self._values.places(parsed.names).items():
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and number:
+                    found.setdefault(number, []).append(Place(parsed, node))
+            self._names[path] = found
+        return self._names[path]
 
     # Calls and what they call
 
