@@ -10,7 +10,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Imported, Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, chain, last_name, local_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, chain, is_annotation, last_name, local_name
 
 # Calls that ask about what is named in them and do not use it.
 _TESTS = frozenset({"isinstance", "issubclass", "hasattr"})
@@ -94,17 +94,15 @@ def is_decorator(node: ast.expr, file: PythonFile) -> bool:
 
 def is_type_only(node: ast.expr, file: PythonFile) -> bool:
     """Return whether an expression is only a type: in an annotation, or an argument of `isinstance` and the like."""
-    child: ast.AST = node
-    for above in file.above(node):
+    for above, child in file.steps(node):
         if isinstance(above, ast.Call):
             tests = isinstance(above.func, ast.Name) and above.func.id in _TESTS
             if tests and (child is node or child is not above.args[0]):
                 return True
-        if isinstance(above, ast.arg) or child in (getattr(above, "annotation", None), getattr(above, "returns", None)):
+        if is_annotation(above, child):
             return True
         if isinstance(above, ast.stmt):
             return False
-        child = above
     return False
 
 

@@ -169,13 +169,7 @@ def _scale(file: ParsedFile, call: ast.Call) -> str | None:
 
 def _is_chosen(file: ParsedFile, node: ast.AST) -> bool:
     """Return whether a statement runs under a condition in its function."""
-    home = function_above(file, node)
-    above = []
-    for each in file.above(node):
-        if each is home:
-            break
-        above.append(each)
-    return any(isinstance(each, ast.If) and "__name__" not in file.code(each.test) for each in above)
+    return any(isinstance(each, ast.If) and "__name__" not in file.code(each.test) for each in file.within(node))
 
 
 def _scaled_backward(file: ParsedFile, call: ast.Call) -> ast.Call | None:

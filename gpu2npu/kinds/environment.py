@@ -20,7 +20,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import keyword_name
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, last_name
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 from gpu2npu.rulebook.rule import Rule
@@ -28,7 +28,6 @@ from gpu2npu.rulebook.rule import Rule
 _REST = re.compile(r"\$[A-Z]\w*$")  # a metavariable at the end of a name
 # Functions that set the variable their first argument names.
 _SETTERS = frozenset({"setdefault", "putenv", "setenv"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWN = frozenset({"os", "environ"})  # which set those of this process
 _DEVICE = "torch.npu"
 # What uses a device of the NPU or of CUDA.
@@ -182,7 +181,7 @@ class _Variables:
             self.matches.review(rule, string.place, name, message, Severity.NOTE)
             return
         line = string.node.lineno
-        is_in_function = any(isinstance(each, _FUNCTIONS) for each in self.file.above(string.node))
+        is_in_function = any(isinstance(each, FUNCTIONS) for each in self.file.above(string.node))
         for statement, scope in self.file.imports:
             if scope.kind == "module" and before & _packages(statement) and (is_in_function or statement.lineno < line):
                 message = "It is set behind an import of what reads it, and may have no effect: set it before that."
@@ -192,16 +191,13 @@ class _Variables:
     def _is_behind_use(self, node: ast.AST) -> bool:
         """Return whether a statement that runs before, in the same function or in the module, uses a device."""
         lines = self.file.text.splitlines()
-        for above in self.file.above(node):
-            blocks = (getattr(above, name, None) for name in ("body", "orelse", "finalbody"))
-            block = next((each for each in blocks if isinstance(each, list) and node in each), [])
-            for each in block[: block.index(node)] if block else ():
+        for above, below in self.file.steps(node):
+            for each in self.file.before(below) if isinstance(below, ast.stmt) else ():
                 text = "\n".join(lines[each.lineno - 1 : each.end_lineno])
-                if not isinstance(each, (*_FUNCTIONS, ast.ClassDef)) and _USES_DEVICE.search(text):
+                if not isinstance(each, DEFINITIONS) and _USES_DEVICE.search(text):
                     return True
-            if isinstance(above, _FUNCTIONS):
+            if isinstance(above, FUNCTIONS):
                 return False
-            node = above
         return False
 
     def _is_set(self, node: ast.expr) -> bool:

@@ -304,31 +304,26 @@ class Packages:
 
     def _is_for_types(self, node: ast.AST) -> bool:
         """Return whether an import is done for type checkers alone."""
-        below = node
-        for above in self.file.above(node):
-            if isinstance(above, ast.If) and below in above.body and is_type_checking(above.test):
-                return True
-            below = above
-        return False
+        return any(
+            isinstance(above, ast.If) and below in above.body and is_type_checking(above.test)
+            for above, below in self.file.steps(node)
+        )
 
     def is_optional(self, node: ast.AST, module: str) -> bool:
         """Return whether the program goes on without an import: it catches the error, or asks first."""
         if is_caught(self.file, node):
             return True
         package = _plain(module.partition(".")[0])
-        below = node
-        for above in self.file.above(node):
+        for above, below in self.file.steps(node):
             if isinstance(above, ast.If) and below in above.body:
                 value = (
                     self.file.scope_of(above).only_value(above.test.id) if isinstance(above.test, ast.Name) else None
                 )
                 if any(_tests_for_package(each, package) for each in (above.test, value) if each is not None):
                     return True
-            if isinstance(below, ast.stmt):
-                block = self.file.block(below)
-                if any(_ends_without_package(each, package) for each in block[: block.index(below)]):
-                    return True
-            below = above
+            before = self.file.before(below) if isinstance(below, ast.stmt) else ()
+            if any(_ends_without_package(each, package) for each in before):
+                return True
         return False
 
 

@@ -20,7 +20,7 @@ from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import chain, dotted_name, last_name, string_value
+from gpu2npu.python.tree.syntax import chain, dotted_name, is_annotation, last_name, string_value
 from gpu2npu.records import Bounds, Edit
 from gpu2npu.rulebook.match import QUALIFIED_NAME, Evidence, Json, Match, last_two, leaf
 from gpu2npu.rulebook.rule import Rule
@@ -247,15 +247,13 @@ class _References:
         That is in a type, in a comparison, or in `isinstance(x, (nn.DataParallel, ...))`. PyTorch has the class, and
         nothing on the NPU is one.
         """
-        below = node
-        for above in self.file.above(node):
+        for above, below in self.file.steps(node):
             if isinstance(above, ast.Call):
                 return last_name(above.func) in ("isinstance", "issubclass") and below in above.args[1:]
-            if isinstance(above, ast.Compare) or name_uses.is_annotation(above, below):
+            if isinstance(above, ast.Compare) or is_annotation(above, below):
                 return True
             if not isinstance(above, name_uses.OF_TYPES):
                 return False
-            below = above
         return False
 
     # Names in annotations that are strings: `"torch.cuda.Stream"`, `"Optional[CUDAGraph]"`.

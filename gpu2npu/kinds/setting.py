@@ -165,8 +165,7 @@ def _number_of(file: PythonFile, key: ast.Constant) -> ast.Constant | None:
 
 def keys_above(file: PythonFile, node: ast.expr) -> Iterator[str]:
     """Yield the keys above a value in displays of dictionaries and calls of `dict`, from the innermost on."""
-    below: ast.AST = node
-    for above in file.above(node):
+    for above, below in file.steps(node):
         key: str | None = None
         if isinstance(above, ast.Dict):
             key = next((string_value(k) for k, v in zip(above.keys, above.values, strict=True) if v is below), None)
@@ -178,7 +177,6 @@ def keys_above(file: PythonFile, node: ast.expr) -> Iterator[str]:
             return
         if key is not None:
             yield key
-        below = above
 
 
 def _is_of_dict(node: ast.AST) -> bool:

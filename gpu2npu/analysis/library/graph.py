@@ -15,7 +15,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, chain, last_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, chain, is_annotation, last_name
 from gpu2npu.report.third_party import Need
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
@@ -74,13 +74,11 @@ def _is_read(node: ast.Attribute, file: PythonFile) -> bool:
 def _owner(node: ast.AST, file: PythonFile) -> str | None:
     """The function that a use is part of; None for one in an annotation."""
     owner = ""
-    child = node
-    for above in file.above(node):
-        if isinstance(above, ast.arg) or child in (getattr(above, "annotation", None), getattr(above, "returns", None)):
+    for above, child in file.steps(node):
+        if is_annotation(above, child):
             return None
         if isinstance(above, FUNCTIONS) and child not in above.decorator_list:
             owner = defined_name(file.scopes[above]) or owner
-        child = above
     return owner
 
 

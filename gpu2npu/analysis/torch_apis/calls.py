@@ -233,12 +233,7 @@ def guarded(file: PythonFile, use: ast.expr, name: str, release: str) -> bool:
 
 
 def _is_under_guard(file: PythonFile, use: ast.expr | ast.stmt, name: str, release: str) -> bool:
-    below: ast.AST = use
-    for node in file.above(use):
-        if _guards(node, below, name, release):
-            return True
-        below = node
-    return False
+    return any(_guards(above, below, name, release) for above, below in file.steps(use))
 
 
 def _guards(node: ast.AST, below: ast.AST, name: str, release: str) -> bool:

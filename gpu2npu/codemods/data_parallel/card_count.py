@@ -83,11 +83,8 @@ def _left_before(wrap: Wrap) -> Iterator[ast.If]:
     for node in file.above(wrap.call):
         if isinstance(node, DEFINITIONS):
             return
-        if isinstance(node, ast.stmt):
-            block = file.block(node)
-            before = block[: next(index for index, part in enumerate(block) if part is node)]
-            if not isinstance(file.parents[node], ast.Module):
-                yield from (part for part in before if isinstance(part, ast.If) and _returns_value(part))
+        if isinstance(node, ast.stmt) and not isinstance(file.parents[node], ast.Module):
+            yield from (part for part in file.before(node) if isinstance(part, ast.If) and _returns_value(part))
 
 
 def _returns_value(condition: ast.If) -> bool:

@@ -21,7 +21,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.place import function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, Definition, last_name, shallow_nodes
+from gpu2npu.python.tree.syntax import FUNCTIONS, Definition, is_annotation, last_name, shallow_nodes
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
@@ -165,24 +165,15 @@ def _calls_of(
 
 
 def _is_test(file: ParsedFile, node: ast.expr) -> bool:
-    below: ast.AST = node
-    for part in file.above(node):
-        if isinstance(part, ast.Compare) or _annotates(part, below):
+    for part, below in file.steps(node):
+        if isinstance(part, ast.Compare) or is_annotation(part, below):
             return True
         if isinstance(part, ast.Call):
             is_first = bool(part.args) and part.args[0] is below
             return last_name(part.func) in {"isinstance", "issubclass"} and not is_first
         if isinstance(part, ast.stmt):
             return False
-        below = part
     return False
-
-
-def _annotates(owner: ast.AST, node: ast.AST) -> bool:
-    """Return whether a node is the annotation of a parameter, a result or a variable."""
-    if isinstance(owner, FUNCTIONS):
-        return node is owner.returns
-    return isinstance(owner, (ast.arg, ast.AnnAssign)) and node is owner.annotation
 
 
 def _lists_distributed(classes: ast.Tuple) -> bool:

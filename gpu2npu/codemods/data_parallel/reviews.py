@@ -21,7 +21,6 @@ from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.scopes import value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
-    FUNCTIONS,
     Function,
     argument_value,
     arguments,
@@ -250,12 +249,8 @@ def _conditional(file: ParsedFile, forward: Function) -> Iterator[tuple[str, ast
 
 def _depends_on_input(file: ParsedFile, call: ast.Call) -> bool:
     """Return whether a condition above the call is about more than the module itself, whose parts are there or not."""
-    for node in file.above(call):
-        if isinstance(node, FUNCTIONS):
-            return False
-        if isinstance(node, (ast.If, ast.IfExp)) and _names(node.test) - {"self", "torch", "len", "isinstance"}:
-            return True
-    return False
+    tests = (node.test for node in file.within(call) if isinstance(node, (ast.If, ast.IfExp)))
+    return any(_names(test) - {"self", "torch", "len", "isinstance"} for test in tests)
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -147,9 +147,4 @@ def _takes_parameters(file: ParsedFile, node: ast.Call, target: str) -> bool:
 
 def _is_given(file: ParsedFile, node: ast.AST) -> bool:
     """Return whether a node is an argument of a call, or inside one."""
-    below = node
-    for part in file.above(node):
-        if isinstance(part, ast.Call) and part.func is not below:
-            return True
-        below = part
-    return False
+    return any(isinstance(above, ast.Call) and above.func is not below for above, below in file.steps(node))

@@ -6,30 +6,21 @@ import ast
 
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope, value_of
-from gpu2npu.python.tree.syntax import dotted_name, last_name
+from gpu2npu.python.tree.syntax import dotted_name, is_annotation, last_name
 
 # What may be between a type and the place that asks for it.
 OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
 
 
-def is_annotation(above: ast.AST, node: ast.AST) -> bool:
-    """Return whether a node is the annotation of the parameter, function or variable right above it."""
-    if isinstance(above, (ast.arg, ast.AnnAssign)):
-        return above.annotation is node
-    return isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and above.returns is node
-
-
 def is_in_annotation(file: PythonFile, node: ast.expr) -> bool:
     """Return whether a string is a type, somewhere inside an annotation: `Optional["torch.cuda.Stream"]`."""
-    below: ast.AST = node
-    for above in file.above(node):
+    for above, below in file.steps(node):
         if is_annotation(above, below):
             return True
         if isinstance(above, ast.Subscript) and last_name(above.value) == "Literal":  # its strings are values
             return False
         if not isinstance(above, (ast.Subscript, ast.Tuple, ast.BinOp)):
             return False
-        below = above
     return False
 
 

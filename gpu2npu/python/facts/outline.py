@@ -140,12 +140,10 @@ def _is_choice(file: PythonFile, node: ast.AST, outer: Definition | None) -> boo
 
 def is_caught(file: PythonFile, node: ast.AST) -> bool:
     """Return whether code goes on where an import fails: `try: import fastlib` with `except ImportError: pass`."""
-    below = node
-    for above in file.above(node):
-        if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
-            return True
-        below = above
-    return False
+    return any(
+        isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers))
+        for above, below in file.steps(node)
+    )
 
 
 def _acts_in_package(body: Iterable[ast.stmt]) -> bool:

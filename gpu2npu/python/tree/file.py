@@ -13,7 +13,7 @@ from gpu2npu.python.text.offsets import Lines, indentation, line_before, newline
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, Import, blocks
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, FUNCTIONS, Import, blocks
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.python.tree.walk import Use, Walk
 from gpu2npu.records import Span
@@ -65,6 +65,16 @@ class PythonFile(Struct, frozen=True, eq=False):
             yield parent
             parent = self.parents.get(parent)
 
+    def steps(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """The nodes above a node, the nearest first, each with the one right below it."""
+        for above in self.above(node):
+            yield above, node
+            node = above
+
+    def within(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes above a node that are inside its function, the nearest first."""
+        return takewhile(lambda each: not isinstance(each, FUNCTIONS), self.above(node))
+
     def call_of(self, node: ast.AST) -> ast.Call | None:
         """The call that calls what a node is: `f(x)` for its `f`."""
         parent = self.parents.get(node)
@@ -93,6 +103,11 @@ class PythonFile(Struct, frozen=True, eq=False):
     def block(self, statement: ast.AST) -> list[ast.stmt]:
         """The statements of the block that one is in."""
         return next(block for block in blocks(self.parents[statement]) if statement in block)
+
+    def before(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements of the block of a statement that are before it."""
+        block = self.block(statement)
+        return block[: block.index(statement)]
 
     def value_start(self, keyword: ast.keyword) -> int:
         """The offset of the value of a keyword argument, with parentheses around it."""

@@ -51,6 +51,13 @@ def is_super(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
+def is_annotation(above: ast.AST, node: ast.AST) -> bool:
+    """Return whether a node is the annotation of the parameter, function or variable right above it."""
+    if isinstance(above, (ast.arg, ast.AnnAssign)):
+        return above.annotation is node
+    return isinstance(above, FUNCTIONS) and above.returns is node
+
+
 def is_self(node: ast.AST) -> bool:
     """Return whether an expression is the name `self`."""
     return isinstance(node, ast.Name) and node.id == "self"

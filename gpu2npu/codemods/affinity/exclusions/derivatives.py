@@ -7,7 +7,7 @@ import ast
 
 from gpu2npu.codemods.affinity.exclusions.switches import gives, may_be_on, may_place
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
-from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.python.tree.syntax import is_annotation, last_name
 
 # Files that may differentiate a gradient, and the functions that do so.
 _DERIVATIVES = rb"create_graph|gradgradcheck|autograd|\bbackward\s*\(\s*[^\s)]"
@@ -66,17 +66,9 @@ def _is_compared(file: ParsedFile, node: ast.AST, qualified: str) -> bool:
         return False
     if file.qualified(node) != qualified:
         return False
-    part: ast.AST = node
-    owner = file.parents[part]
-    while isinstance(owner, (ast.Tuple, ast.BinOp)):  # isinstance(m, (nn.LayerNorm, nn.RMSNorm))
-        part, owner = owner, file.parents[owner]
+    steps = file.steps(node)  # isinstance(m, (nn.LayerNorm, nn.RMSNorm))
+    owner, part = next(step for step in steps if not isinstance(step[0], (ast.Tuple, ast.BinOp)))
     if isinstance(owner, ast.Call):
         is_instance = isinstance(owner.func, ast.Name) and owner.func.id in _INSTANCES
         return owner.func is not part and not (is_instance and part in owner.args[1:])
-    if isinstance(owner, ast.arg) or (isinstance(owner, (ast.AnnAssign, ast.FunctionDef)) and _annotates(owner, part)):
-        return False
-    return not (isinstance(owner, ast.ClassDef) and part in owner.bases)
-
-
-def _annotates(owner: ast.AnnAssign | ast.FunctionDef, part: ast.AST) -> bool:
-    return part is (owner.annotation if isinstance(owner, ast.AnnAssign) else owner.returns)
+    return not (is_annotation(owner, part) or (isinstance(owner, ast.ClassDef) and part in owner.bases))

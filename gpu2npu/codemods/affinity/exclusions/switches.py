@@ -31,12 +31,10 @@ def gives(file: ParsedFile, node: ast.AST, name: str) -> bool:
 
 def is_switched_off(program: TrainingProgram, file: ParsedFile, node: ast.AST) -> bool:
     """Return whether a node runs only where a switch is on that nothing in the program turns on."""
-    below = node
-    for above in file.above(node):
+    for above, below in file.steps(node):
         switch = above.test if isinstance(above, ast.If) and below in above.body else None
         if isinstance(switch, ast.Name) and is_switch(file, switch) and not may_be_on(program, switch.id):
             return True
-        below = above
     return False
 
 

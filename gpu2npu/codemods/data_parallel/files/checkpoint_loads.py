@@ -134,11 +134,8 @@ def _wait(load: AnyPlace, waiting: set[ast.stmt], rewriting: Rewriting) -> None:
     """Let all ranks wait before a load, but for one right below another that is among those `waiting`."""
     file = load.file
     statement = line_statement(file, load.node)
-    function = enclosing_function(load)
     guards = [
-        node
-        for node in load.above()
-        if isinstance(node, (ast.If, ast.IfExp, ast.ExceptHandler, ast.Lambda)) and _is_within(load, node, function)
+        node for node in file.within(load.node) if isinstance(node, (ast.If, ast.IfExp, ast.ExceptHandler, ast.Lambda))
     ]
     if statement is None or any("__name__" not in file.code(node) for node in guards):
         rewriting.report(
@@ -158,18 +155,6 @@ def _wait(load: AnyPlace, waiting: set[ast.stmt], rewriting: Rewriting) -> None:
     lines, single = barrier(file, dist.name)
     message = "All ranks wait for the file that rank 0 writes."
     rewriting.ask_group(file, (at, at), lines_above(file, at, lines), message, lines_above(file, at, single))
-
-
-def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:
-    """Return whether a node above a place is inside its function."""
-    if function is None:
-        return True
-    for found in place.above():
-        if found is function.node:
-            return False
-        if found is node:
-            return True
-    return False
 
 
 def _above(file: ParsedFile, statement: ast.stmt) -> ast.stmt | None:

@@ -107,12 +107,8 @@ class _Code:
 
     def _is_written(self, node: ast.AST) -> bool:
         """Return whether a node is in the body of a `with` that opens a file to write it."""
-        below = node
-        for part in self.file.above(node):
-            if isinstance(part, WITHS) and below in part.body and self._opens_file(part):
-                return True
-            below = part
-        return False
+        steps = self.file.steps(node)
+        return any(isinstance(part, WITHS) and below in part.body and self._opens_file(part) for part, below in steps)
 
     def _opens_file(self, node: ast.With | ast.AsyncWith) -> bool:
         return opens_to_write(node) or any(gives_file(self.file, item, node.body) for item in node.items)

@@ -172,9 +172,8 @@ def _meeting(
         if not isinstance(above, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             return None
         statement = above if isinstance(above, ast.stmt) else file.statement(above)
-    block = file.block(statement)
-    until = block[: next(index for index, part in enumerate(block) if part is statement) + 1]
-    if any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in walk(*until)):
+    until = walk(*file.before(statement), statement)
+    if any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in until):
         return None
     return statement if function is None or _called_by_all(flow, function, _DEPTH) else None
 
@@ -195,11 +194,9 @@ def _called_by_all(flow: Dataflow, function: FunctionPlace, depth: int) -> bool:
 
 def _is_even(flow: Dataflow, call: AnyPlace, depth: int) -> bool:
     function = enclosing_function(call)
-    for node in call.above():
+    for node in call.file.within(call.node):
         if isinstance(node, (ast.If, ast.IfExp, ast.While)) and _DIFFERS.search(call.file.code(node.test)):
             return False
         if isinstance(node, (ast.ExceptHandler, ast.Lambda)):
             return False
-        if function is not None and node is function.node:
-            break
     return function is None or _called_by_all(flow, function, depth - 1)

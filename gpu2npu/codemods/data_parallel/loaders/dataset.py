@@ -54,25 +54,21 @@ def _is_tested(flow: Dataflow, call: LoaderCall, dataset: ast.expr) -> bool | No
     `if isinstance(dataset, IterableDataset):` or below `if not isinstance(...): return`, or another place of the
     function tests it. None if nothing does."""
     file = call.place.file
-    below: ast.AST = call.place.node
-    for node in file.above(call.place.node):
+    for node, below in file.steps(call.place.node):
         if isinstance(node, (ast.If, ast.IfExp)) and below is not node.test:
             body = [node.body] if isinstance(node, ast.IfExp) else node.body
-            holds = any(part is below for part in body)
+            holds = below in body
             says = _says_iterable(flow, call, node.test, dataset)
             if says is not None and (holds or _is_about_dataset(file, node.test, dataset)):
                 return says is holds
-        if isinstance(below, ast.stmt):
-            block = file.block(below)
-            for part in block[: next(index for index, part in enumerate(block) if part is below)]:
-                if isinstance(part, ast.If) and isinstance(part.body[-1], (ast.Return, ast.Raise, ast.Continue)):
-                    says = _says_iterable(flow, call, part.test, dataset)
-                    if says is not None and _is_about_dataset(file, part.test, dataset):
-                        return not says
+        for part in file.before(below) if isinstance(below, ast.stmt) else ():
+            if isinstance(part, ast.If) and isinstance(part.body[-1], (ast.Return, ast.Raise, ast.Continue)):
+                says = _says_iterable(flow, call, part.test, dataset)
+                if says is not None and _is_about_dataset(file, part.test, dataset):
+                    return not says
         if isinstance(node, FUNCTIONS):
             answers = (_says_iterable(flow, call, part, dataset) for part in walk(*node.body) if _is_question(part))
             return True if any(says is not None for says in answers) else None
-        below = node
     return None
 
 

@@ -135,7 +135,7 @@ class _Finder:
             self._set(loop, place, access)
             return True
         function = enclosing_function(place)
-        if function is None or depth == 0 or any(isinstance(node, ast.While) for node in _within(place, function)):
+        if function is None or depth == 0 or any(isinstance(node, ast.While) for node in place.file.within(place.node)):
             return False
         found = False
         for call in self.flow.callers(function):
@@ -260,19 +260,9 @@ def _function(place: AnyPlace) -> ast.AST | None:
     return None if function is None else function.node
 
 
-def _within(place: AnyPlace, function: FunctionPlace | None) -> list[ast.AST]:
-    """The nodes above a place, up to its function."""
-    nodes: list[ast.AST] = []
-    for node in place.above():
-        if function is not None and node is function.node:
-            break
-        nodes.append(node)
-    return nodes
-
-
 def _epoch_loop(flow: Dataflow, place: AnyPlace) -> ast.For | ast.AsyncFor | None:
     """The nearest loop over numbers around a place, in the same function."""
-    for node in _within(place, enclosing_function(place)):
+    for node in place.file.within(place.node):
         if isinstance(node, FORS) and isinstance(node.target, ast.Name) and _counts(flow, place.at(node.iter)):
             return node
     return None

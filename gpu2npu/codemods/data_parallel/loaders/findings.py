@@ -119,8 +119,7 @@ def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
 def _divisor(file: ParsedFile, count: ast.expr) -> str:
     """Return what a number of samples is divided by, as for the steps of an epoch: code, "?" of more than one, or ""
     for nothing. The `batch_size` of a loader is that of one rank, and all else is the batch of all ranks."""
-    node: ast.AST = count
-    for parent in file.above(count):
+    for parent, node in file.steps(count):
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Div, ast.FloorDiv, ast.Mod)):
             return file.code(parent.right) if parent.left is node else ""
         if isinstance(parent, ast.Call):
@@ -139,7 +138,6 @@ def _divisor(file: ParsedFile, count: ast.expr) -> str:
             return divisors.pop() if len(divisors) == 1 else "?" if divisors else ""
         elif not isinstance(parent, (ast.BinOp, ast.UnaryOp)):
             return ""
-        node = parent
     return ""
 
 
