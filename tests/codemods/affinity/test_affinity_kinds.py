@@ -287,6 +287,12 @@ def test_a_row_that_is_not_picked_has_no_gradient() -> None:
     assert x.grad is not None and x.grad[1].tolist() == [0, 0] and x.grad[0].isfinite().all()
 
 
+def test_as_many_products_as_the_shorter_list_has() -> None:
+    module = importlib.import_module("ascend_affinity")
+    x, y = torch.ones(3, 2, 2), torch.ones(2, 2, 2)
+    assert torch.equal(module.stacked_matmul(x, y), torch.full((2, 2, 2), 2.0))
+
+
 def test_more_rows_than_the_operator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("ascend_affinity")
     monkeypatch.setattr(module, "_LOSSES", 3)

@@ -89,7 +89,9 @@ def _remaining_shuffle(call: LoaderCall, shared: Shared) -> Text | None:
         return None
     if shuffle == "True":
         return code("shuffle={negation}", negation=shared.negation or "")
-    return code("shuffle={given} and {negation}", given=_operand(call, "shuffle"), negation=shared.negation or "")
+    is_whole = isinstance(argument_value(call.given["shuffle"]), (*ATOMS, ast.UnaryOp))
+    given = Operand(_bounds(call, "shuffle"), is_whole)
+    return code("shuffle={given} and {negation}", given=given, negation=shared.negation or "")
 
 
 def _pass_condition(program: TrainingProgram, shared: Shared, rewriting: Rewriting) -> None:
@@ -136,14 +138,6 @@ def _keywords(call: LoaderCall) -> str:
     return call.place.file.code(call.keywords)
 
 
-def _operand(call: LoaderCall, parameter: str) -> Operand:
-    """Return what a parameter is given, as written in its place."""
-    value = argument_value(call.given[parameter])
-    is_whole = isinstance(value, ast.UnaryOp) and not call.place.file.code(value).startswith("-")
-    found = operand(call.place.file, value)
-    return Operand(_bounds(call, parameter), is_whole or isinstance(value, ATOMS)) if parameter == "shuffle" else found
-
-
 def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
     """The sampler takes the place of `shuffle` where that is given, else it follows the batch size."""
     file = call.place.file
@@ -152,7 +146,7 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
     if terms.shuffle is not None and taken is not None:
         sampler = followed(sampler, plain(_comma(call, taken)), terms.shuffle)
     if "batch_size" in call.given:
-        size, template = _operand(call, "batch_size"), "{size} // {ranks}"
+        size, template = operand(file, argument_value(call.given["batch_size"])), "{size} // {ranks}"
         if shared is not None:
             template = "{size} // ({ranks} if {condition} else 1)"
         condition = (shared.condition or "") if shared is not None else ""

@@ -186,26 +186,6 @@ def test_a_function_that_makes_both_loaders_is_passed_which_is_for_training(shar
     assert shard_one(dedent(before) + LOOP) == (dedent(after) + LOOP_WITH_EPOCH, [])
 
 
-def test_a_dictionary_of_loaders_by_phase(shard_one):
-    before = """
-    loaders = {x: DataLoader(sets[x], batch_size=4, shuffle=True) for x in ['train', 'val']}
-    for epoch in range(3):
-        for phase in ['train', 'val']:
-            for x, y in loaders[phase]:
-                loss = criterion(model(x), y)
-                if phase == 'train':
-                    loss.backward()
-                    optimizer.step()
-    """
-    after, messages = shard_one(dedent(before))
-    assert (
-        "DataLoader(sets[x], batch_size=4 // (dist.get_world_size() if x == 'train' else 1), "
-        "sampler=DistributedSampler(sets[x]) if x == 'train' else None, shuffle=x != 'train') for x in" in after
-    )
-    assert "for epoch in range(3):\n    loaders['train'].sampler.set_epoch(epoch)\n    for phase" in after
-    assert [message.partition(":")[0] for message in messages] == ["Choose a number of ranks that divides 4"]
-
-
 def test_one_loop_for_training_and_validation(shard_one):
     before = """
     def run(loader, train):
