@@ -78,25 +78,18 @@ class MockedMembers:
         if not isinstance(value, ast.Name):
             yield from _of_dict(value)
             return
-        is_shared = scope.only_value(value.id) is None or not all(self._reads(value, scope))
+        is_shared = scope.only_value(value.id) is None or not all(map(self._is_given, self.file.reads(value.id, scope)))
         for made in scope.values(value):
             for each in _of_dict(made) if made is not None else ():
                 yield replace(each, is_shared=is_shared)
 
-    def _reads(self, name: ast.Name, scope: Scope) -> Iterator[bool]:
-        """Yield for each read of a name whether a call that sets up a mock unpacks it."""
-        found = scope.lookup(name.id)
-        for node, above in self.file.parents.items():
-            if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
-                where = self.file.scope_of(node)
-                if where.lookup(node.id) == found:
-                    yield self._is_given(above, where)
-
-    def _is_given(self, node: ast.AST | None, scope: Scope) -> bool:
-        """Return whether a node is the `**x` of a call that makes or sets up a mock."""
-        call = self.file.parents[node] if isinstance(node, ast.keyword) and node.arg is None else None
+    def _is_given(self, node: ast.expr) -> bool:
+        """Return whether a name is the `x` of `**x` in a call that makes or sets up a mock."""
+        above = self.file.parents[node]
+        call = self.file.parents[above] if isinstance(above, ast.keyword) and above.arg is None else None
         if not isinstance(call, ast.Call):
             return False
+        scope = self.file.scope_of(node)
         return last_name(call.func) == CONFIGURE or makes_mock(call, self.names.qualified(call.func, scope))
 
     def _holder(self, call: ast.Call) -> ast.expr | None:

@@ -140,10 +140,8 @@ class Methods:
         target = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
         if not isinstance(target, ast.Name):
             return None
-        bound = self.file.scope_of(target).lookup(target.id)
-        calls = (each.func for each in self.file.parents if isinstance(each, ast.Call))
-        named = (func for func in calls if isinstance(func, ast.Name) and func.id == target.id)
-        return target.id if any(self.file.scope_of(func).lookup(func.id) == bound for func in named) else None
+        reads = self.file.reads(target.id, self.file.scope_of(target))
+        return target.id if any(map(self.file.call_of, reads)) else None
 
     def _is_mocked(self, node: ast.Attribute) -> bool:
         """Return whether a method is one of a mock, `x.cuda.return_value`: the code that gets the mock is renamed."""

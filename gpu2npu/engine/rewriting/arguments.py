@@ -144,20 +144,9 @@ class TypedArguments:
         found = self._branches(value, scope) or [
             call for call in self._calls_for(value) if all(map(_is_device, self._uses[call]))
         ]
-        is_sure = not found or isinstance(value, ast.IfExp) or all(map(self._takes_device, self._loads(value, scope)))
-        return found if is_sure else []
-
-    def _loads(self, value: ast.expr, scope: Scope) -> list[ast.expr]:
-        """The places of this file where a name or attribute is read, as it is written."""
-        if isinstance(value, ast.Name):
-            known = scope.lookup(value.id)
-            loads = [each for each in self.file.unordered().get(ast.Name, ()) if isinstance(each, ast.Name)]
-            named = [each for each in loads if each.id == value.id and isinstance(each.ctx, ast.Load)]
-            return [each for each in named if self.file.scope_of(each).lookup(each.id) == known]
-        found = [each for each in self.file.unordered().get(ast.Attribute, ()) if isinstance(each, ast.Attribute)]
-        name, cls = dotted_name(value), scope.enclosing_class()
-        read = [each for each in found if isinstance(each.ctx, ast.Load) and dotted_name(each) == name]
-        return [each for each in read if self.file.scope_of(each).enclosing_class() == cls]
+        if not found or isinstance(value, ast.IfExp):
+            return found
+        return found if all(map(self._takes_device, self.file.reads(dotted_name(value) or "", scope))) else []
 
     def _branches(self, value: ast.expr, scope: Scope) -> list[ast.expr]:
         """The numbers among the values of a condition, or of a name, where the others are devices or None."""

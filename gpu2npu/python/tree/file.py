@@ -13,7 +13,7 @@ from gpu2npu.python.text.offsets import Lines, indentation, line_before, newline
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, FUNCTIONS, Import, blocks
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, FUNCTIONS, Import, blocks, dotted_name
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.python.tree.walk import Use, Walk
 from gpu2npu.records import Span
@@ -140,6 +140,15 @@ class PythonFile(Struct, frozen=True, eq=False):
                     return scope.parent
             child, parent = parent, self.parents.get(parent)
         return self.module
+
+    def reads(self, name: str, scope: Scope) -> list[ast.expr]:
+        """The places where a dotted name of a scope is read: the variable, or the attribute in the same class."""
+        kind = ast.Attribute if "." in name else ast.Name
+        alike = [each for each in self.unordered().get(kind, ()) if isinstance(each, (ast.Attribute, ast.Name))]
+        read = [each for each in alike if isinstance(each.ctx, ast.Load) and dotted_name(each) == name]
+        if kind is ast.Name:
+            return [each for each in read if self.scope_of(each).lookup(name) == scope.lookup(name)]
+        return [each for each in read if self.scope_of(each).enclosing_class() == scope.enclosing_class()]
 
     def _sees_types(self, node: ast.AST, definition: ast.AST, child: ast.AST) -> bool:
         """Return whether an expression in a child of a generic definition sees its type parameters: not in decorators

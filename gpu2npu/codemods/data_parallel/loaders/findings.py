@@ -13,7 +13,7 @@ from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function, same_name
 from gpu2npu.python.tree.scopes import Parameter
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, elements, last_name, shallow_nodes
 
@@ -86,15 +86,10 @@ def _same_value(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[AnyPlac
 
 def _is_one_of(use: AnyPlace, sizes: Sequence[AnyPlace]) -> bool:
     """Return whether an expression is one of those that hold the batch size: the same setting, or the same variable."""
-    for size in sizes:
-        if isinstance(use.node, ast.Attribute) and isinstance(size.node, ast.Attribute):
-            if use.code == size.code:
-                return True
-        elif isinstance(use.node, ast.Name) and isinstance(size.node, ast.Name) and use.node.id == size.node.id:
-            one, other = (place.file.scope_of(place.node).lookup(use.node.id) for place in (use, size))
-            if one is not None and other is not None and one[0] is other[0]:
-                return True
-    return False
+    if isinstance(use.node, ast.Attribute):
+        return any(isinstance(size.node, ast.Attribute) and size.code == use.code for size in sizes)
+    names = [size.at(size.node) for size in sizes if isinstance(size.node, ast.Name) and size.file is use.file]
+    return isinstance(use.node, ast.Name) and any(same_name(name, use.node) for name in names)
 
 
 def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
