@@ -40,10 +40,13 @@ class ModelUses:
         """Every use of the model that a statement assigns to `target`, but those above `after` in its function."""
         home = function_above(file, made)
         pending: list[AnyPlace] = [Place(file, node) for node in _models(file, made, target)]
+        reached: set[ast.AST] = set()
         while pending:
-            for use in self.flow.same(pending.pop(), self._unwraps):
+            start = pending.pop(0)
+            for use in self.flow.same(start, self._unwraps) if start.node not in reached else ():
                 node = use.node
                 assert isinstance(node, ast.expr)
+                reached.add(node)
                 above = use.file is file and file.bounds(node)[0] < after and function_above(file, node) is home
                 if node not in self.seen and not above:
                     self.seen.add(node)
@@ -56,17 +59,12 @@ class ModelUses:
 
 
 def _models(file: ParsedFile, made: ast.AST, target: str) -> Iterator[ast.AST]:
-    """The expressions that have the model: what a statement assigns to a target, and the next uses of this."""
-    home, end = function_above(file, made), file.bounds(made)[1]
-    kind: type[ast.Attribute | ast.Name] = ast.Attribute if "." in target else ast.Name
-    named = [node for node in file.nodes(kind) if isinstance(node.ctx, ast.Load) and file.code(node) == target]
+    """The expressions that have the model: what a statement assigns to a target, and the reads of this."""
     if isinstance(made, (ast.Assign, ast.AnnAssign)) and made.value is not None:
         targets = made.targets if isinstance(made, ast.Assign) else [made.target]
         if target in map(file.code, targets):
             yield made.value
-    yield from (node for node in named if made in file.above(node))
-    later = (node for node in named if file.bounds(node)[0] > end and function_above(file, node) is home)
-    yield from sorted(later, key=file.bounds)[:1]
+    yield from file.reads(target, file.scope_of(made))
 
 
 def _passed_on(use: AnyPlace) -> Iterator[AnyPlace]:

@@ -184,8 +184,8 @@ class Dataflow:
     # Where a value is used
 
     def same(self, start: AnyPlace, is_other: Callable[[CallPlace], bool]) -> Iterator[AnyPlace]:
-        """The names, attributes and calls of the program that have the value of an expression, but for what a call
-        gives that `is_other`."""
+        """The names, attributes, items and calls that have the value of an expression, but for what a call gives that
+        `is_other`."""
         at, others = self._place(start), set[State | None]()
         for state, before in self._values.reach(at).items() if at else ():
             file = self._values.at(state[0])
@@ -196,11 +196,11 @@ class Dataflow:
                 yield from self._named(file.path).get(state[0] - file.first, ())
 
     def _named(self, path: str) -> dict[int, list[AnyPlace]]:
-        """The names, attributes and calls of a file by their places."""
+        """The names, attributes, items and calls of a file by their places."""
         if path not in self._names:
             parsed, found = self.files[path], dict[int, list[AnyPlace]]()
             for node, number in self._values.places(parsed.names).items():
-                if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and number:
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) and number:
                     found.setdefault(number, []).append(Place(parsed, node))
             self._names[path] = found
         return self._names[path]

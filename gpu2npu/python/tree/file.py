@@ -67,9 +67,10 @@ class PythonFile(Struct, frozen=True, eq=False):
 
     def steps(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         """The nodes above a node, the nearest first, each with the one right below it."""
-        for above in self.above(node):
+        above = self.parents.get(node)
+        while above is not None:
             yield above, node
-            node = above
+            node, above = above, self.parents.get(above)
 
     def within(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes above a node that are inside its function, the nearest first."""
@@ -143,12 +144,16 @@ class PythonFile(Struct, frozen=True, eq=False):
 
     def reads(self, name: str, scope: Scope) -> list[ast.expr]:
         """The places where a dotted name of a scope is read: the variable, or the attribute in the same class."""
-        kind = ast.Attribute if "." in name else ast.Name
-        alike = [each for each in self.unordered().get(kind, ()) if isinstance(each, (ast.Attribute, ast.Name))]
-        read = [each for each in alike if isinstance(each.ctx, ast.Load) and dotted_name(each) == name]
-        if kind is ast.Name:
-            return [each for each in read if self.scope_of(each).lookup(name) == scope.lookup(name)]
-        return [each for each in read if self.scope_of(each).enclosing_class() == scope.enclosing_class()]
+        is_attribute, last = "." in name, name.rpartition(".")[2]
+        alike = self.unordered().get(ast.Attribute if is_attribute else ast.Name, ())
+        named = [each for each in alike if last in (getattr(each, "attr", None), getattr(each, "id", None))]
+        expressions = [each for each in named if isinstance(each, (ast.Attribute, ast.Name))]
+        read = [each for each in expressions if isinstance(each.ctx, ast.Load)]
+        if is_attribute:
+            cls, same = scope.enclosing_class(), [each for each in read if dotted_name(each) == name]
+            return [each for each in same if self.scope_of(each).enclosing_class() == cls]
+        known = scope.lookup(name)
+        return [each for each in read if self.scope_of(each).lookup(name) == known]
 
     def _sees_types(self, node: ast.AST, definition: ast.AST, child: ast.AST) -> bool:
         """Return whether an expression in a child of a generic definition sees its type parameters: not in decorators

@@ -147,3 +147,22 @@ def main():
     assert "print(engine.core.module.rate(), plain(net).rate())" in result
     assert texts["engine.py"].count(".module.rate()") == 2
     assert "return self.core.module.rate()" in texts["base.py"]
+
+
+@pytest.mark.parametrize(
+    ("head", "use"),
+    [
+        ("def log(step, **parts):\n    print(parts['net'].rate())\n", "log(1, net=net)"),
+        ("def ask(function, it):\n    return function(it)\n", "ask(lambda it: it.rate(), net)"),
+        ("", "for each in [net]:\n        each.rate()"),
+        ("from types import SimpleNamespace\n", "all = SimpleNamespace(net=net)\n    all.net.rate()"),
+        ("from functools import partial\ndef ask(it, step):\n    it.rate()\n", "partial(ask, net)(1)"),
+        ("class Box:\n    pass\n", "box = Box()\n    setattr(box, 'net', net)\n    getattr(box, 'net').rate()"),
+        ("", "if (other := net) is not None:\n        other.rate()"),
+        ("", "parts = {'net': net}\n    parts['net'].rate()"),
+    ],
+)
+def test_a_model_that_is_handed_on_by_what_holds_it(head, use):
+    body = f"{head}\ndef main():\n    net, o = make()\n    o.step()\n    {use}\n"
+    result, _ = after(body)
+    assert result.count(".module.rate()") == 1
