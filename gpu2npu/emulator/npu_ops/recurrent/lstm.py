@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.linalg.matmul import product
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
@@ -19,6 +20,7 @@ from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu,
 
 _HALF = np.float32(0.5)
 _ONE = np.float32(1)
+_CACHED = 1 << 14  # elements of each of ten arrays
 _ALL = (0, 1, 2)  # the results with gradients: the outputs, and the hidden and cell states of every step
 
 
@@ -81,11 +83,27 @@ def _slopes(steps: Steps, c: Array) -> tuple[Array, Array, Array]:
     (T, N, 3, hidden), of all steps at once; `c` is the cell state before the first."""
     (i, f, j, o), tanhs = steps.gates, steps.tanh_cell
     before = np.concatenate((c[None], steps.cell[:-1]))
-    to_gates = np.empty((*i.shape[:2], 3, i.shape[2]), F32)
-    np.multiply(j * i, _ONE - i, out=to_gates[:, :, 0])
-    np.multiply(before * f, _ONE - f, out=to_gates[:, :, 1])
-    np.multiply(i, _ONE - j * j, out=to_gates[:, :, 2])
-    return tanhs * o * (_ONE - o), o * (_ONE - tanhs * tanhs), to_gates
+    to_output, to_cell, to_gates = (
+        np.empty_like(tanhs),
+        np.empty_like(tanhs),
+        np.empty((*i.shape[:2], 3, i.shape[2]), F32),
+    )
+
+    def compute(part: slice) -> None:
+        for slope, gate, other in (
+            (to_gates[part, :, 0], i[part], j[part]),
+            (to_gates[part, :, 1], f[part], before[part]),
+            (to_output[part], o[part], tanhs[part]),
+        ):
+            np.subtract(_ONE, gate, out=slope)
+            slope *= other * gate
+        for slope, tanh, gate in ((to_gates[part, :, 2], j[part], i[part]), (to_cell[part], tanhs[part], o[part])):
+            np.multiply(tanh, tanh, out=slope)
+            np.subtract(_ONE, slope, out=slope)
+            slope *= gate
+
+    parallel.run(compute, parallel.blocks(len(i), i.size, _CACHED))
+    return to_output, to_cell, to_gates
 
 
 def backward(
