@@ -128,7 +128,7 @@ def test_it_is_refused_within_the_emulated_npu(
         (["-i", FIXTURE, "-v", "2.1.0"], "Missing CMD"),
         (["-i", "nowhere", "-v", "2.1.0", "--", "train.py"], "nowhere"),
         (["-i", FIXTURE, "-v", "2.1.0", "--soc", "Ascend1", "--", "train.py"], "--soc"),
-        (["-i", FIXTURE, "-v", "2.1.0", "-o", FIXTURE / "out", "--", "train.py"], "lies in"),
+        (["-i", FIXTURE, "-v", "2.1.0", "-o", FIXTURE / "out", "--", "train.py"], "which is copied"),
         (["-i", FIXTURE, "-v", "2.1.0", "--html", "nowhere/x.html", "--", "train.py"], "no folder"),
         (["-i", FIXTURE, "-v", "2.1.0", "--msprobe", FIXTURE, "--", "train.py"], "--msprobe"),
         (["-i", FIXTURE, "-v", "0.4", "--", "train.py"], "0.4"),
