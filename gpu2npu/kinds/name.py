@@ -16,7 +16,7 @@ from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import sets_by_string
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.project import EVERY_FILE
+from gpu2npu.python.project.project import named
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
@@ -332,16 +332,15 @@ class _References:
 def _is_assigned(names: Names, name: str) -> bool:
     """Return whether a file of the project assigns a name of a library itself: `numpy.bool = bool`."""
     project, last = names.project, leaf(name)
-    project.consult(names.path, EVERY_FILE)
+    paths = {names.path, *project.storing(last)}
+    for each in (named(last), *paths):
+        project.consult(names.path, each)
 
     def assigns(path: str) -> bool:
-        other = names if path == names.path else project.names(path, names.path)
+        other = names if path == names.path else project.names(path)
         found = other.file.unordered().get(ast.Attribute, ()) if other is not None else ()
         targets = (each for each in found if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
         scoped = ((each, other.file.scope_of(each)) for each in targets if other is not None and each.attr == last)
         return other is not None and any(other.qualified(*each) == name for each in scoped)
 
-    return any(
-        project.cached(("assigned", path, name), partial(assigns, path))
-        for path in {names.path, *project.storing(last)}
-    )
+    return any(project.cached(("assigned", path, name), partial(assigns, path)) for path in paths)

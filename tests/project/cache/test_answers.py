@@ -333,8 +333,18 @@ MOVED = "import torch\nfrom main import move\n\n\ndef f(x, xs):\n    move(xs, {}
         ),
         (MOVE, MOVED.format("x.device"), MOVED.format("torch.cuda.current_device()")),
         ("def move(batch):\n    return batch.cuda()\n", "import main\n", "import main\nimport torch_geometric\n"),
+        (
+            "class Config:\n    device = 'cuda'\n",
+            "import main\nkind = 'CUDA'\n",
+            "import main\nkind = 'CUDA'\nif main.Config.device == kind:\n    print(1)\n",
+        ),
+        (
+            "import numpy\nkind = numpy.bool\n",
+            "import numpy\nrows = 3\n",
+            "import numpy\nrows = 3\nnumpy.bool = bool\n",
+        ),
     ],
-    ids=["in-capitals", "npu-member", "current-device", "joined"],
+    ids=["in-capitals", "npu-member", "current-device", "joined", "imported", "assigned"],
 )
 def test_a_name_that_appears_in_any_file_reaches_the_answers_it_decides(
     tmp_path: Path, main: str, before: str, after: str
