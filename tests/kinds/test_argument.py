@@ -3,6 +3,9 @@
 import pytest
 
 from gpu2npu import migrate_source
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.rulebook import load_rulebook
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,17 @@ def test_the_current_cards_number_is_followed_to_a_function_of_another_file(proj
     use += f"    move(xs, {given})\n"
     found = project({"pk/__init__.py": "", "pk/a.py": move, "pk/b.py": use})["pk/a.py"].findings
     assert ("device-integer-to" in [each.rule for each in found]) is is_reported
+
+
+def test_the_current_cards_number_is_found_after_values_are_forgotten() -> None:
+    texts = {
+        "a.py": "import torch\n\n\ndef move(xs, device):\n    return map(lambda x: x.to(device), xs)\n",
+        "b.py": "import torch\nfrom a import move\n\n\ndef f(xs):\n    move(xs, torch.cuda.current_device())\n",
+        "c.py": "import torch\n\n\ndef go(xs, spot):\n    return map(lambda x: x.to(spot), xs)\n",
+    }
+    sources = {path: text.encode() for path, text in texts.items()}
+    context = ProjectContext(files=frozenset(sources), read=sources.__getitem__, version="2.1.0")
+    for path in ("a.py", "c.py", "a.py"):
+        found = [each.rule for each in migrate_file(sources[path], path, load_rulebook(), context).findings]
+        assert ("device-integer-to" in found) is (path == "a.py")
+        context.project.values = None  # as where these are many

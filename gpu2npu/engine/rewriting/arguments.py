@@ -177,7 +177,8 @@ class TypedArguments:
             project = self.names.project
             for path in project.naming(_CURRENT, self.names.path):
                 project.consult(self.names.path, path)
-            return given in (project.cached(("current cards",), lambda: _current_cards(values)) or ())
+            cards = project.cached(("current cards",), lambda: _current_cards(values)) or ()
+            return file is not None and (file.path, given - file.first) in cards
         origins = values.sources(given, self.names.path) if given else ()
         return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
 
@@ -207,8 +208,7 @@ class TypedArguments:
 
     @cached_property
     def _uses(self) -> dict[ast.Call, list[ValueUse]]:
-        """The uses of what calls in this file give that ask for the number of a card; of kind "text" where it is a part
-        of what is used."""
+        """The uses of the number of a card that calls in this file give; of kind "text" where it is a part of one."""
         if _CURRENT not in self.file.text:
             return {}
         values, called = values_of(self.names.project), self.file.unordered().get(ast.Call, ())
@@ -234,15 +234,16 @@ def _is_in_text(values: Values, steps: Steps, state: State) -> bool:
     return False
 
 
-def _current_cards(values: Values) -> frozenset[int]:
-    """The places in a project that the number of the current card comes to."""
+def _current_cards(values: Values) -> frozenset[tuple[str, int]]:
+    """The files and nodes that the number of the current card comes to: places are forgotten before the project is."""
     files = [file for path in sorted(values.project.naming(_CURRENT)) if (file := values.file_at(path)) is not None]
     read = {each for file in files for fields in file.loads.values() for each in fields.get(f".{_CURRENT}", ())}
     taken = {file.first + each.node for file in files for each in file.facts.imports if each.name == _CURRENT}
     functions = [at for at in read | taken if any(each.text.endswith(f".{_CURRENT}") for each in values.origins(at))]
     calls = {call for function in functions for call in values.callers(function)}
     ways = map(values.reach, calls)
-    return frozenset(at[0] for steps in ways for at in steps if not at[1] and not _is_in_text(values, steps, at))
+    reached = {at[0] for steps in ways for at in steps if not at[1] and not _is_in_text(values, steps, at)}
+    return frozenset((values.path_at(at), at - values.at(at).first) for at in reached)
 
 
 def _is_device(use: ValueUse) -> bool:

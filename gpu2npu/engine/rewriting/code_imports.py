@@ -147,7 +147,7 @@ class CodeImports:
     def written(
         self, rule: Rule, scope: Scope, code: str, near: Sequence[ast.expr] = ()
     ) -> tuple[str, tuple[str, ...]] | None:
-        """Code that a rule adds in a scope `near` names that it may use, as the file spells it, and its imports."""
+        """Code that a rule adds in a scope, as the file spells it, and its imports; it may use the names `near`."""
         new = parse_code(code)
         names = self.spelled(rule, scope, near, new)
         if names is None:
