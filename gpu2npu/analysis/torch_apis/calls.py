@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import argument_of, string_value
+from gpu2npu.python.tree.syntax import argument_of, dotted_name, string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
@@ -240,11 +240,13 @@ def _guards(node: ast.AST, below: ast.AST, name: str, release: str) -> bool:
     """Return whether the part `below` of a node runs only where the node has made sure of `name`."""
     if isinstance(node, ast.Try):
         return bool(release) and below in node.body and any(map(_goes_on, node.handlers))
-    if isinstance(node, (ast.If, ast.IfExp)):
-        return below is not node.test and _tests(node.test, name, release)
-    if isinstance(node, ast.BoolOp):
-        return any(_tests(value, name, release) for value in node.values[: node.values.index(below)])  # type: ignore[arg-type]
-    return False
+    tests: Sequence[ast.expr] = ()
+    if isinstance(node, (ast.If, ast.IfExp)) and below is not node.test:
+        tests = [node.test]
+    elif isinstance(node, ast.BoolOp):
+        tests = node.values[: node.values.index(below)]  # type: ignore[arg-type]
+    parts = [part for test in tests for part in ast.walk(test)]
+    return any(_tests_for(part, name) or (bool(release) and _is_about(part, release)) for part in parts)
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
@@ -255,26 +257,20 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
     return catches and not any(isinstance(node, ast.Raise) for each in handler.body for node in ast.walk(each))
 
 
-def _tests(test: ast.expr, name: str, release: str) -> bool:
-    """Return whether a condition is about `name` or about the release of PyTorch."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
-            if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value == name:
-                return True
-        elif release and isinstance(node, (ast.Name, ast.Attribute)) and _VERSION.search(ast.unparse(node)):
-            return True
-        if (
-            release
-            and isinstance(node, ast.Call)
-            and any(_is_number_of(string_value(each), release) for each in node.args)
-        ):
-            return True
-    return False
+def _tests_for(node: ast.AST, name: str) -> bool:
+    """`hasattr(torch, "compile")`"""
+    return (
+        isinstance(node, ast.Call) and dotted_name(node.func) == "hasattr" and name in map(string_value, node.args[1:2])
+    )
 
 
-def _is_number_of(text: str | None, release: str) -> bool:
-    """Return whether a text is the number of a release, with or without its last part: "2.9" of "2.9.0"."""
-    return text is not None and text in (release, release.rpartition(".")[0])
+def _is_about(node: ast.AST, release: str) -> bool:
+    """Return whether code has the version of PyTorch, or is a call that is given the number of a release, with or
+    without its last part: "2.9" of "2.9.0"."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _VERSION.search(ast.unparse(node)) is not None
+    numbers = (release, release.rpartition(".")[0])
+    return isinstance(node, ast.Call) and any(string_value(each) in numbers for each in node.args)
 
 
 def is_on_cpu(call: ast.Call) -> bool:
