@@ -16,7 +16,6 @@ from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.mocks import sets_by_string
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.project import named
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
@@ -333,8 +332,7 @@ def _is_assigned(names: Names, name: str) -> bool:
     """Return whether a file of the project assigns a name of a library itself: `numpy.bool = bool`."""
     project, last = names.project, leaf(name)
     paths = {names.path, *project.storing(last)}
-    for each in (named(last), *paths):
-        project.consult(names.path, each)
+    project.consult_naming(names.path, last)
 
     def assigns(path: str) -> bool:
         other = names if path == names.path else project.names(path)

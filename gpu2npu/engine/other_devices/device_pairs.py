@@ -207,8 +207,7 @@ def compares_with_npu(origin: ValueOrigin, values: Values, asker: str) -> bool:
     if not _FIXED.match(origin.text):
         return False
     project = values.project
-    for path in project.naming("npu", asker):
-        project.consult(asker, path)
+    project.consult_naming(asker, "npu")
     found = project.cached(("npu_compared",), lambda: frozenset(_compared_with_npu(values)))
     return (values.at(origin.place).path, origin.text) in (found or ())
 

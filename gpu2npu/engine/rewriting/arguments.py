@@ -13,8 +13,6 @@ from gpu2npu.engine.code_matching import CodeMatcher, with_article
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.python.facts.values import TEXT
-from gpu2npu.python.flow.value_files import State, Steps
 from gpu2npu.python.flow.values import Values, ValueUse
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
@@ -175,8 +173,7 @@ class TypedArguments:
         given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
         if not is_annotated:
             project = self.names.project
-            for path in project.naming(_CURRENT, self.names.path):
-                project.consult(self.names.path, path)
+            project.consult_naming(self.names.path, _CURRENT)
             cards = project.cached(("current cards",), lambda: _current_cards(values)) or ()
             return file is not None and (file.path, given - file.first) in cards
         origins = values.sources(given, self.names.path) if given else ()
@@ -218,20 +215,8 @@ class TypedArguments:
         for call in calls:
             if at := values.call_at(self.names, call):
                 uses = values.uses(at, self.names.path)
-                steps = values.reach(at)
-                found[call] = [
-                    use._replace(kind="text") if _is_in_text(values, steps, use.state) else use for use in uses
-                ]
+                found[call] = [use._replace(kind="text") if values.is_in_text(at, use.state) else use for use in uses]
         return found
-
-
-def _is_in_text(values: Values, steps: Steps, state: State) -> bool:
-    """Return whether a text or a sum with the value in it gets to a state, and not the value itself."""
-    while (above := steps.get(state)) is not None:
-        if any(to == state[0] and kind == TEXT for to, kind, _ in values.at(above[0]).out.get(above[0], ())):
-            return True
-        state = above
-    return False
 
 
 def _current_cards(values: Values) -> frozenset[tuple[str, int]]:
@@ -241,8 +226,9 @@ def _current_cards(values: Values) -> frozenset[tuple[str, int]]:
     taken = {file.first + each.node for file in files for each in file.facts.imports if each.name == _CURRENT}
     functions = [at for at in read | taken if any(each.text.endswith(f".{_CURRENT}") for each in values.origins(at))]
     calls = {call for function in functions for call in values.callers(function)}
-    ways = map(values.reach, calls)
-    reached = {at[0] for steps in ways for at in steps if not at[1] and not _is_in_text(values, steps, at)}
+    reached = {
+        at for call in calls for at, path in values.reach(call) if not path and not values.is_in_text(call, (at, path))
+    }
     return frozenset((values.path_at(at), at - values.at(at).first) for at in reached)
 
 

@@ -12,7 +12,7 @@ from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.facts.value_walk import placed_values, value_facts
 from gpu2npu.python.facts.values import MODULE, ValueFacts, decoded_values
 from gpu2npu.python.flow.call_effects import read_values
-from gpu2npu.python.flow.value_files import CallEffect, ValueFile
+from gpu2npu.python.flow.value_files import CallEffect, Path, State, ValueFile
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import IMPORTS, Project, named
 
@@ -372,3 +372,21 @@ class ValueProject(Questions):
         """The file of the module that an import statement names; None where it names something in one."""
         dotted = module if not name else f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
         return self.project.module_path(dotted, asker)
+
+    def imported(self, file: ValueFile, module: str, name: str, path: Path) -> Iterator[State]:
+        """The module, or the name in it, that an import statement brings in."""
+        inner = self.file_at(self.module_of(file.path, module, name))
+        outer = self.file_at(self.project.module_path(module, file.path)) if name else None
+        if inner is not None and inner is not file and not (outer and outer.names_value(f".{name}")):
+            yield inner.first + MODULE, path
+        elif outer is not None and outer is not file:
+            yield outer.first + MODULE, (f".{name}", *path)
+
+    def through_stars(self, file: ValueFile, name: str, path: Path) -> Iterator[State]:
+        """A name of the modules that a file imports with a star."""
+        for module in file.facts.stars:
+            other = self.project.module_path(module, file.path)
+            if other is not None and self.project.may_star(other, name, file.path):
+                found = self.file_at(other)
+                if found is not None:
+                    yield found.first + MODULE, (f".{name}", *path)

@@ -139,6 +139,15 @@ class Values(CallValues):
         lines = [Way(self.at(place).path, self.line(place)) for place in reversed(places)]
         return list(dict.fromkeys(step for step in lines if step.line))
 
+    def is_in_text(self, start: int, state: State) -> bool:
+        """Return whether a text or a sum with a value in it gets to a state, and not the value itself."""
+        steps = self.reach(start)
+        while (above := steps.get(state)) is not None:
+            if any(to == state[0] and kind == TEXT for to, kind, _ in self.at(above[0]).out.get(above[0], ())):
+                return True
+            state = above
+        return False
+
     def closed(self, key: Question, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> Steps:
         """The states that `step` leads to from `start`, as `states_from` has them within the budget."""
         most = NEAR_BUDGET if self._is_near else BUDGET
@@ -291,7 +300,7 @@ class Values(CallValues):
         what, one = file.kinds.get(place, UNKNOWN)
         if what == "outside" or (not path and what not in ("unknown", "import")):
             if what == "outside":
-                yield from self._through_stars(file, one, path)
+                yield from self.through_stars(file, one, path)
             return
         if what == "text" and path[0] == ".value":
             yield place, path[1:]
@@ -317,14 +326,14 @@ class Values(CallValues):
             stored = file.stores.get(place)
             yield from ((source, path[1:]) for source in alike(stored, path[0], lambda read, by: matches(by, read)))
         if what == "import":
-            yield from self._imported(file, one.module, one.name, path)
+            yield from self.imported(file, one.module, one.name, path)
         elif what == "module" and path and path[0][0] == ".":
             is_package = file.path.endswith("__init__.py") and not file.names_value(path[0])
             inner = self.file_at(self.module_of(file.path, ".", path[0][1:])) if is_package else None
             if inner is not None:
                 yield inner.first + MODULE, path[1:]
             if file.facts.stars:
-                yield from self._through_stars(file, path[0][1:], path[1:])
+                yield from self.through_stars(file, path[0][1:], path[1:])
         elif what == "instance" and path and path[0] == "()":
             yield place, (".__call__", *path)
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
@@ -382,19 +391,3 @@ class Values(CallValues):
                 if target == parameter and (not added or (path and matches(added[0], path[0]))):
                     rest = path[1:] if added else path
                     yield source, ((taken, *rest) if taken else rest)
-
-    def _imported(self, file: ValueFile, module: str, name: str, path: Path) -> Iterator[State]:
-        inner = self.file_at(self.module_of(file.path, module, name))
-        outer = self.file_at(self.project.module_path(module, file.path)) if name else None
-        if inner is not None and inner is not file and not (outer and outer.names_value(f".{name}")):
-            yield inner.first + MODULE, path
-        elif outer is not None and outer is not file:
-            yield outer.first + MODULE, (f".{name}", *path)
-
-    def _through_stars(self, file: ValueFile, name: str, path: Path) -> Iterator[State]:
-        for module in file.facts.stars:
-            other = self.project.module_path(module, file.path)
-            if other is not None and self.project.may_star(other, name, file.path):
-                found = self.file_at(other)
-                if found is not None:
-                    yield found.first + MODULE, (f".{name}", *path)

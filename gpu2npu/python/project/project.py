@@ -265,6 +265,11 @@ class Project:
             self._naming[name] = self.files_with(lambda facts: facts.has(name))
         return self._naming[name]
 
+    def consult_naming(self, asker: str, name: str) -> None:
+        """Note that an answer depends on which files have a name, and on what these say."""
+        for path in self.naming(name, asker):
+            self.consult(asker, path)
+
     def quoting(self, name: str) -> frozenset[str]:
         """The files that have a string with dots in which a name is."""
         parts = self._index(
@@ -322,10 +327,8 @@ class Project:
 
     @property
     def has_library(self) -> bool:
-        """Return whether some file of the project names a package of the library.
-
-        Otherwise no name in the project has anything to do with the library.
-        """
+        """Return whether some file of the project names a package of the library; otherwise no name in the project has
+        anything to do with the library."""
         if self._has_library is None:
             self._has_library = any(map(self.spells_library, sorted(self.files)))
         return self._has_library
