@@ -68,13 +68,13 @@ if torch._is_device_backend_autoload_enabled():
 else:
     _install()
 
-from . import _C, distributed, npu, profiler  # noqa: E402, F401
+from . import _C, distributed, npu, profiler  # noqa: E402
 from .npu._format import Format, get_npu_format  # noqa: E402
-from .version import __version__  # noqa: E402, F401
+from .version import __version__  # noqa: E402
 
 _install_absent()
 
 __all__ = ["Format", "distributed", "get_npu_format", "npu", "profiler"]
 
 if _os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
-    from .contrib import transfer_to_npu as _  # noqa: F401
+    from .contrib import transfer_to_npu as _

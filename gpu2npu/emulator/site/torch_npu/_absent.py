@@ -28,6 +28,12 @@ def install() -> None:
     sys.meta_path.append(_Finder())
 
 
+def publish(namespace: dict[str, Any], *others: str) -> None:
+    """Give a module that imports its public names an `__all__`: all but modules and private names, and the others."""
+    found = [name for name, value in namespace.items() if name[0] != "_" and not isinstance(value, ModuleType)]
+    namespace["__all__"] = [*found, *others]
+
+
 class _Finder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """A spec for a module of the table, also under the name `torchair`."""

@@ -1,6 +1,6 @@
 """`torch_npu._C`: of torch_npu's C++ extension, what scripts import by name."""
 
-from torch_npu.npu.memory_pools import host_empty_cache as _npu_hostEmptyCache  # noqa: F401
+from torch_npu.npu.memory_pools import host_empty_cache as _npu_hostEmptyCache
 
 
 def _npu_get_soc_version() -> int:

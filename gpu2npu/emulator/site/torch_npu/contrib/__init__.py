@@ -1,7 +1,7 @@
 """torch_npu.contrib: modules and functions that run well on NPUs, and the migration of CUDA scripts as they run."""
 
-from . import function, module
-from .function import *  # noqa: F403
-from .module import *  # noqa: F403
+from .._absent import publish as _publish
+from .function import *
+from .module import *
 
-__all__ = [*function.__all__, *module.__all__]
+_publish(globals())

@@ -8,10 +8,6 @@ from gpu2npu.emulator.device.settings import (
     set_autocast_enabled,
 )
 
-__all__ = [
-    "get_amp_supported_dtype",
-    "get_autocast_dtype",
-    "is_autocast_enabled",
-    "set_autocast_dtype",
-    "set_autocast_enabled",
-]
+from .._absent import publish as _publish
+
+_publish(globals())

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from gpu2npu.emulator.device.frontend import LEGACY_TYPES
+
 
 class _LegacyStorageType(type):
     """Calling makes a typed storage on the current NPU; `isinstance` asks its device and dtype."""
@@ -24,17 +26,11 @@ class _LegacyStorageType(type):
         )
 
 
-def _legacy(name: str, dtype: torch.dtype) -> _LegacyStorageType:
-    return _LegacyStorageType(name, (), {"dtype": dtype, "__module__": "torch.npu"})
-
-
-BFloat16Storage = _legacy("BFloat16Storage", torch.bfloat16)
-BoolStorage = _legacy("BoolStorage", torch.bool)
-ByteStorage = _legacy("ByteStorage", torch.uint8)
-CharStorage = _legacy("CharStorage", torch.int8)
-DoubleStorage = _legacy("DoubleStorage", torch.float64)
-FloatStorage = _legacy("FloatStorage", torch.float32)
-HalfStorage = _legacy("HalfStorage", torch.float16)
-IntStorage = _legacy("IntStorage", torch.int32)
-LongStorage = _legacy("LongStorage", torch.int64)
-ShortStorage = _legacy("ShortStorage", torch.int16)
+_made = {
+    name.replace("Tensor", "Storage"): _LegacyStorageType(
+        name.replace("Tensor", "Storage"), (), {"dtype": kind.dtype, "__module__": "torch.npu"}
+    )
+    for name, kind in LEGACY_TYPES.items()
+}
+__all__ = list(_made)
+globals().update(_made)

@@ -77,7 +77,7 @@ def caching_allocator_delete(mem_ptr: int) -> None:
         raise RuntimeError(f"invalid device pointer: {mem_ptr:#x}")
 
 
-def set_allocator_settings(settings: str) -> None:
+def _set_allocator_settings(settings: str) -> None:
     """Accept settings as PYTORCH_NPU_ALLOC_CONF has them. Raises ValueError, RuntimeError: there are no such."""
     environment.check({"PYTORCH_NPU_ALLOC_CONF": settings})
 
@@ -113,3 +113,8 @@ def use_mem_pool(pool: MemPool, device: DeviceLike = None) -> Iterator[None]:
         yield
     finally:
         pool._users -= 1
+
+
+__all__ = [
+    _name for _name, _value in globals().items() if getattr(_value, "__module__", "") == __name__ and _name[0] != "_"
+]

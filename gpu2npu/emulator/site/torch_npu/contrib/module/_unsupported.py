@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import nn
 
+__all__ = ["FusedColorJitter", "QuantConv2d"]
+
 
 class _Unsupported(nn.Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
