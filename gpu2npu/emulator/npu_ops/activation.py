@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,6 @@ from gpu2npu.emulator.kernels.pointwise.special import erf
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 _FAST_GELU = 1.702
 _SQRT_2_PI = math.sqrt(2 / math.pi)
@@ -171,34 +168,3 @@ def npu_mish_backward(grad: Array, input: Array) -> Array:  # noqa: A002
     x = wide(input)
     t = np.tanh(np.logaddexp(x, x.dtype.type(0)))
     return rounded(wide(grad) * (t + x * logistic(x) * (1 - t * t)), input.dtype)
-
-
-@gradient("npu_fast_gelu", saves="self", since=(2, 9))
-@gradient("fast_gelu", saves="self")
-def _fast_gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_fast_gelu_backward(g[0], a.self)}
-
-
-@gradient("npu_gelu", saves="self")
-def _gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_gelu_backward(g[0], a.self, approximate=a.approximate)}
-
-
-@gradient("npu_silu")
-def _silu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_silu_backward(g[0], a.self, y[0])}
-
-
-@gradient("npu_mish", saves="self")
-def _mish_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_mish_backward(g[0], a.self)}
-
-
-@gradient("npu_swiglu", saves="self")
-def _swiglu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_swiglu_backward(g[0], a.self, a.dim)}
-
-
-@gradient("npu_geglu", saves="self result1")
-def _geglu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_geglu_grad(g[0], a.self, y[1], a.dim, a.approximate, a.activate_left)}

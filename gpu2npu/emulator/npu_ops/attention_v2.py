@@ -28,7 +28,7 @@ from gpu2npu.emulator.npu_ops.attention_arithmetic import (
     backward,
     forward,
 )
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient
 
 _OPTIONS = (  # of the second version
     *("pse", "padding_mask", "atten_mask", "query_rope", "key_rope", "keep_prob", "pre_tokens", "next_tokens"),
@@ -235,22 +235,3 @@ def _fusion_attention_v2_gradient(a: Arguments, y: Results, g: Results) -> Mappi
 @gradient("npu_fusion_attention_v3")
 def _fusion_attention_v3_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return gradient_of_attention("npu_fusion_attention_grad_v3", a, y, g, OPTIONS)
-
-
-@gradient("npu_fused_attention_score_fwd", saves="query_layer key_layer value_layer result1 result2")
-def _fused_attention_score_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_fused_attention_score_backward(
-        g[0],
-        y[1],
-        a.query_layer,
-        a.key_layer,
-        a.value_layer,
-        y[2],
-        a.scale,
-        a.keep_prob,
-        a.query_transpose,
-        a.key_transpose,
-        a.value_transpose,
-        a.dx_transpose,
-    )
-    return pick("query_layer key_layer value_layer", found)

@@ -7,15 +7,13 @@ the pixel added to widths, and of the examples in `torch_npu/_op_plugin_docs.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 from gpu2npu.emulator.soc import SOCS, current_soc
 
 _EPS = np.float32(1e-9)
@@ -375,18 +373,3 @@ def npu_yolo_boxes_encode(self: Array, gt_bboxes: Array, stride: Array, performa
     eps = np.float32(1e-6)
     offset = np.clip((target - centre) / cells + np.float32(0.5), eps, 1 - eps)
     return rounded(np.concatenate((offset, np.log(np.maximum(target_size / size, eps))), axis=1), self.dtype)
-
-
-@gradient("npu_giou", saves="self gtboxes")
-def _giou_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return pick("self gtboxes", npu.npu_giou_backward(g[0], a.self, a.gtboxes, a.trans, a.is_cross, a.mode))
-
-
-@gradient("npu_diou", saves="self gtboxes")
-def _diou_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return pick("self gtboxes", npu.npu_diou_backward(g[0], a.self, a.gtboxes, a.trans, a.is_cross, a.mode))
-
-
-@gradient("_npu_ciou", saves="self gtboxes result1")
-def _ciou_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return pick("self gtboxes", npu.npu_ciou_backward(g[0], a.self, a.gtboxes, y[1], a.trans, a.is_cross, a.mode))

@@ -6,15 +6,13 @@ within each, deformable group by group. Outside of the image everything is 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
 
 @dataclass(frozen=True)
@@ -156,22 +154,3 @@ def npu_deformable_conv2dbk(
         rounded(grad_offset, offset.dtype),
         rounded(wide(grad_output).sum(axis=(0, 2, 3)), weight.dtype),
     )
-
-
-@gradient("npu_deformable_conv2d", saves="input weight offset result1")
-def _deformable_conv2d_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_deformable_conv2dbk(
-        a.input,
-        g[0],
-        y[1],
-        a.weight,
-        a.offset,
-        a.kernel_size,
-        a.stride,
-        a.padding,
-        a.dilation,
-        a.groups,
-        a.deformable_groups,
-        a.modulated,
-    )
-    return pick("input weight offset bias", found)

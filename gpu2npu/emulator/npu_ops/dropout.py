@@ -5,15 +5,11 @@ Masks are uint8: one bit an element, in whole blocks of 128 bits, or one byte an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from gpu2npu.emulator.kernels.nn.softmax import softmax
 from gpu2npu.emulator.kernels.promotion import Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
 Generator = np.random.Generator
 
@@ -159,24 +155,3 @@ def npu_masked_softmax_with_rel_pos_bias(
     if atten_mask is not None:
         scores = scores + wide(atten_mask)
     return rounded(softmax(scores, -1), x.dtype)
-
-
-@gradient("_npu_dropout", "npu_dropout_do_mask", saves="result1")
-def _dropout_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_dropout_backward(g[0], y[1], a.p)}
-
-
-@gradient("_dropout_with_byte_mask", saves="result1")
-def _byte_dropout_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu._dropout_with_byte_mask_backward(g[0], y[1], a.p)}
-
-
-@gradient("npu_dropout_with_add_softmax", differentiable=(2,), saves="result0 result1")
-def _dropout_with_add_softmax_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_dropout_with_add_softmax_backward(g[2], y[0], y[1], a.alpha, a.prob, a.dim)
-    return pick("self x1", found)
-
-
-@gradient("npu_scaled_masked_softmax", saves="mask result0")
-def _scaled_masked_softmax_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"x": npu.npu_scaled_masked_softmax_backward(g[0], y[0], a.mask, a.scale, a.fixed_triu_mask)}

@@ -1,5 +1,7 @@
-"""The gradients of torch_npu's operators: one autograd node for all, a formula for each, beside its kernel.
+"""The gradients of torch_npu's operators: one autograd node for all, and a formula for each.
 
+`derivatives.txt` has the formulas, a line an operator: the arguments that get gradients, and the operators that compute
+them of the gradients `g0`, the results `result0` and the arguments. Those that need code are beside their kernels.
 Which operators are differentiated, and by which of the others, is what `op_plugin/config/derivatives.yaml` in Ascend's
 op-plugin says, from which torch_npu is built; for the mixture-of-experts operators it is torch_npu 2.13.0.
 The operators that compute gradients have none themselves: a second derivative raises.
@@ -7,11 +9,13 @@ The operators that compute gradients have none themselves: a second derivative r
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -42,7 +46,7 @@ class Gradient:
     formula: Formula
     differentiable: tuple[int, ...] = (0,)
     saves: frozenset[str] | None = None
-    since: tuple[int, int] | None = None
+    since: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,24 +58,69 @@ class Unsaved:
 
 
 GRADIENTS: dict[str, Gradient] = {}
+_GRADIENT = re.compile(r"g\d+")
 _COMPUTES_GRADIENTS = re.compile(r"_(backward|grad)(_v\d)?$")
 
 
 def gradient(
-    *names: str,
-    differentiable: tuple[int, ...] = (0,),
-    saves: str | None = None,
-    since: tuple[int, int] | None = None,
+    *names: str, differentiable: tuple[int, ...] = (0,), saves: str | None = None
 ) -> Callable[[Formula], Formula]:
     """Register the formula of operators by name, `npu_max.dim` for an overload; the options are as in `Gradient`."""
     saved = None if saves is None else frozenset(saves.split())
 
     def register(formula: Formula) -> Formula:
         for name in names:
-            GRADIENTS[name] = Gradient(formula, differentiable, saved, since)
+            GRADIENTS[name] = Gradient(formula, differentiable, saved)
         return formula
 
     return register
+
+
+def listed() -> dict[str, Gradient]:
+    """The gradients of `derivatives.txt` by operator."""
+    lines = Path(__file__).with_name("derivatives.txt").read_text(encoding="utf-8").splitlines()
+    return dict(map(_read, lines))
+
+
+def _read(line: str) -> tuple[str, Gradient]:
+    """The operator of a line of `derivatives.txt`, and its gradient: the formula is evaluated where it is needed.
+
+    What the formula reads says which tensors are saved, and which results have gradients.
+    """
+    about, _, text = line.partition(": ")
+    operator, _, least = about.partition(" >= ")
+    assigned, saved, flowing = [], set(), set()
+    for statement in ast.parse(text).body:
+        assert isinstance(statement, ast.Assign)
+        targets = [node.id for node in ast.walk(statement.targets[0]) if isinstance(node, ast.Name)]
+        described = {id(node.value) for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+        for node in ast.walk(statement.value):
+            if isinstance(node, ast.Name) and _GRADIENT.fullmatch(node.id):
+                flowing.add(int(node.id[1:]))
+            elif isinstance(node, ast.Name) and id(node) not in described:
+                saved.add(node.id)
+        assigned.append((targets, compile(ast.Expression(statement.value), "derivatives.txt", "eval")))
+
+    def formula(arguments: Arguments, results: Results, grads: Results) -> Mapping[str, Any]:
+        values = _Values(vars(arguments))
+        values.update((f"result{i}", value) for i, value in enumerate(results))
+        values.update((f"g{i}", value) for i, value in enumerate(grads))
+        found: dict[str, Any] = {}
+        for targets, code in assigned:
+            if any(arguments.needs[name] for name in targets):
+                value = eval(code, {}, values)
+                found.update(zip(targets, value if isinstance(value, tuple) else (value,), strict=False))
+        return found
+
+    since = tuple(map(int, least.split("."))) if least else None
+    return operator, Gradient(formula, tuple(sorted(flowing)), frozenset(saved), since)
+
+
+class _Values(dict[str, Any]):
+    """The values of the names of a formula; any other name is an operator of torch_npu."""
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(npu, name)
 
 
 def pick(names: str, values: Any) -> Mapping[str, Any]:
@@ -84,7 +133,7 @@ def nodes(schemas: Iterable[str]) -> dict[str, Callable[..., Any]]:
     names = [schema.partition("(")[0] for schema in schemas]
     last = {name: _without_gradient(name) for name in names if _COMPUTES_GRADIENTS.search(name)}
     result = {}
-    for name, found in {**last, **GRADIENTS}.items():
+    for name, found in {**last, **listed(), **GRADIENTS}.items():
         if not _is_in_release(found):
             continue
         packet, _, overload = name.partition(".")

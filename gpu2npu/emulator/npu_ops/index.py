@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import F32, Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 
 @kernel("npu::npu_one_hot")
@@ -216,18 +215,3 @@ def npu_top_k_top_p(logits: Array, p: Array | None = None, k: Array | None = Non
         ranked = np.where(dropped, -np.inf, ranked)
     np.put_along_axis(x, order, ranked.astype(x.dtype), 1)
     return rounded(x, logits.dtype)
-
-
-@gradient("npu_max.dim", saves="result1")
-def _max_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_max_backward(g[0], a.dim, y[1], a.self.shape, a.keepdim)}
-
-
-@gradient("npu_min.dim", saves="result1")
-def _min_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_min_backward(g[0], a.dim, y[1], a.self.shape, a.keepdim)}
-
-
-@gradient("npu_gather_sparse_index", saves="index")
-def _gather_sparse_index_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"input": npu.npu_gather_sparse_index_backward(g[0], a.input.shape, a.index)}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.linalg.matmul import linear, linear_backward
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 
 @kernel("npu::npu_linear")
@@ -93,23 +91,3 @@ def npu_confusion_transpose_backward(
     if transpose_first:
         return grad.transpose(inverse).reshape(shape)
     return grad.reshape([shape[axis] for axis in perm]).transpose(inverse)
-
-
-@gradient("npu_linear", saves="input weight")
-def _linear_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    grad_input, grad_weight = npu.npu_linear_backward(g[0], a.input, a.weight)
-    bias = g[0].reshape(-1, g[0].shape[-1]).sum(0) if a.needs["bias"] else None
-    return {"input": grad_input, "weight": grad_weight, "bias": bias}
-
-
-@gradient("npu_bmmV2", saves="self mat2")
-def _bmm_v2_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {
-        "self": npu.npu_bmm_v2_mat1_backward(g[0], a.self, a.mat2, a.self.shape) if a.needs["self"] else None,
-        "mat2": npu.npu_bmm_v2_mat2_backward(g[0], a.self, a.mat2, a.mat2.shape) if a.needs["mat2"] else None,
-    }
-
-
-@gradient("npu_confusion_transpose", saves="")
-def _confusion_transpose_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_confusion_transpose_backward(g[0], a.perm, a.self.shape, not a.transpose_first)}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from gpu2npu.emulator.kernels.nn.softmax import log_softmax
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 
 def _row_weights(target: Array, weight: Array | None, ignore_index: int) -> tuple[Array, Array]:
@@ -99,16 +95,3 @@ def npu_softmax_cross_entropy_with_logits(self: Array, labels: Array) -> Array:
 def npu_softmax_cross_entropy_with_logits_backward(grad: Array, self: Array, labels: Array) -> Array:
     """The gradient for the logits: (softmax - labels) of each row times its gradient, as CANN's kernel has it."""
     return rounded((np.exp(log_softmax(wide(self), 1)) - wide(labels)) * wide(grad)[:, None], self.dtype)
-
-
-@gradient("npu_cross_entropy_loss", saves="target weight result1")
-def _cross_entropy_loss_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    grad = npu.npu_cross_entropy_loss_backward(
-        g[0], y[1], a.target, a.weight, None, None, a.reduction, a.ignore_index, a.label_smoothing
-    )
-    return {"input": grad}
-
-
-@gradient("npu_softmax_cross_entropy_with_logits", saves="self labels")
-def _softmax_cross_entropy_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": npu.npu_softmax_cross_entropy_with_logits_backward(g[0], a.self, a.labels)}

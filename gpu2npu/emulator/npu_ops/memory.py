@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.settings import config
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient
 from gpu2npu.emulator.registration import Function, registering
 
 ND, NCHW, NCDHW, NC1HWC0, FRACTAL_NZ = 2, 0, 30, 3, 29
@@ -264,13 +262,3 @@ def npu_alloc_float_status(self: torch.Tensor) -> torch.Tensor:
 def npu_get_float_status(self: torch.Tensor, mode: int = 0) -> torch.Tensor:
     """Eight zeros: overflow shows as inf in the results, as on chips from Ascend 910B on, and raises no flag."""
     return torch.zeros(_FLOAT_STATUS, device=self.device)
-
-
-@gradient("_npu_format_cast", "npu_format_cast", saves="")
-def _format_cast_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": g[0]}
-
-
-@gradient("npu_dtype_cast", "_npu_dtype_cast", saves="")
-def _dtype_cast_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"self": g[0].to(a.self.dtype)}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from gpu2npu.emulator.kernels.nn.softmax import softmax
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
 
 def _top(scores: Array, k: int) -> Array:
@@ -255,16 +253,3 @@ def npu_grouped_matmul(
         y = wide(part) @ wide(matrix)
         results.append(rounded(y if biases is None else y + wide(biases[i]), part.dtype))
     return [np.concatenate(results)] if split_item in (2, 3) else results
-
-
-@gradient("npu_moe_token_permute", saves="tokens indices result1")
-def _moe_token_permute_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    return {"tokens": npu.npu_moe_token_permute_grad(a.tokens, g[0], a.indices, y[1], a.padded_mode)}
-
-
-@gradient("npu_moe_token_unpermute", saves="permuted_tokens sorted_indices probs")
-def _moe_token_unpermute_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_moe_token_unpermute_grad(
-        a.permuted_tokens, g[0], a.sorted_indices, a.probs, a.padded_mode, a.restore_shape
-    )
-    return pick("permuted_tokens probs", found)

@@ -5,8 +5,7 @@ Statistics are float32; gradients of gamma and beta are float32 where torch_npu'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from gpu2npu.emulator.kernels.nn.norm import (
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
 _ALL = (True, True, True)
 
@@ -212,35 +210,3 @@ def npu_group_norm_swish_grad(
         for each, dtype, wanted in zip(found, dtypes, grad_input_mask, strict=True)
     )
     return dx, dw, db
-
-
-@gradient("npu_rms_norm", saves="self gamma result1")
-def _rms_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    grad, grad_gamma = npu.npu_rms_norm_backward(g[0], a.self, a.gamma, y[1])
-    return {"self": grad, "gamma": grad_gamma.to(a.gamma.dtype)}
-
-
-@gradient("npu_add_layer_norm", differentiable=(0, 3), saves="x1 x2 gamma result1 result2")
-def _add_layer_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_add_layer_norm_backward(g[0], a.x1, a.x2, y[2], y[1], a.gamma, g[3])
-    return {
-        "x1": found[0],
-        "x2": found[1].to(a.x2.dtype),
-        "gamma": found[2].to(a.gamma.dtype),
-        "beta": found[3].to(a.beta.dtype),
-    }
-
-
-@gradient("npu_deep_norm", differentiable=(2,), saves="x gx gamma result0 result1")
-def _deep_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    dx, dgx, dbeta, dgamma = npu.npu_deep_norm_backward(g[2], a.x, a.gx, a.gamma, y[0], y[1], a.alpha)
-    return {"x": dx, "gx": dgx, "beta": dbeta.to(a.beta.dtype), "gamma": dgamma.to(a.gamma.dtype)}
-
-
-@gradient("npu_group_norm_swish", saves="input weight bias result1 result2")
-def _group_norm_swish_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    wanted = [a.needs[name] for name in ("input", "weight", "bias")]
-    found = npu.npu_group_norm_swish_grad(
-        g[0], a.input, a.num_groups, a.weight, a.bias, y[1], y[2], wanted, a.swish_scale
-    )
-    return pick("input weight bias", found)

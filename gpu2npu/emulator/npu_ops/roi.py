@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 # Four corners of a sample: row, column, weight.
 Corners = list[tuple[Array, Array, Array]]
@@ -157,9 +155,3 @@ def npu_ps_roi_pooling_backward(
             if block.size:
                 block += (grad[:, i, j] / (block.shape[1] * block.shape[2]))[:, None, None]
     return rounded(result.reshape(len(rois), -1, height, width), output_grad.dtype)
-
-
-@gradient("npu_ps_roi_pooling", saves="rois")
-def _ps_roi_pooling_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    grad = npu.npu_ps_roi_pooling_backward(g[0], a.rois, a.spatial_scale, a.group_size, a.output_dim, a.self.shape[2:])
-    return {"self": grad}

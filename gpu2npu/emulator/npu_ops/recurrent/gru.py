@@ -7,7 +7,6 @@ float32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from gpu2npu.emulator.kernels.linalg.matmul import product
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
 _HALF = np.float32(0.5)
 _ONE = np.float32(1)
@@ -115,10 +113,3 @@ def npu_gru_backward(
         rounded(hidden_rows.sum(axis=0), bias_hidden.dtype),
         rounded(dh.reshape(hx.shape), hx.dtype),
     )
-
-
-@gradient("npu_gru", differentiable=(0, 1))
-def _gru_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    weights = a.weight_input, a.weight_hidden, a.bias_input, a.bias_hidden
-    found = npu.npu_gru_backward(g[0], g[1], a.input, *weights, a.seq_length, a.hx, *y)
-    return pick("weight_input weight_hidden input bias_input bias_hidden hx", found)

@@ -360,17 +360,3 @@ def _lstm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
         )
     found = npu.npu_lstm_backward(g[0], g[1], g[2], a.input, a.weight, a.bias, a.h, a.c, *y)
     return pick("input weight bias h c", found)
-
-
-@gradient("npu_lstm_data", differentiable=_ALL)
-def _lstm_data_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_lstm_data_backward(
-        g[0], g[1], g[2], a.input, a.batch_sizes, a.weight, a.bias, a.h, a.c, *y, a.direction
-    )
-    return pick("input weight bias h c", found)
-
-
-@gradient("npu_lstm_cell", differentiable=_ALL)
-def _lstm_cell_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
-    found = npu.npu_lstm_cell_backward(g[0], g[1], g[2], a.input, a.w_ih, a.w_hh, a.h, a.c, *y)
-    return pick("input w_ih w_hh h c b_ih b_hh", found)
