@@ -74,11 +74,11 @@ def attribute(module: str, name: str) -> Any:
             return found
     from .npu._unsupported import unsupported  # which needs torch
 
-    return _refusing_class(f"{module}.{name}") if name[0].isupper() else unsupported(f"{module}.{name}")
+    return refusing_class(f"{module}.{name}") if name[0].isupper() else unsupported(f"{module}.{name}")
 
 
 @functools.cache
-def _refusing_class(name: str) -> type:
+def refusing_class(name: str) -> type:
     """A class that cannot be made, so that `isinstance` with it works and is False."""
 
     from .npu._unsupported import unsupported
