@@ -11,6 +11,7 @@ from gpu2npu.emulator.kernels.pointwise.special import erf
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 _FAST_GELU = 1.702
 _SQRT_2_PI = math.sqrt(2 / math.pi)
@@ -76,31 +77,24 @@ def npu_swiglu_backward(grad_output: Array, self: Array, dim: int = -1) -> Array
     return rounded(np.concatenate((grad_a, grad * a * gate), axis=dim), self.dtype)
 
 
-@kernel("npu::npu_clipped_swiglu")
-def npu_clipped_swiglu(
-    x: Array,
-    *,
-    group_index: Array | None = None,
-    dim: int = -1,
-    alpha: float = 1.702,
-    limit: float = 7.0,
-    bias: float = 1.0,
-    interleaved: bool = True,
-) -> Array:
+@by_schema(kernel, "npu::npu_clipped_swiglu")
+def npu_clipped_swiglu(given: Arguments) -> Array:
     """a * sigmoid(alpha * a) * (b + bias), a at most `limit` and b within it; a and b are alternate entries or halves.
 
     With `group_index`, the counts of rows, only their sum of rows is computed; the rest is 0.
     """
-    axis = dim % x.ndim
-    flat = wide(x).reshape(int(np.prod(x.shape[:axis], dtype=int)), -1)
+    axis = given.dim % given.x.ndim
+    flat = wide(given.x).reshape(int(np.prod(given.x.shape[:axis], dtype=int)), -1)
     kind = flat.dtype.type
     half = flat.shape[1] // 2
-    a, b = (flat[:, ::2], flat[:, 1::2]) if interleaved else (flat[:, :half], flat[:, half:])
-    a, b = np.minimum(a, kind(limit)), np.clip(b, kind(-limit), kind(limit))
-    y = a * logistic(a * kind(alpha)) * (b + kind(bias))
-    if group_index is not None:
-        y[int(group_index.sum()) :] = 0
-    return rounded(y.reshape(*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :]), x.dtype)
+    a, b = (flat[:, ::2], flat[:, 1::2]) if given.interleaved else (flat[:, :half], flat[:, half:])
+    a, b = np.minimum(a, kind(given.limit)), np.clip(b, kind(-given.limit), kind(given.limit))
+    y = a * logistic(a * kind(given.alpha)) * (b + kind(given.bias))
+    if given.group_index is not None:
+        y[int(given.group_index.sum()) :] = 0
+    return rounded(
+        y.reshape(*given.x.shape[:axis], given.x.shape[axis] // 2, *given.x.shape[axis + 1 :]), given.x.dtype
+    )
 
 
 def _gate_first(x: Array, dim: int, activate_left: bool) -> tuple[Array, Array]:
@@ -117,20 +111,13 @@ def npu_geglu(self: Array, dim: int = -1, approximate: int = 1, activate_left: b
     return rounded(activated * value, self.dtype), rounded(activated, self.dtype)
 
 
-@kernel("npu::npu_geglu_grad")
-def npu_geglu_grad(
-    grad_output: Array,
-    self: Array,
-    gelu: Array,
-    dim: int = -1,
-    approximate: int = 1,
-    activate_left: bool = False,
-) -> Array:
+@by_schema(kernel, "npu::npu_geglu_grad")
+def npu_geglu_grad(a: Arguments) -> Array:
     """The gradient of `npu_geglu` from its second result."""
-    gate, value = _gate_first(self, dim, activate_left)
-    grad = wide(grad_output)
-    grads = (grad * value * _gelu_slope(gate, bool(approximate)), grad * wide(gelu))
-    return rounded(np.concatenate(grads if activate_left else grads[::-1], axis=dim), self.dtype)
+    gate, value = _gate_first(a.self, a.dim, a.activate_left)
+    grad = wide(a.grad_output)
+    grads = (grad * value * _gelu_slope(gate, bool(a.approximate)), grad * wide(a.gelu))
+    return rounded(np.concatenate(grads if a.activate_left else grads[::-1], axis=a.dim), a.self.dtype)
 
 
 @kernel("npu::npu_gelu_mul")

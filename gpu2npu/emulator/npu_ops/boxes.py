@@ -14,6 +14,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 from gpu2npu.emulator.soc import SOCS, current_soc
 
 _EPS = np.float32(1e-9)
@@ -228,32 +229,19 @@ def npu_diou_backward(
     return _gradients(grad, _diou(_pair(bboxes, gtboxes, trans, is_cross, mode)), bboxes, gtboxes, is_cross)
 
 
-@kernel("npu::_npu_ciou")
-def npu_ciou_with_angle(
-    self: Array,
-    gtboxes: Array,
-    trans: bool = False,
-    is_cross: bool = True,
-    mode: int = 0,
-    atan_sub_flag: bool = False,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::_npu_ciou")
+def npu_ciou_with_angle(a: Arguments) -> tuple[Array, Array]:
     """DIoU less the weighted difference of the aspect ratios; and that difference, for the backward pass."""
-    pair = _pair(self, gtboxes, trans, is_cross, mode)
-    return _shaped(_ciou(pair).value, is_cross, self.dtype), _shaped(_angle(pair).value, is_cross, self.dtype)
+    pair = _pair(a.self, a.gtboxes, a.trans, a.is_cross, a.mode)
+    return _shaped(_ciou(pair).value, a.is_cross, a.self.dtype), _shaped(_angle(pair).value, a.is_cross, a.self.dtype)
 
 
-@kernel("npu::npu_ciou_backward")
-def npu_ciou_backward(
-    grad: Array,
-    bboxes: Array,
-    gtboxes: Array,
-    atan_sub: Array | None,
-    trans: bool = False,
-    is_cross: bool = True,
-    mode: int = 0,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_ciou_backward")
+def npu_ciou_backward(a: Arguments) -> tuple[Array, Array]:
     """Gradients for both sets of boxes; the weight of the aspect ratios counts as constant, as published."""
-    return _gradients(grad, _ciou(_pair(bboxes, gtboxes, trans, is_cross, mode)), bboxes, gtboxes, is_cross)
+    return _gradients(
+        a.grad, _ciou(_pair(a.bboxes, a.gtboxes, a.trans, a.is_cross, a.mode)), a.bboxes, a.gtboxes, a.is_cross
+    )
 
 
 def _centres(boxes: Array) -> tuple[Array, Array]:
@@ -261,92 +249,60 @@ def _centres(boxes: Array) -> tuple[Array, Array]:
     return (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2] + 1
 
 
-@kernel("npu::npu_bounding_box_encode")
-def npu_bounding_box_encode(
-    anchor_box: Array,
-    ground_truth_box: Array,
-    means0: float,
-    means1: float,
-    means2: float,
-    means3: float,
-    stds0: float,
-    stds1: float,
-    stds2: float,
-    stds3: float,
-) -> Array:
+@by_schema(kernel, "npu::npu_bounding_box_encode")
+def npu_bounding_box_encode(a: Arguments) -> Array:
     """(N, 4) offsets dx dy dw dh from anchors to boxes x1 y1 x2 y2: (delta - mean) / std, of float16's precision.
 
     A box turned inside out counts with the size of its mirror image, as in the documentation's example; from Ascend
     910B on its offset is NaN (torch_npu's test/contrib/test_bbox_coder.py).
     """
-    centre, size = _centres(wide(anchor_box))
-    target, target_size = _centres(wide(ground_truth_box))
+    centre, size = _centres(wide(a.anchor_box))
+    target, target_size = _centres(wide(a.ground_truth_box))
     ratio = target_size / size
     with np.errstate(invalid="ignore", divide="ignore"):
         logarithm = np.log(ratio if current_soc().number >= _ASCEND910B1 else np.abs(ratio))
     deltas = np.concatenate(((target - centre) / size, logarithm), axis=1)
-    means, stds = np.array([means0, means1, means2, means3]), np.array([stds0, stds1, stds2, stds3])
+    means, stds = np.array([a.means0, a.means1, a.means2, a.means3]), np.array([a.stds0, a.stds1, a.stds2, a.stds3])
     found = (deltas - means.astype(np.float32)) / stds.astype(np.float32)
-    return rounded(rounded(found, np.dtype(np.float16)), anchor_box.dtype)
+    return rounded(rounded(found, np.dtype(np.float16)), a.anchor_box.dtype)
 
 
-@kernel("npu::npu_grid_assign_positive")
-def npu_grid_assign_positive(
-    self: Array,
-    overlaps: Array,
-    box_responsible_flags: Array,
-    max_overlaps: Array,
-    argmax_overlaps: Array,
-    gt_max_overlaps: Array,
-    gt_argmax_overlaps: Array,
-    num_gts: int,
-    pos_iou_thr: float,
-    min_pos_iou: float,
-    gt_max_assign_all: bool,
-) -> Array:
+@by_schema(kernel, "npu::npu_grid_assign_positive")
+def npu_grid_assign_positive(a: Arguments) -> Array:
     """Assigned boxes (N,), one more than the number of the true box of the K of `overlaps` (K, N): MMDetection's.
 
     A responsible box has the true box that it overlaps most, by more than `pos_iou_thr`; after that each true box has
     those that overlap it most, by more than `min_pos_iou`, or only the first of them.
     """
-    assigned, responsible = self.copy(), box_responsible_flags.astype(bool)
-    positive = (max_overlaps > pos_iou_thr) & responsible
-    assigned[positive] = argmax_overlaps[positive] + 1
-    for i in np.flatnonzero(gt_max_overlaps > min_pos_iou)[:num_gts]:
-        best = overlaps[i] == gt_max_overlaps[i] if gt_max_assign_all else np.arange(len(self)) == gt_argmax_overlaps[i]
+    assigned, responsible = a.self.copy(), a.box_responsible_flags.astype(bool)
+    positive = (a.max_overlaps > a.pos_iou_thr) & responsible
+    assigned[positive] = a.argmax_overlaps[positive] + 1
+    for i in np.flatnonzero(a.gt_max_overlaps > a.min_pos_iou)[: a.num_gts]:
+        best = (
+            a.overlaps[i] == a.gt_max_overlaps[i]
+            if a.gt_max_assign_all
+            else np.arange(len(a.self)) == a.gt_argmax_overlaps[i]
+        )
         assigned[best & responsible] = i + 1
     return assigned
 
 
-@kernel("npu::npu_bounding_box_decode")
-def npu_bounding_box_decode(
-    rois: Array,
-    deltas: Array,
-    means0: float,
-    means1: float,
-    means2: float,
-    means3: float,
-    stds0: float,
-    stds1: float,
-    stds2: float,
-    stds3: float,
-    max_shape: Sequence[int],
-    wh_ratio_clip: float,
-) -> Array:
+@by_schema(kernel, "npu::npu_bounding_box_decode")
+def npu_bounding_box_decode(a: Arguments) -> Array:
     """(N, 4) boxes x1 y1 x2 y2 of offsets from regions: within an image of `max_shape` (height, width).
 
     The logarithms of the ratios of the sizes stay within |log(wh_ratio_clip)|.
     """
-    means, stds = np.array([means0, means1, means2, means3]), np.array([stds0, stds1, stds2, stds3])
-    found = wide(deltas) * stds.astype(np.float32) + means.astype(np.float32)
-    limit = np.float32(abs(math.log(wh_ratio_clip)))
-    centre, size = _centres(wide(rois))
+    means, stds = np.array([a.means0, a.means1, a.means2, a.means3]), np.array([a.stds0, a.stds1, a.stds2, a.stds3])
+    found = wide(a.deltas) * stds.astype(np.float32) + means.astype(np.float32)
+    limit = np.float32(abs(math.log(a.wh_ratio_clip)))
+    centre, size = _centres(wide(a.rois))
     centre = centre + found[:, :2] * size
     half = size * np.exp(np.clip(found[:, 2:], -limit, limit)) / 2
     boxes = np.concatenate((centre - half + np.float32(0.5), centre + half - np.float32(0.5)), axis=1)
-    height, width = (max_shape[0], max_shape[-1])
+    height, width = (a.max_shape[0], a.max_shape[-1])
     edges = np.array([width - 1, height - 1] * 2, np.float32)
-    return rounded(np.clip(boxes, 0, edges), rois.dtype)
+    return rounded(np.clip(boxes, 0, edges), a.rois.dtype)
 
 
 @kernel("npu::npu_anchor_response_flags")

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 
 @dataclass(frozen=True)
@@ -76,81 +77,56 @@ def _columns(samples: Array, mask: Array, groups: int) -> Array:
     return flat.reshape(n, groups, -1, oh * ow)
 
 
-@kernel("npu::npu_deformable_conv2d")
-def npu_deformable_conv2d(
-    input: Array,  # noqa: A002
-    weight: Array,
-    offset: Array,
-    bias: Array | None,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int] = (1, 1, 1, 1),
-    groups: int = 1,
-    deformable_groups: int = 1,
-    modulated: bool = True,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_deformable_conv2d")
+def npu_deformable_conv2d(a: Arguments) -> tuple[Array, Array]:
     """The convolution (N, C, OH, OW), and the masked samples (N, C in, OH * KH, OW * KW).
 
     `stride` and `dilation` are of four dimensions, `padding` top, bottom, left, right.
     """
-    if not modulated:
+    if not a.modulated:
         raise NotImplementedError("npu_deformable_conv2d without masks (modulated=False)")
-    samples = _samples(offset, weight, stride, padding, dilation, deformable_groups)
-    values = _read(_grouped(wide(input), deformable_groups), samples)
-    columns = _columns(values, samples.mask, groups)
-    kernels = wide(weight).reshape(groups, len(weight) // groups, -1)
-    n, (oh, ow) = len(input), offset.shape[2:]
-    y = np.matmul(kernels, columns).reshape(n, len(weight), oh, ow)
-    if bias is not None:
-        y = y + wide(bias)[:, None, None]
+    samples = _samples(a.offset, a.weight, a.stride, a.padding, a.dilation, a.deformable_groups)
+    values = _read(_grouped(wide(a.input), a.deformable_groups), samples)
+    columns = _columns(values, samples.mask, a.groups)
+    kernels = wide(a.weight).reshape(a.groups, len(a.weight) // a.groups, -1)
+    n, (oh, ow) = len(a.input), a.offset.shape[2:]
+    y = np.matmul(kernels, columns).reshape(n, len(a.weight), oh, ow)
+    if a.bias is not None:
+        y = y + wide(a.bias)[:, None, None]
     kh, kw = samples.kernel
-    spread = (values * samples.mask[:, :, None]).reshape(n, input.shape[1], kh, kw, oh, ow)
-    spread = spread.transpose(0, 1, 4, 2, 5, 3).reshape(n, input.shape[1], oh * kh, ow * kw)
-    return rounded(y, input.dtype), rounded(spread, input.dtype)
+    spread = (values * samples.mask[:, :, None]).reshape(n, a.input.shape[1], kh, kw, oh, ow)
+    spread = spread.transpose(0, 1, 4, 2, 5, 3).reshape(n, a.input.shape[1], oh * kh, ow * kw)
+    return rounded(y, a.input.dtype), rounded(spread, a.input.dtype)
 
 
-@kernel("npu::npu_deformable_conv2dbk")
-def npu_deformable_conv2dbk(
-    input: Array,  # noqa: A002
-    grad_output: Array,
-    offset_out: Array,
-    weight: Array,
-    offset: Array,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int] = (1, 1, 1, 1),
-    groups: int = 1,
-    deformable_groups: int = 1,
-    modulated: bool = True,
-) -> tuple[Array, Array, Array, Array]:
+@by_schema(kernel, "npu::npu_deformable_conv2dbk")
+def npu_deformable_conv2dbk(a: Arguments) -> tuple[Array, Array, Array, Array]:
     """Gradients for input, weight, offset (with the masks) and bias."""
-    samples = _samples(offset, weight, stride, padding, dilation, deformable_groups)
-    image = _grouped(wide(input), deformable_groups)
+    samples = _samples(a.offset, a.weight, a.stride, a.padding, a.dilation, a.deformable_groups)
+    image = _grouped(wide(a.input), a.deformable_groups)
     values = _read(image, samples)
-    n, (oh, ow) = len(input), offset.shape[2:]
-    g = wide(grad_output).reshape(n, groups, -1, oh * ow)
-    kernels = wide(weight).reshape(groups, len(weight) // groups, -1)
-    grad_weight = np.matmul(g, _columns(values, samples.mask, groups).swapaxes(-1, -2)).sum(axis=0)
+    n, (oh, ow) = len(a.input), a.offset.shape[2:]
+    g = wide(a.grad_output).reshape(n, a.groups, -1, oh * ow)
+    kernels = wide(a.weight).reshape(a.groups, len(a.weight) // a.groups, -1)
+    grad_weight = np.matmul(g, _columns(values, samples.mask, a.groups).swapaxes(-1, -2)).sum(axis=0)
     flow = np.matmul(kernels.swapaxes(-1, -2), g).reshape(values.shape)  # for the masked samples
     grad_mask = (flow * values).sum(axis=2)
     flow = flow * samples.mask[:, :, None]
     grad_y, grad_x = np.zeros_like(samples.y), np.zeros_like(samples.x)
     batch = np.arange(n).reshape(-1, 1, 1, 1, 1)
-    group = np.arange(deformable_groups).reshape(1, -1, 1, 1, 1)
-    grad_image = np.zeros((n, deformable_groups, *image.shape[3:], image.shape[2]), np.float32)
+    group = np.arange(a.deformable_groups).reshape(1, -1, 1, 1, 1)
+    grad_image = np.zeros((n, a.deformable_groups, *image.shape[3:], image.shape[2]), np.float32)
     last = np.moveaxis(flow, 2, -1)  # (N, groups, K, OH, OW, channels)
     for row, column, share, slope_y, slope_x in samples.corners(*image.shape[3:]):
         along = (image[batch, group, :, row, column] * last).sum(axis=-1)
         grad_y += along * slope_y
         grad_x += along * slope_x
         np.add.at(grad_image, (batch, group, row, column), last * share[..., None])
-    grad_offset = np.stack((grad_x, grad_y, grad_mask), axis=1).reshape(offset.shape)
-    grad_input = np.moveaxis(grad_image, -1, 2).reshape(input.shape)
+    grad_offset = np.stack((grad_x, grad_y, grad_mask), axis=1).reshape(a.offset.shape)
+    grad_input = np.moveaxis(grad_image, -1, 2).reshape(a.input.shape)
     return (
-        rounded(grad_input, input.dtype),
-        rounded(grad_weight.reshape(weight.shape), weight.dtype),
-        rounded(grad_offset, offset.dtype),
-        rounded(wide(grad_output).sum(axis=(0, 2, 3)), weight.dtype),
+        rounded(grad_input, a.input.dtype),
+        rounded(grad_weight.reshape(a.weight.shape), a.weight.dtype),
+        rounded(grad_offset, a.offset.dtype),
+        rounded(wide(a.grad_output).sum(axis=(0, 2, 3)), a.weight.dtype),
     )

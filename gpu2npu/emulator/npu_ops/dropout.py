@@ -10,6 +10,7 @@ import numpy as np
 from gpu2npu.emulator.kernels.nn.softmax import softmax
 from gpu2npu.emulator.kernels.promotion import Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 Generator = np.random.Generator
 
@@ -64,21 +65,12 @@ def npu_dropout_do_mask(self: Array, mask: Array, p: float) -> tuple[Array, Arra
     return _masked(self, unpacked(mask, self.shape), p), mask.copy()
 
 
-@kernel("npu::_npu_dropout_gen_mask.Tensor")
-def npu_dropout_gen_mask_seeded(
-    self: Array,
-    size: list[int],
-    p: float,
-    seed: int,
-    offset: int,
-    *,
-    parallel: bool | None = True,
-    sync: bool | None = None,
-) -> Array:
+@by_schema(kernel, "npu::_npu_dropout_gen_mask.Tensor")
+def npu_dropout_gen_mask_seeded(a: Arguments) -> Array:
     """The bit mask that a seed and an offset stand for."""
-    source = np.random.Philox(seed)
-    source.advance(offset)
-    return packed(_retained(np.random.Generator(source), int(np.prod(size, dtype=int)), p))
+    source = np.random.Philox(a.seed)
+    source.advance(a.offset)
+    return packed(_retained(np.random.Generator(source), int(np.prod(a.size, dtype=int)), a.p))
 
 
 @kernel("npu::_dropout_with_byte_mask")
@@ -142,16 +134,10 @@ def npu_scaled_masked_softmax_backward(
     return rounded(np.where(hidden, ds.dtype.type(0), ds), y_grad.dtype)
 
 
-@kernel("npu::npu_masked_softmax_with_rel_pos_bias")
-def npu_masked_softmax_with_rel_pos_bias(
-    x: Array,
-    atten_mask: Array | None,
-    relative_pos_bias: Array,
-    scale_value: float = 1.0,
-    inner_precision_mode: int = 0,
-) -> Array:
+@by_schema(kernel, "npu::npu_masked_softmax_with_rel_pos_bias")
+def npu_masked_softmax_with_rel_pos_bias(a: Arguments) -> Array:
     """softmax(x * scale_value + atten_mask + relative_pos_bias) along the last dimension."""
-    scores = wide(x) * wide(x).dtype.type(scale_value) + wide(relative_pos_bias)
-    if atten_mask is not None:
-        scores = scores + wide(atten_mask)
-    return rounded(softmax(scores, -1), x.dtype)
+    scores = wide(a.x) * wide(a.x).dtype.type(a.scale_value) + wide(a.relative_pos_bias)
+    if a.atten_mask is not None:
+        scores = scores + wide(a.atten_mask)
+    return rounded(softmax(scores, -1), a.x.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import F32, Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 
 @kernel("npu::npu_one_hot")
@@ -38,31 +39,21 @@ def npu_slice(self: Array, offsets: Sequence[int], size: Sequence[int]) -> Array
     return self[tuple(slice(start, end) for start, end in zip(offsets, ends, strict=True))]
 
 
-@kernel("npu::npu_indexing")
-def npu_indexing(
-    self: Array,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int],
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Array:
+@by_schema(kernel, "npu::npu_indexing")
+def npu_indexing(a: Arguments) -> Array:
     """self[begin:end:strides]; bit i of a mask: no begin, no end, an ellipsis, a new axis, or one index at place i."""
     parts: list[Any] = []
-    for i, (start, stop, step) in enumerate(zip(begin, end, strides, strict=True)):
+    for i, (start, stop, step) in enumerate(zip(a.begin, a.end, a.strides, strict=True)):
         bit = 1 << i
-        if ellipsis_mask & bit:
+        if a.ellipsis_mask & bit:
             parts.append(Ellipsis)
-        elif new_axis_mask & bit:
+        elif a.new_axis_mask & bit:
             parts.append(None)
-        elif shrink_axis_mask & bit:
+        elif a.shrink_axis_mask & bit:
             parts.append(start)
         else:
-            parts.append(slice(None if begin_mask & bit else start, None if end_mask & bit else stop, step))
-    return self[tuple(parts)]
+            parts.append(slice(None if a.begin_mask & bit else start, None if a.end_mask & bit else stop, step))
+    return a.self[tuple(parts)]
 
 
 def _extreme(self: Array, dim: int, keepdim: bool, largest: bool) -> tuple[Array, Array]:

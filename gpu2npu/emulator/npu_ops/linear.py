@@ -9,6 +9,7 @@ import numpy as np
 from gpu2npu.emulator.kernels.linalg.matmul import linear, linear_backward
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 
 @kernel("npu::npu_linear")
@@ -53,25 +54,15 @@ def npu_bmm_v2_mat2_backward(grad: Array, mat1: Array, mat2: Array, size: Sequen
     return rounded(_product(np.swapaxes(mat1, -1, -2), grad, size), mat2.dtype)
 
 
-@kernel("npu::npu_transpose_batchmatmul")
-def npu_transpose_batchmatmul(
-    input: Array,  # noqa: A002
-    weight: Array,
-    *,
-    bias: Array | None = None,
-    scale: Array | None = None,
-    perm_x1: Sequence[int] | None = None,
-    perm_x2: Sequence[int] | None = None,
-    perm_y: Sequence[int] | None = None,
-    batch_split_factor: int | None = 1,
-) -> Array:
+@by_schema(kernel, "npu::npu_transpose_batchmatmul")
+def npu_transpose_batchmatmul(a: Arguments) -> Array:
     """Product of two batches after a permutation of each, and a permutation of the result, (1, 0, 2) unless given."""
-    if scale is not None or (batch_split_factor or 1) != 1:
+    if a.scale is not None or (a.batch_split_factor or 1) != 1:
         raise NotImplementedError("scale or batch_split_factor of a transposed batch product")
-    y = np.matmul(wide(input).transpose(perm_x1 or (0, 1, 2)), wide(weight).transpose(perm_x2 or (0, 1, 2))).transpose(
-        perm_y or (1, 0, 2)
-    )
-    return rounded(y if bias is None else y + wide(bias), input.dtype)
+    y = np.matmul(
+        wide(a.input).transpose(a.perm_x1 or (0, 1, 2)), wide(a.weight).transpose(a.perm_x2 or (0, 1, 2))
+    ).transpose(a.perm_y or (1, 0, 2))
+    return rounded(y if a.bias is None else y + wide(a.bias), a.input.dtype)
 
 
 @kernel("npu::npu_confusion_transpose")

@@ -7,6 +7,7 @@ import numpy as np
 from gpu2npu.emulator.kernels.nn.softmax import log_softmax
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 
 def _row_weights(target: Array, weight: Array | None, ignore_index: int) -> tuple[Array, Array]:
@@ -24,65 +25,45 @@ def _smoothed(log_prob: Array, weight: Array | None) -> Array:
     return -(log_prob if weight is None else log_prob * wide(weight)).sum(axis=1)
 
 
-@kernel("npu::npu_cross_entropy_loss")
-def npu_cross_entropy_loss(
-    input: Array,  # noqa: A002
-    target: Array,
-    weight: Array | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    lse_square_scale_for_zloss: float = 0.0,
-    return_zloss: bool = False,
-) -> tuple[Array, Array, Array, Array]:
+@by_schema(kernel, "npu::npu_cross_entropy_loss")
+def npu_cross_entropy_loss(a: Arguments) -> tuple[Array, Array, Array, Array]:
     """Cross entropy of (N, C) logits and (N,) classes.
 
     Returns:
         The loss, of shape (1,), or (N,) where it is not reduced; log probabilities (N, C); two empty tensors.
     """
-    log_prob = log_softmax(wide(input), 1)
-    weights, safe = _row_weights(target, weight, ignore_index)
+    log_prob = log_softmax(wide(a.input), 1)
+    weights, safe = _row_weights(a.target, a.weight, a.ignore_index)
     loss = -np.take_along_axis(log_prob, safe[:, None], 1)[:, 0] * weights
-    if label_smoothing:
-        smooth = np.where(weights > 0, _smoothed(log_prob, weight), 0) / np.float32(input.shape[1])
-        loss = loss * np.float32(1 - label_smoothing) + smooth * np.float32(label_smoothing)
-    if reduction != "none":
+    if a.label_smoothing:
+        smooth = np.where(weights > 0, _smoothed(log_prob, a.weight), 0) / np.float32(a.input.shape[1])
+        loss = loss * np.float32(1 - a.label_smoothing) + smooth * np.float32(a.label_smoothing)
+    if a.reduction != "none":
         loss = np.asarray(loss.sum(), F32).reshape(1)
-        if reduction == "mean":
+        if a.reduction == "mean":
             loss = loss / weights.sum()
-    empty = np.empty(0, input.dtype)
-    return rounded(loss, input.dtype), rounded(log_prob, input.dtype), empty, empty.copy()
+    empty = np.empty(0, a.input.dtype)
+    return rounded(loss, a.input.dtype), rounded(log_prob, a.input.dtype), empty, empty.copy()
 
 
-@kernel("npu::npu_cross_entropy_loss_backward")
-def npu_cross_entropy_loss_backward(
-    grad_loss: Array,
-    log_prob: Array,
-    target: Array,
-    weight: Array | None = None,
-    grad_zloss: Array | None = None,
-    lse_for_zloss: Array | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    lse_square_scale_for_zloss: float = 0.0,
-) -> Array:
+@by_schema(kernel, "npu::npu_cross_entropy_loss_backward")
+def npu_cross_entropy_loss_backward(a: Arguments) -> Array:
     """The gradient for the logits, (N, C)."""
-    p = np.exp(wide(log_prob))
-    classes = log_prob.shape[1]
-    weights, safe = _row_weights(target, weight, ignore_index)
-    grad = wide(grad_loss)
-    if reduction == "mean":
+    p = np.exp(wide(a.log_prob))
+    classes = a.log_prob.shape[1]
+    weights, safe = _row_weights(a.target, a.weight, a.ignore_index)
+    grad = wide(a.grad_loss)
+    if a.reduction == "mean":
         grad = grad / weights.sum()
-    grad = np.broadcast_to(grad, target.shape)
-    rows = (grad * weights * np.float32(1 - label_smoothing))[:, None]
+    grad = np.broadcast_to(grad, a.target.shape)
+    rows = (grad * weights * np.float32(1 - a.label_smoothing))[:, None]
     result = p * rows
     np.put_along_axis(result, safe[:, None], np.take_along_axis(result, safe[:, None], 1) - rows, 1)
-    if label_smoothing:
-        every = np.ones(classes, np.float32) if weight is None else wide(weight)
-        share = np.where(weights > 0, grad, 0)[:, None] * np.float32(label_smoothing / classes)
+    if a.label_smoothing:
+        every = np.ones(classes, np.float32) if a.weight is None else wide(a.weight)
+        share = np.where(weights > 0, grad, 0)[:, None] * np.float32(a.label_smoothing / classes)
         result += share * (p * every.sum() - every)
-    return rounded(result, log_prob.dtype)
+    return rounded(result, a.log_prob.dtype)
 
 
 @kernel("npu::npu_softmax_cross_entropy_with_logits")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gpu2npu.emulator.kernels.nn.softmax import softmax
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 
 def _top(scores: Array, k: int) -> Array:
@@ -33,65 +32,43 @@ def npu_moe_gating_top_k_softmax(x: Array, finished: Array | None = None, k: int
     return rounded(y, x.dtype), experts.astype(np.int32), row_idx
 
 
-@kernel("npu::npu_moe_gating_top_k_softmax_v2")
-def npu_moe_gating_top_k_softmax_v2(
-    x: Array,
-    *,
-    k: int = 1,
-    finished: Array | None = None,
-    renorm: int | None = 0,
-    output_softmax: bool | None = False,
-) -> tuple[Array, Array, Array]:
+@by_schema(kernel, "npu::npu_moe_gating_top_k_softmax_v2")
+def npu_moe_gating_top_k_softmax_v2(a: Arguments) -> tuple[Array, Array, Array]:
     """The k largest of softmax(x), or where `renorm` the softmax of the k largest; experts; softmax(x) if asked for."""
-    p = softmax(wide(x), -1)
-    experts = _top(p, k)
-    y = softmax(np.take_along_axis(wide(x), experts, -1), -1) if renorm else np.take_along_axis(p, experts, -1)
-    if finished is not None:
-        experts = np.where(finished.astype(bool)[..., None], x.shape[-1], experts)
-    every = rounded(p, F32) if output_softmax and not renorm else np.empty(0, F32)
-    return rounded(y, x.dtype), experts.astype(np.int32), every
+    p = softmax(wide(a.x), -1)
+    experts = _top(p, a.k)
+    y = softmax(np.take_along_axis(wide(a.x), experts, -1), -1) if a.renorm else np.take_along_axis(p, experts, -1)
+    if a.finished is not None:
+        experts = np.where(a.finished.astype(bool)[..., None], a.x.shape[-1], experts)
+    every = rounded(p, F32) if a.output_softmax and not a.renorm else np.empty(0, F32)
+    return rounded(y, a.x.dtype), experts.astype(np.int32), every
 
 
-@kernel("npu::npu_moe_gating_top_k")
-def npu_moe_gating_top_k(
-    x: Array,
-    k: int,
-    *,
-    bias: Array | None = None,
-    input_ids: Array | None = None,
-    tid2eid: Array | None = None,
-    k_group: int = 1,
-    group_count: int = 1,
-    group_select_mode: int = 0,
-    renorm: int = 0,
-    norm_type: int = 0,
-    out_flag: bool = False,
-    routed_scaling_factor: float = 1.0,
-    eps: float = 1e-20,
-) -> tuple[Array, Array, Array]:
+@by_schema(kernel, "npu::npu_moe_gating_top_k")
+def npu_moe_gating_top_k(a: Arguments) -> tuple[Array, Array, Array]:
     """Grouped gating: k experts from the `k_group` best of `group_count` groups; biased scores choose.
 
     A group's score is its largest entry, or with `group_select_mode` 1 the sum of its two largest. `norm_type` 0 is
     softmax, 1 sigmoid, whose weights are divided by their sum plus eps.
     """
-    if renorm or tid2eid is not None:
+    if a.renorm or a.tid2eid is not None:
         raise NotImplementedError("npu_moe_gating_top_k with renorm=1 or a hash table of experts")
-    values = wide(x)
-    scores = logistic(values) if norm_type else softmax(values, -1)
-    choice = scores if bias is None else scores + wide(bias)
-    if group_count > 1:
-        groups = choice.reshape(len(x), group_count, -1)
+    values = wide(a.x)
+    scores = logistic(values) if a.norm_type else softmax(values, -1)
+    choice = scores if a.bias is None else scores + wide(a.bias)
+    if a.group_count > 1:
+        groups = choice.reshape(len(a.x), a.group_count, -1)
         ranked = np.sort(groups, axis=-1)
-        marks = ranked[..., -2:].sum(axis=-1) if group_select_mode else ranked[..., -1]
-        retained = np.zeros((len(x), group_count), bool)
-        np.put_along_axis(retained, _top(marks, k_group), True, 1)
-        choice = np.where(retained[..., None], groups, -np.inf).reshape(x.shape)
-    experts = _top(choice, k)
+        marks = ranked[..., -2:].sum(axis=-1) if a.group_select_mode else ranked[..., -1]
+        retained = np.zeros((len(a.x), a.group_count), bool)
+        np.put_along_axis(retained, _top(marks, a.k_group), True, 1)
+        choice = np.where(retained[..., None], groups, -np.inf).reshape(a.x.shape)
+    experts = _top(choice, a.k)
     y = np.take_along_axis(scores, experts, -1)
-    if norm_type:
-        y = y / (y.sum(axis=-1, keepdims=True) + np.float32(eps))
-    normed = rounded(scores, F32) if out_flag else np.empty(0, F32)
-    return rounded(y * np.float32(routed_scaling_factor), x.dtype), experts.astype(np.int32), normed
+    if a.norm_type:
+        y = y / (y.sum(axis=-1, keepdims=True) + np.float32(a.eps))
+    normed = rounded(scores, F32) if a.out_flag else np.empty(0, F32)
+    return rounded(y * np.float32(a.routed_scaling_factor), a.x.dtype), experts.astype(np.int32), normed
 
 
 @kernel("npu::npu_moe_init_routing")
@@ -115,33 +92,23 @@ def npu_moe_compute_expert_tokens(sorted_expert_for_source_row: Array, num_exper
     return np.searchsorted(sorted_expert_for_source_row, np.arange(num_expert), side="right").astype(np.int32)
 
 
-@kernel("npu::npu_moe_finalize_routing")
-def npu_moe_finalize_routing(
-    expanded_permuted_rows: Array,
-    skip1: Array | None,
-    skip2: Array | None,
-    bias: Array | None,
-    scales: Array | None,
-    expanded_src_to_dst_row: Array,
-    export_for_source_row: Array | None,
-    drop_pad_mode: int | None = 0,
-    k: int | None = 1,
-) -> Array:
+@by_schema(kernel, "npu::npu_moe_finalize_routing")
+def npu_moe_finalize_routing(a: Arguments) -> Array:
     """(rows, H): the experts' results of each row, plus the experts' bias, by the scales; and the skips added."""
-    if drop_pad_mode:
+    if a.drop_pad_mode:
         raise NotImplementedError("npu_moe_finalize_routing with a drop_pad_mode")
-    top = scales.shape[1] if scales is not None else int(k or 1)
-    rows = expanded_src_to_dst_row.size // top
-    taken = wide(expanded_permuted_rows)[expanded_src_to_dst_row.reshape(top, rows)]  # (k, rows, H)
-    if bias is not None and export_for_source_row is not None:
-        taken = taken + wide(bias)[export_for_source_row.T]
-    if scales is not None:
-        taken = taken * wide(scales).T[..., None]
+    top = a.scales.shape[1] if a.scales is not None else int(a.k or 1)
+    rows = a.expanded_src_to_dst_row.size // top
+    taken = wide(a.expanded_permuted_rows)[a.expanded_src_to_dst_row.reshape(top, rows)]  # (k, rows, H)
+    if a.bias is not None and a.export_for_source_row is not None:
+        taken = taken + wide(a.bias)[a.export_for_source_row.T]
+    if a.scales is not None:
+        taken = taken * wide(a.scales).T[..., None]
     result = taken.sum(axis=0)
-    for skip in (skip1, skip2):
+    for skip in (a.skip1, a.skip2):
         if skip is not None:
             result = result + wide(skip)
-    return rounded(result, expanded_permuted_rows.dtype)
+    return rounded(result, a.expanded_permuted_rows.dtype)
 
 
 def _retained_tokens(count: int, num_out_tokens: int | None) -> int:
@@ -180,76 +147,56 @@ def npu_moe_token_permute_grad(
     )
 
 
-@kernel("npu::npu_moe_token_unpermute")
-def npu_moe_token_unpermute(
-    permuted_tokens: Array,
-    sorted_indices: Array,
-    probs: Array | None = None,
-    padded_mode: bool = False,
-    restore_shape: Sequence[int] | None = None,
-) -> Array:
+@by_schema(kernel, "npu::npu_moe_token_unpermute")
+def npu_moe_token_unpermute(a: Arguments) -> Array:
     """(N, H): each token's copies from its experts, times `probs` (N, top k), added up."""
-    top = 1 if probs is None else probs.shape[1]
-    copies = _copies(permuted_tokens, sorted_indices).reshape(-1, top, permuted_tokens.shape[1])
-    if probs is not None:
-        copies = copies * wide(probs)[..., None]
-    return rounded(copies.sum(axis=1), permuted_tokens.dtype)
+    top = 1 if a.probs is None else a.probs.shape[1]
+    copies = _copies(a.permuted_tokens, a.sorted_indices).reshape(-1, top, a.permuted_tokens.shape[1])
+    if a.probs is not None:
+        copies = copies * wide(a.probs)[..., None]
+    return rounded(copies.sum(axis=1), a.permuted_tokens.dtype)
 
 
-@kernel("npu::npu_moe_token_unpermute_grad")
-def npu_moe_token_unpermute_grad(
-    permuted_tokens: Array,
-    grad_unpermuted_tokens: Array,
-    sorted_indices: Array,
-    probs: Array | None = None,
-    padded_mode: bool = False,
-    restore_shape: Sequence[int] | None = None,
-) -> tuple[Array, Array | None]:
+@by_schema(kernel, "npu::npu_moe_token_unpermute_grad")
+def npu_moe_token_unpermute_grad(a: Arguments) -> tuple[Array, Array | None]:
     """Gradients for the copies and, where there are any, for `probs`."""
-    top = 1 if probs is None else probs.shape[1]
-    grad = np.repeat(wide(grad_unpermuted_tokens)[:, None], top, axis=1)
+    top = 1 if a.probs is None else a.probs.shape[1]
+    grad = np.repeat(wide(a.grad_unpermuted_tokens)[:, None], top, axis=1)
     grad_probs = None
-    if probs is not None:
-        copies = _copies(permuted_tokens, sorted_indices).reshape(grad.shape)
-        grad_probs = rounded((grad * copies).sum(axis=-1), probs.dtype)
-        grad = grad * wide(probs)[..., None]
-    result = np.zeros(permuted_tokens.shape, F32)
-    inside = sorted_indices < len(permuted_tokens)
-    result[sorted_indices[inside]] = grad.reshape(-1, permuted_tokens.shape[1])[inside]
-    return rounded(result, permuted_tokens.dtype), grad_probs
+    if a.probs is not None:
+        copies = _copies(a.permuted_tokens, a.sorted_indices).reshape(grad.shape)
+        grad_probs = rounded((grad * copies).sum(axis=-1), a.probs.dtype)
+        grad = grad * wide(a.probs)[..., None]
+    result = np.zeros(a.permuted_tokens.shape, F32)
+    inside = a.sorted_indices < len(a.permuted_tokens)
+    result[a.sorted_indices[inside]] = grad.reshape(-1, a.permuted_tokens.shape[1])[inside]
+    return rounded(result, a.permuted_tokens.dtype), grad_probs
 
 
-@kernel("npu::npu_grouped_matmul")
-def npu_grouped_matmul(
-    x: Sequence[Array],
-    weight: Sequence[Array],
-    *,
-    bias: Sequence[Array] | None = None,
-    group_list: Array | None = None,
-    split_item: int | None = 0,
-    group_type: int | None = None,
-    group_list_type: int | None = 0,
-    **others: object,
-) -> list[Array]:
+_GROUPED = ("x", "weight", "bias", "group_list", "split_item", "group_type", "group_list_type")  # that are computed
+
+
+@by_schema(kernel, "npu::npu_grouped_matmul")
+def npu_grouped_matmul(a: Arguments) -> list[Array]:
     """Products x[i] @ weight[i] + bias[i]; or of the groups of rows of one x, given by running ends or by counts.
 
     `group_type` 0 groups the rows of x, -1 nothing; `group_list_type` 0 means running ends, 1 counts. `split_item`
     2 and 3 join the results into one tensor.
     """
-    for name, value in others.items():
-        if value not in (None, 0, []):
+    for name, value in vars(a).items():
+        if name not in _GROUPED and value not in (None, 0, []):
             raise NotImplementedError(f"npu_grouped_matmul with {name}")
-    rows = list(x)
-    weights = [each for matrix in weight for each in (matrix if matrix.ndim == 3 else [matrix])]
-    biases = None if not bias else [each for vector in bias for each in (vector if vector.ndim == 2 else [vector])]
-    if group_list is not None:
-        if group_type not in (0, None) or len(rows) != 1:
-            raise NotImplementedError(f"npu_grouped_matmul with group_type {group_type}")
-        ends = np.cumsum(group_list) if group_list_type == 1 else group_list
+    rows = list(a.x)
+    weights = [each for matrix in a.weight for each in (matrix if matrix.ndim == 3 else [matrix])]
+    biases = None if not a.bias else [each for vector in a.bias for each in (vector if vector.ndim == 2 else [vector])]
+    if a.group_list is not None:
+        if a.group_type not in (0, None) or len(rows) != 1:
+            raise NotImplementedError(f"npu_grouped_matmul with group_type {a.group_type}")
+        ends = np.cumsum(a.group_list) if a.group_list_type == 1 else a.group_list
         starts = [0, *[int(end) for end in ends[:-1]]]
         rows = [rows[0][start : int(end)] for start, end in zip(starts, ends, strict=True)]
     results = []
     for i, (part, matrix) in enumerate(zip(rows, weights, strict=True)):
         y = wide(part) @ wide(matrix)
         results.append(rounded(y if biases is None else y + wide(biases[i]), part.dtype))
-    return [np.concatenate(results)] if split_item in (2, 3) else results
+    return [np.concatenate(results)] if a.split_item in (2, 3) else results

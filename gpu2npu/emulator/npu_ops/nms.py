@@ -6,6 +6,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 from gpu2npu.emulator.npu_ops.boxes import overlaps
 
 
@@ -40,63 +41,47 @@ def npu_nms_with_mask(input: Array, iou_threshold: Number) -> tuple[Array, Array
     return input[:, :5].copy(), np.arange(len(boxes), dtype=np.int32), mask
 
 
-@kernel("npu::npu_nms_v4")
-def npu_nms_v4(
-    self: Array,
-    scores: Array,
-    max_output_size: Number,
-    iou_threshold: Array,
-    scores_threshold: Array,
-    pad_to_max_output_size: bool = False,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_nms_v4")
+def npu_nms_v4(a: Arguments) -> tuple[Array, Array]:
     """Indices, int32, of the boxes (N, 4) that remain, best first, and how many; padded with 0 if asked."""
-    boxes, marks = wide(self), wide(scores)
-    limit = int(max_output_size)  # type: ignore[arg-type]
+    boxes, marks = wide(a.self), wide(a.scores)
+    limit = int(a.max_output_size)  # type: ignore[arg-type]
     order = _by_score(marks)
-    order = order[marks[order] > float(scores_threshold.reshape(()))]
-    chosen = survivors(order, overlaps(boxes, boxes), float(iou_threshold.reshape(())), limit) if limit else []
-    indices = np.zeros(limit if pad_to_max_output_size else len(chosen), np.int32)
+    order = order[marks[order] > float(a.scores_threshold.reshape(()))]
+    chosen = survivors(order, overlaps(boxes, boxes), float(a.iou_threshold.reshape(())), limit) if limit else []
+    indices = np.zeros(limit if a.pad_to_max_output_size else len(chosen), np.int32)
     indices[: len(chosen)] = chosen
     return indices, np.array(len(chosen), np.int32)
 
 
-@kernel("npu::npu_batch_nms")
-def npu_batch_nms(
-    self: Array,
-    scores: Array,
-    score_threshold: float,
-    iou_threshold: float,
-    max_size_per_class: int,
-    max_total_size: int,
-    change_coordinate_frame: bool = False,
-    transpose_box: bool = False,
-) -> tuple[Array, Array, Array, Array]:
+@by_schema(kernel, "npu::npu_batch_nms")
+def npu_batch_nms(a: Arguments) -> tuple[Array, Array, Array, Array]:
     """Suppression class by class of a batch: boxes (B, N, Q, 4), Q 1 or the number of classes; scores (B, N, classes).
 
     Returns:
         (B, max_total_size, 4) boxes, (B, max_total_size) scores and classes, all float16 and 0 where there are fewer,
         and (B,) int32 counts.
     """
-    if change_coordinate_frame:
+    if a.change_coordinate_frame:
         raise NotImplementedError("boxes normalised to the image (change_coordinate_frame=True)")
-    boxes, marks = wide(self), wide(scores)
-    if transpose_box:
+    boxes, marks = wide(a.self), wide(a.scores)
+    if a.transpose_box:
         boxes = np.moveaxis(boxes, -2, -1) if boxes.shape[-1] != 4 else boxes
     if boxes.ndim == 3:
         boxes = boxes[:, :, None]
     batch, classes = marks.shape[0], marks.shape[2]
-    out_boxes = np.zeros((batch, max_total_size, 4), np.float16)
-    out_scores, out_classes = (np.zeros((batch, max_total_size), np.float16) for _ in range(2))
+    out_boxes = np.zeros((batch, a.max_total_size, 4), np.float16)
+    out_scores, out_classes = (np.zeros((batch, a.max_total_size), np.float16) for _ in range(2))
     counts = np.zeros(batch, np.int32)
     for b in range(batch):
         found: list[tuple[float, int, int]] = []
         for c in range(classes):
             place = boxes[b, :, c if boxes.shape[2] > 1 else 0]
             order = _by_score(marks[b, :, c])
-            order = order[marks[b, order, c] > score_threshold]
-            retained = survivors(order, overlaps(place, place), iou_threshold, max_size_per_class)
+            order = order[marks[b, order, c] > a.score_threshold]
+            retained = survivors(order, overlaps(place, place), a.iou_threshold, a.max_size_per_class)
             found += [(-float(marks[b, i, c]), c, i) for i in retained]
-        best = sorted(found)[:max_total_size]
+        best = sorted(found)[: a.max_total_size]
         counts[b] = len(best)
         for row, (mark, c, i) in enumerate(best):
             out_boxes[b, row] = boxes[b, i, c if boxes.shape[2] > 1 else 0]
@@ -149,21 +134,14 @@ def _rotated(boxes: Array, others: Array, over_union: bool) -> Array:
     return table
 
 
-@kernel("npu::npu_nms_rotated")
-def npu_nms_rotated(
-    self: Array,
-    scores: Array,
-    iou_threshold: float,
-    scores_threshold: float = 0,
-    max_output_size: int = -1,
-    mode: int = 0,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_nms_rotated")
+def npu_nms_rotated(a: Arguments) -> tuple[Array, Array]:
     """Indices, int32, of the boxes x y w h angle (degrees) that remain, best first, and how many, as one element."""
-    marks = wide(scores)
+    marks = wide(a.scores)
     order = _by_score(marks)
-    order = order[marks[order] > scores_threshold]
-    table = _rotated(wide(self), wide(self), over_union=True)
-    chosen = survivors(order, table, iou_threshold, None if max_output_size < 0 else max_output_size)
+    order = order[marks[order] > a.scores_threshold]
+    table = _rotated(wide(a.self), wide(a.self), over_union=True)
+    chosen = survivors(order, table, a.iou_threshold, None if a.max_output_size < 0 else a.max_output_size)
     return np.array(chosen, np.int32), np.array([len(chosen)], np.int32)
 
 
@@ -185,17 +163,9 @@ def npu_rotated_overlaps(self: Array, query_boxes: Array, trans: bool = False) -
     return rounded(_rotated_batches(self, query_boxes, trans, over_union=False), self.dtype)
 
 
-@kernel("npu::npu_rotated_iou")
-def npu_rotated_iou(
-    self: Array,
-    query_boxes: Array,
-    trans: bool = False,
-    mode: int = 0,
-    is_cross: bool = True,
-    v_threshold: float = 0.0,
-    e_threshold: float = 0.0,
-) -> Array:
+@by_schema(kernel, "npu::npu_rotated_iou")
+def npu_rotated_iou(a: Arguments) -> Array:
     """(B, N, K) intersections over unions of rotated boxes, laid out as for `npu_rotated_overlaps`."""
-    if mode != 0 or not is_cross:
+    if a.mode != 0 or not a.is_cross:
         raise NotImplementedError("rotated overlaps with mode=1 or is_cross=False")
-    return rounded(_rotated_batches(self, query_boxes, trans, over_union=True), self.dtype)
+    return rounded(_rotated_batches(a.self, a.query_boxes, a.trans, over_union=True), a.self.dtype)

@@ -5,8 +5,6 @@ Statistics are float32; gradients of gamma and beta are float32 where torch_npu'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gpu2npu.emulator.kernels.nn.norm import (
@@ -20,6 +18,7 @@ from gpu2npu.emulator.kernels.nn.norm import (
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 _ALL = (True, True, True)
 
@@ -69,30 +68,16 @@ def npu_add_rms_norm_cast(
     return y, rounded(y, x.dtype), rstd, x
 
 
-@kernel("npu::npu_layer_norm_eval")
-def npu_layer_norm_eval(
-    input: Array,  # noqa: A002
-    normalized_shape: Sequence[int],
-    weight: Array | None = None,
-    bias: Array | None = None,
-    eps: float = 1e-05,
-) -> Array:
+@by_schema(kernel, "npu::npu_layer_norm_eval")
+def npu_layer_norm_eval(a: Arguments) -> Array:
     """`torch.nn.functional.layer_norm`, without what a backward pass needs."""
-    return layer_norm(input, normalized_shape, weight, bias, eps)[0]
+    return layer_norm(a.input, a.normalized_shape, a.weight, a.bias, a.eps)[0]
 
 
-@kernel("npu::npu_layernorm_grad")
-def npu_layernorm_grad(
-    grad_out: Array,
-    input: Array,  # noqa: A002
-    normalized_shape: Sequence[int],
-    mean: Array,
-    rstd: Array,
-    weight: Array | None,
-    bias: Array | None,
-) -> tuple[Array | None, Array | None, Array | None]:
+@by_schema(kernel, "npu::npu_layernorm_grad")
+def npu_layernorm_grad(a: Arguments) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients of layer norm for input, weight and bias."""
-    return layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, _ALL)
+    return layer_norm_backward(a.grad_out, a.input, a.normalized_shape, a.mean, a.rstd, a.weight, a.bias, _ALL)
 
 
 @kernel("npu::npu_add_layer_norm")
@@ -150,63 +135,40 @@ def _group_norm(
     return group_norm(wide(x), weight, bias, x.shape[0], channels, x[0, 0].size, groups, eps)
 
 
-@kernel("npu::npu_group_norm_silu")
-def npu_group_norm_silu(
-    input: Array,  # noqa: A002
-    weight: Array | None,
-    bias: Array | None,
-    group: int,
-    eps: float = 0.00001,
-) -> tuple[Array, Array, Array]:
+@by_schema(kernel, "npu::npu_group_norm_silu")
+def npu_group_norm_silu(a: Arguments) -> tuple[Array, Array, Array]:
     """SiLU of the group norm of (N, C, *); mean and 1 / deviation (N, group) in the input's dtype."""
-    return npu_group_norm_swish(input, group, weight, bias, eps, 1.0)
+    return npu_group_norm_swish(Arguments(**vars(a), num_groups=a.group, swish_scale=1.0))
 
 
-@kernel("npu::npu_group_norm_swish")
-def npu_group_norm_swish(
-    input: Array,  # noqa: A002
-    num_groups: int,
-    weight: Array | None,
-    bias: Array | None,
-    eps: float | None = 1e-5,
-    swish_scale: float | None = 1.0,
-) -> tuple[Array, Array, Array]:
+@by_schema(kernel, "npu::npu_group_norm_swish")
+def npu_group_norm_swish(a: Arguments) -> tuple[Array, Array, Array]:
     """y * sigmoid(swish_scale * y) of the group norm y; mean and 1 / deviation (N, group) in the input's dtype."""
-    y, mean, rstd = _group_norm(input, num_groups, weight, bias, 1e-5 if eps is None else eps)
+    y, mean, rstd = _group_norm(a.input, a.num_groups, a.weight, a.bias, 1e-5 if a.eps is None else a.eps)
     y = wide(y)
-    y = y * logistic(y * y.dtype.type(1.0 if swish_scale is None else swish_scale))
-    return rounded(y, input.dtype), rounded(mean, input.dtype), rounded(rstd, input.dtype)
+    y = y * logistic(y * y.dtype.type(1.0 if a.swish_scale is None else a.swish_scale))
+    return rounded(y, a.input.dtype), rounded(mean, a.input.dtype), rounded(rstd, a.input.dtype)
 
 
-@kernel("npu::npu_group_norm_swish_grad")
-def npu_group_norm_swish_grad(
-    grad: Array,
-    input: Array,  # noqa: A002
-    num_groups: int,
-    weight: Array,
-    bias: Array,
-    mean: Array,
-    rstd: Array,
-    grad_input_mask: Sequence[bool],
-    swish_scale: float | None = 1.0,
-) -> tuple[Array | None, Array | None, Array | None]:
+@by_schema(kernel, "npu::npu_group_norm_swish_grad")
+def npu_group_norm_swish_grad(a: Arguments) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    x = wide(input)
+    x = wide(a.input)
     kind = x.dtype.type
-    scale = kind(1.0 if swish_scale is None else swish_scale)
-    shape = (x.shape[0], num_groups, *(1,) * (x.ndim - 1))
-    groups = x.reshape(x.shape[0], num_groups, x.shape[1] // num_groups, *x.shape[2:])
-    standard = ((groups - wide(mean).reshape(shape)) * wide(rstd).reshape(shape)).reshape(x.shape)
+    scale = kind(1.0 if a.swish_scale is None else a.swish_scale)
+    shape = (x.shape[0], a.num_groups, *(1,) * (x.ndim - 1))
+    groups = x.reshape(x.shape[0], a.num_groups, x.shape[1] // a.num_groups, *x.shape[2:])
+    standard = ((groups - wide(a.mean).reshape(shape)) * wide(a.rstd).reshape(shape)).reshape(x.shape)
     channel = (1, -1, *(1,) * (x.ndim - 2))
-    y = standard * wide(weight).reshape(channel) + wide(bias).reshape(channel)
+    y = standard * wide(a.weight).reshape(channel) + wide(a.bias).reshape(channel)
     gate = logistic(y * scale)
-    inner = wide(grad) * (gate + y * scale * gate * (1 - gate))
+    inner = wide(a.grad) * (gate + y * scale * gate * (1 - gate))
     found = group_norm_backward(
-        inner, x, wide(mean), wide(rstd), wide(weight), x.shape[0], x.shape[1], x[0, 0].size, num_groups, _ALL
+        inner, x, wide(a.mean), wide(a.rstd), wide(a.weight), x.shape[0], x.shape[1], x[0, 0].size, a.num_groups, _ALL
     )
-    dtypes = (input.dtype, weight.dtype, bias.dtype)
+    dtypes = (a.input.dtype, a.weight.dtype, a.bias.dtype)
     dx, dw, db = (
         rounded(each, dtype) if wanted and each is not None else None
-        for each, dtype, wanted in zip(found, dtypes, grad_input_mask, strict=True)
+        for each, dtype, wanted in zip(found, dtypes, a.grad_input_mask, strict=True)
     )
     return dx, dw, db

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 # Four corners of a sample: row, column, weight.
 Corners = list[tuple[Array, Array, Array]]
@@ -48,50 +49,33 @@ def _region(
     return int(roi[0]), _axis_samples(y1, y2, pooled[0], rows), _axis_samples(x1, x2, pooled[1], columns)
 
 
-@kernel("npu::npu_roi_align")
-def npu_roi_align(
-    self: Array,
-    rois: Array,
-    spatial_scale: float,
-    pooled_height: int,
-    pooled_width: int,
-    sample_num: int,
-    roi_end_mode: int,
-) -> Array:
+@by_schema(kernel, "npu::npu_roi_align")
+def npu_roi_align(a: Arguments) -> Array:
     """(R, C, pooled_height, pooled_width): averages of bilinear samples in regions (R, 5) index x1 y1 x2 y2.
 
     `roi_end_mode` 1 counts the last pixel of a region in, 2 and 3 shift by half a pixel. `sample_num` 0 takes as many
     samples a bin as it has pixels.
     """
-    features = wide(self)
-    result = np.zeros((len(rois), self.shape[1], pooled_height, pooled_width), features.dtype)
-    for i, roi in enumerate(wide(rois)):
-        image, ys, xs = _region(roi, spatial_scale, (pooled_height, pooled_width), sample_num, roi_end_mode)
+    features = wide(a.self)
+    result = np.zeros((len(a.rois), a.self.shape[1], a.pooled_height, a.pooled_width), features.dtype)
+    for i, roi in enumerate(wide(a.rois)):
+        image, ys, xs = _region(roi, a.spatial_scale, (a.pooled_height, a.pooled_width), a.sample_num, a.roi_end_mode)
         total = sum(
             features[image][:, y, x] * weight.astype(features.dtype)
-            for y, x, weight in _corners(ys, xs, *self.shape[2:])
+            for y, x, weight in _corners(ys, xs, *a.self.shape[2:])
         )
-        blocks = np.asarray(total).reshape(-1, pooled_height, ys.shape[1], pooled_width, xs.shape[1])
+        blocks = np.asarray(total).reshape(-1, a.pooled_height, ys.shape[1], a.pooled_width, xs.shape[1])
         result[i] = blocks.mean(axis=(2, 4))
-    return rounded(result, self.dtype)
+    return rounded(result, a.self.dtype)
 
 
-@kernel("npu::npu_roi_alignbk")
-def npu_roi_alignbk(
-    self: Array,
-    rois: Array,
-    xdiff_shape: Sequence[int],
-    pooled_width: int,
-    pooled_height: int,
-    spatial_scale: float,
-    sample_num: int,
-    roi_end_mode: int | None = None,
-) -> Array:
+@by_schema(kernel, "npu::npu_roi_alignbk")
+def npu_roi_alignbk(a: Arguments) -> Array:
     """The gradient of `npu_roi_align` for features of shape `xdiff_shape`; `self` is the gradient of its result."""
-    result = np.zeros(tuple(xdiff_shape), np.float64)
-    mode = 1 if roi_end_mode is None else roi_end_mode
-    for grad, roi in zip(wide(self), wide(rois), strict=True):
-        image, ys, xs = _region(roi, spatial_scale, (pooled_height, pooled_width), sample_num, mode)
+    result = np.zeros(tuple(a.xdiff_shape), np.float64)
+    mode = 1 if a.roi_end_mode is None else a.roi_end_mode
+    for grad, roi in zip(wide(a.self), wide(a.rois), strict=True):
+        image, ys, xs = _region(roi, a.spatial_scale, (a.pooled_height, a.pooled_width), a.sample_num, mode)
         share = np.repeat(np.repeat(grad, ys.shape[1], axis=1), xs.shape[1], axis=2) / (ys.shape[1] * xs.shape[1])
         for y, x, weight in _corners(ys, xs, *result.shape[2:]):
             np.add.at(
@@ -99,7 +83,7 @@ def npu_roi_alignbk(
                 (y * result.shape[3] + x).reshape(-1),
                 (share * weight).reshape(len(share), -1).T,
             )
-    return rounded(result, self.dtype)
+    return rounded(result, a.self.dtype)
 
 
 def _bins(roi: Array, spatial_scale: float, group: int, height: int, width: int) -> list[tuple[int, int, slice, slice]]:

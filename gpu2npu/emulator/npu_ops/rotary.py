@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from torch import Tensor
 
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 from gpu2npu.emulator.npu_ops.composite import composite
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+from gpu2npu.emulator.npu_ops.gradient import Results, gradient, npu, pick
 
 
 def _rotated(x: Array, mode: Any) -> Array:
@@ -85,38 +86,28 @@ def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return (halves * cos + _turned(halves) * sin).to(x.dtype)
 
 
-@composite("npu_mrope")
-def npu_mrope(
-    positions: Tensor,
-    query: Tensor,
-    key: Tensor,
-    cos_sin_cache: Tensor,
-    head_size: int,
-    *,
-    mrope_section: Sequence[int] | None = None,
-    rotary_mode: str | None = "half",
-    cache_mode: str | None = "default",
-) -> tuple[Tensor, Tensor]:
+@by_schema(composite, "npu_mrope")
+def npu_mrope(a: Arguments) -> tuple[Tensor, Tensor]:
     """Query and key (tokens, heads * head_size) turned by the angles of their positions, (tokens,) or (3, tokens).
 
     Of three rows of positions, `mrope_section` is how many of the angles each row gives.
     """
-    if cache_mode != "default" or rotary_mode not in ("half", "interleave"):
-        raise NotImplementedError(f"torch_npu.npu_mrope: the emulated NPU does not compute cache_mode={cache_mode!r}")
-    angles = cos_sin_cache[positions]
-    if positions.dim() == 2:
-        sections = list(mrope_section or ())
+    if a.cache_mode != "default" or a.rotary_mode not in ("half", "interleave"):
+        raise NotImplementedError(f"torch_npu.npu_mrope: the emulated NPU does not compute cache_mode={a.cache_mode!r}")
+    angles = a.cos_sin_cache[a.positions]
+    if a.positions.dim() == 2:
+        sections = list(a.mrope_section or ())
         parts = angles.unflatten(-1, (2, -1)).split(sections, -1)
         angles = torch.cat([part[row] for row, part in enumerate(parts)], -1).flatten(-2)
     cos, sin = angles[:, None].chunk(2, -1)
 
     def turned(x: Tensor) -> Tensor:
-        heads = x.unflatten(-1, (-1, head_size))
+        heads = x.unflatten(-1, (-1, a.head_size))
         rotary, rest = heads[..., : 2 * cos.shape[-1]], heads[..., 2 * cos.shape[-1] :]
-        is_half = rotary_mode == "half"
+        is_half = a.rotary_mode == "half"
         first, second = rotary.chunk(2, -1) if is_half else (rotary[..., ::2], rotary[..., 1::2])
         parts = first * cos - second * sin, second * cos + first * sin
         found = torch.cat(parts, -1) if is_half else torch.stack(parts, -1).flatten(-2)
         return torch.cat((found, rest), -1).flatten(-2).to(x.dtype)
 
-    return turned(query), turned(key)
+    return turned(a.query), turned(a.key)

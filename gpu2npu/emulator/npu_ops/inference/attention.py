@@ -6,15 +6,16 @@ softmax(query @ key^T * scale + pse_shift) @ value with masked scores left out, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import F32, Array, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.attention_arithmetic import FAR, Attention, Dropout, Masking, repeated
-from gpu2npu.emulator.npu_ops.inference.sequences import VARLEN, Layout, Lengths, cut, paged, restored
+from gpu2npu.emulator.npu_ops.arguments import Arguments, bound, by_schema
+from gpu2npu.emulator.npu_ops.attention_arithmetic import Attention, Dropout, Masking, repeated
+from gpu2npu.emulator.npu_ops.inference.sequences import VARLEN, Layout, cut, paged, restored
 from gpu2npu.emulator.npu_ops.quantization.numbers import INT8
 
 _BY_MASK = (0, 1)  # sparse modes that take the mask itself; the others take a triangle of 2048
@@ -30,8 +31,17 @@ _EARLIER_NAMES = {  # of the options of npu_fused_infer_attention_score_v2
 }
 
 
-def _refuse(**given: Any) -> None:
-    for name, value in given.items():
+_COMPUTED = {
+    *("query", "key", "value", "pse_shift", "atten_mask", "actual_seq_lengths", "actual_seq_lengths_kv"),
+    *("quant_scale2", "quant_offset2", "antiquant_scale", "antiquant_offset", "block_table", "query_rope", "key_rope"),
+    *("num_heads", "scale", "pre_tokens", "next_tokens", "input_layout", "num_key_value_heads", "sparse_mode"),
+    *("inner_precise", "block_size", "softmax_lse_flag", "workspace"),
+}
+
+
+def _refuse(a: Arguments, *names: str) -> None:
+    for name in names:
+        value = getattr(a, name)
         if isinstance(value, np.ndarray) or value:
             raise NotImplementedError(f"inference attention with {name}")
 
@@ -57,62 +67,51 @@ def _with_rope(parts: list[Array], rope: list[Array] | None) -> list[Array]:
     return [np.concatenate((part, wide(other)), axis=-1) for part, other in zip(parts, rope, strict=True)]
 
 
-def _attend(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    heads: int,
-    key_heads: int,
-    layout: str,
-    scale: float,
-    mask: Array | None = None,
-    pse: Array | None = None,
-    query_lengths: Lengths = None,
-    key_lengths: Lengths = None,
-    mode: int = 0,
-    before: int = FAR,
-    after: int = FAR,
-    block_table: Array | None = None,
-    block_size: int = 0,
-    antiquant: tuple[Array | None, Array | None] = (None, None),
-    ropes: tuple[Array | None, Array | None] = (None, None),
-    quant: tuple[Array | None, Array | None] = (None, None),
-) -> tuple[Array, Array]:
-    """The result in the query's layout and dtype (int8 with `quant`), and the logarithms of the rows' sums.
+def _attend(given: Arguments, renamed: Mapping[str, str]) -> tuple[Array, Array]:
+    """The result in the query's layout and dtype (int8 with `quant_scale2`), and the logarithms of the rows' sums.
 
-    Those are (B, heads, S, 1), or (T, heads, 1), in float32.
+    Those are (B, heads, S, 1), or (T, heads, 1), in float32. `renamed` has the names of the arguments of
+    `npu_fused_infer_attention_score` for those of another operator.
     """
-    ours, theirs = Layout(layout.upper(), heads), Layout(layout.upper(), key_heads or heads)
+    a = bound("npu_fused_infer_attention_score", (), {renamed.get(name, name): x for name, x in vars(given).items()})
+    layout, heads = a.input_layout.upper(), a.num_heads
+    ours, theirs = Layout(layout, heads), Layout(layout, a.num_key_value_heads or heads)
 
     def of_keys(x: Array) -> list[Array]:
-        if block_table is not None:
-            return paged(x, block_table, key_lengths, theirs.heads, block_size)
-        return cut(theirs.split(x), key_lengths, theirs)
+        if a.block_table is not None:
+            return paged(x, a.block_table, a.actual_seq_lengths_kv, theirs.heads, a.block_size)
+        return cut(theirs.split(x), a.actual_seq_lengths_kv, theirs)
 
-    queries = [wide(part) for part in cut(ours.split(query), query_lengths, ours)]
-    scales, offsets = antiquant
-    halves = [(None if each is None else each[k]) for k in (0, 1) for each in (scales, offsets)]
-    keys, values = restored(of_keys(key), *halves[:2]), restored(of_keys(value), *halves[2:])
-    if ropes[0] is not None and ropes[1] is not None:
-        queries = _with_rope(queries, cut(ours.split(ropes[0]), query_lengths, ours))
-        keys = _with_rope(keys, of_keys(ropes[1]))
+    queries = [wide(part) for part in cut(ours.split(a.query), a.actual_seq_lengths, ours)]
+    scales = (a.antiquant_scale, a.antiquant_offset)
+    halves = [(None if each is None else each[k]) for k in (0, 1) for each in scales]
+    keys, values = restored(of_keys(a.key), *halves[:2]), restored(of_keys(a.value), *halves[2:])
+    if a.query_rope is not None and a.key_rope is not None:
+        queries = _with_rope(queries, cut(ours.split(a.query_rope), a.actual_seq_lengths, ours))
+        keys = _with_rope(keys, of_keys(a.key_rope))
     parts, logarithms = [], []
     for batch, (q, k, v) in enumerate(zip(queries, keys, values, strict=True)):
         rows, columns = q.shape[1], k.shape[1]
-        shift = None if pse is None else pse[batch if len(pse) > 1 else 0][None, :, :rows, :columns]
-        masking = Masking(_mask_of(mask, mode, batch, len(queries), rows, columns), mode, before, after)
-        attention = Attention(scale, masking, Dropout(1.0), shift, pse_after_scale=True)
+        shift = (
+            None if a.pse_shift is None else a.pse_shift[batch if len(a.pse_shift) > 1 else 0][None, :, :rows, :columns]
+        )
+        masking = Masking(
+            _mask_of(a.atten_mask, a.sparse_mode, batch, len(queries), rows, columns),
+            a.sparse_mode,
+            a.pre_tokens,
+            a.next_tokens,
+        )
+        attention = Attention(a.scale, masking, Dropout(1.0), shift, pse_after_scale=True)
         found = attention.probabilities(q[None], repeated(k[None], heads), 0)
         p, largest, total = (each[0] for each in found)
         parts.append(np.matmul(p, repeated(v[None], heads)[0]))
         logarithms.append(np.where(total > 0, largest + np.log(np.where(total > 0, total, 1)), np.inf))
-    rows = query.shape[0] if ours.name == VARLEN else ours.split(query)[0].shape[1]
-    if quant[0] is not None:
-        parts = [_requantized(part, quant[0], quant[1]) for part in parts]
+    rows = a.query.shape[0] if ours.name == VARLEN else ours.split(a.query)[0].shape[1]
+    if a.quant_scale2 is not None:
+        parts = [_requantized(part, a.quant_scale2, a.quant_offset2) for part in parts]
     sums = Layout(VARLEN if ours.name == VARLEN else "BNSD", heads).joined(logarithms, rows, F32)
     out = "BSND" if ours.name == "BNSD_BSND" else ours.name
-    return Layout(out, heads).joined(parts, rows, query.dtype if quant[0] is None else INT8.dtype), sums
+    return Layout(out, heads).joined(parts, rows, a.query.dtype if a.quant_scale2 is None else INT8.dtype), sums
 
 
 def _requantized(part: Array, scale: Array, offset: Array | None) -> Array:
@@ -123,164 +122,34 @@ def _requantized(part: Array, scale: Array, offset: Array | None) -> Array:
     return whole.astype(F32)
 
 
-@kernel("npu::npu_prompt_flash_attention")
-def npu_prompt_flash_attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    padding_mask: Array | None = None,
-    atten_mask: Array | None = None,
-    pse_shift: Array | None = None,
-    actual_seq_lengths: Sequence[int] | None = None,
-    deq_scale1: Array | None = None,
-    quant_scale1: Array | None = None,
-    deq_scale2: Array | None = None,
-    quant_scale2: Array | None = None,
-    quant_offset2: Array | None = None,
-    num_heads: int = 1,
-    scale_value: float = 1.0,
-    pre_tokens: int = FAR,
-    next_tokens: int = 0,
-    input_layout: str = "BSH",
-    num_key_value_heads: int = 0,
-    actual_seq_lengths_kv: Sequence[int] | None = None,
-    sparse_mode: int = 0,
-) -> Array:
+@by_schema(kernel, "npu::npu_prompt_flash_attention")
+def npu_prompt_flash_attention(a: Arguments) -> Array:
     """Attention of whole prompts, in the query's layout; rows beyond a sequence's length are 0."""
-    _refuse(deq_scale1=deq_scale1, quant_scale1=quant_scale1, deq_scale2=deq_scale2)
-    return _attend(
-        query,
-        key,
-        value,
-        heads=num_heads,
-        key_heads=num_key_value_heads,
-        layout=input_layout,
-        scale=scale_value,
-        mask=atten_mask,
-        pse=pse_shift,
-        query_lengths=actual_seq_lengths,
-        key_lengths=actual_seq_lengths_kv,
-        mode=sparse_mode,
-        before=pre_tokens,
-        after=next_tokens,
-        quant=(quant_scale2, quant_offset2),
-    )[0]
+    _refuse(a, "deq_scale1", "quant_scale1", "deq_scale2")
+    return _attend(a, {"scale_value": "scale"})[0]
 
 
-@kernel("npu::npu_incre_flash_attention")
-def npu_incre_flash_attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    padding_mask: Array | None = None,
-    atten_mask: Array | None = None,
-    pse_shift: Array | None = None,
-    actual_seq_lengths: Sequence[int] | None = None,
-    antiquant_scale: Array | None = None,
-    antiquant_offset: Array | None = None,
-    block_table: Array | None = None,
-    dequant_scale1: Array | None = None,
-    quant_scale1: Array | None = None,
-    dequant_scale2: Array | None = None,
-    quant_scale2: Array | None = None,
-    quant_offset2: Array | None = None,
-    kv_padding_size: Array | None = None,
-    num_heads: int = 1,
-    scale_value: float = 1.0,
-    input_layout: str = "BSH",
-    num_key_value_heads: int = 0,
-    block_size: int = 0,
-    inner_precise: int = 1,
-) -> Array:
+@by_schema(kernel, "npu::npu_incre_flash_attention")
+def npu_incre_flash_attention(a: Arguments) -> Array:
     """Attention of one new token of each sequence over its cache, which may be paged or in int8."""
-    _refuse(
-        dequant_scale1=dequant_scale1,
-        quant_scale1=quant_scale1,
-        dequant_scale2=dequant_scale2,
-        kv_padding_size=kv_padding_size,
-    )
-    return _attend(
-        query,
-        key,
-        value,
-        heads=num_heads,
-        key_heads=num_key_value_heads,
-        layout=input_layout,
-        scale=scale_value,
-        mask=atten_mask,
-        pse=pse_shift,
-        key_lengths=actual_seq_lengths,
-        mode=1,
-        block_table=block_table,
-        block_size=block_size,
-        antiquant=(antiquant_scale, antiquant_offset),
-        quant=(quant_scale2, quant_offset2),
-    )[0]
+    _refuse(a, "dequant_scale1", "quant_scale1", "dequant_scale2", "kv_padding_size")
+    by_mask = Arguments(**vars(a), sparse_mode=1)
+    return _attend(by_mask, {"scale_value": "scale", "actual_seq_lengths": "actual_seq_lengths_kv"})[0]
 
 
-@kernel("npu::npu_fused_infer_attention_score")
-def npu_fused_infer_attention_score(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    pse_shift: Array | None = None,
-    atten_mask: Array | None = None,
-    actual_seq_lengths: Sequence[int] | None = None,
-    actual_seq_lengths_kv: Sequence[int] | None = None,
-    quant_scale2: Array | None = None,
-    quant_offset2: Array | None = None,
-    antiquant_scale: Array | None = None,
-    antiquant_offset: Array | None = None,
-    block_table: Array | None = None,
-    query_rope: Array | None = None,
-    key_rope: Array | None = None,
-    num_heads: int = 1,
-    scale: float = 1.0,
-    pre_tokens: int = FAR,
-    next_tokens: int = FAR,
-    input_layout: str = "BSH",
-    num_key_value_heads: int = 0,
-    sparse_mode: int = 0,
-    inner_precise: int = 0,
-    block_size: int = 0,
-    softmax_lse_flag: bool = False,
-    workspace: Array | None = None,
-    **others: Any,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_fused_infer_attention_score")
+def npu_fused_infer_attention_score(a: Arguments) -> tuple[Array, Array]:
     """Attention of prompts or of new tokens; and the logarithms of the rows' sums, or one 0 unless they are wanted."""
-    _refuse(**others)
-    found = _attend(
-        query,
-        key,
-        value,
-        heads=num_heads,
-        key_heads=num_key_value_heads,
-        layout=input_layout,
-        scale=scale,
-        mask=atten_mask,
-        pse=pse_shift,
-        query_lengths=actual_seq_lengths,
-        key_lengths=actual_seq_lengths_kv,
-        mode=sparse_mode,
-        before=pre_tokens,
-        after=next_tokens,
-        block_table=block_table,
-        block_size=block_size,
-        antiquant=(antiquant_scale, antiquant_offset),
-        ropes=(query_rope, key_rope),
-        quant=(quant_scale2, quant_offset2),
-    )
-    return found if softmax_lse_flag else (found[0], np.zeros(1, F32))
+    _refuse(a, *(name for name in vars(a) if name not in _COMPUTED))
+    found = _attend(a, {})
+    return found if a.softmax_lse_flag else (found[0], np.zeros(1, F32))
 
 
-@kernel("npu::npu_fused_infer_attention_score_v2")
-def npu_fused_infer_attention_score_v2(query: Array, key: Array, value: Array, **options: Any) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_fused_infer_attention_score_v2")
+def npu_fused_infer_attention_score_v2(a: Arguments) -> tuple[Array, Array]:
     """`npu_fused_infer_attention_score` under its later names."""
-    earlier = {_EARLIER_NAMES.get(name, name): option for name, option in options.items()}
-    return npu_fused_infer_attention_score(query, key, value, **earlier)
+    earlier = {_EARLIER_NAMES.get(name, name): option for name, option in vars(a).items()}
+    return npu_fused_infer_attention_score(bound("npu_fused_infer_attention_score", (), earlier))
 
 
 @kernel(

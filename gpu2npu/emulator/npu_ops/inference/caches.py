@@ -6,6 +6,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 _CACHES = 4  # dimensions: blocks, block size, heads, depth; or blocks, parts of depth, block size, width of a part
 
@@ -27,48 +28,27 @@ def _store(tokens: Array, cache: Array, slots: Array) -> None:
     cache[blocks, :, places] = tokens[valid].reshape(-1, parts, width)
 
 
-@kernel("npu::npu_scatter_pa_kv_cache")
-def npu_scatter_pa_kv_cache(
-    key: Array,
-    value: Array,
-    key_cache: Array,
-    value_cache: Array,
-    slot_mapping: Array,
-    *,
-    compress_lens: Array | None = None,
-    compress_seq_offsets: Array | None = None,
-    seq_lens: Array | None = None,
-    cache_mode: str | None = "PA_NZ",
-) -> None:
+@by_schema(kernel, "npu::npu_scatter_pa_kv_cache")
+def npu_scatter_pa_kv_cache(a: Arguments) -> None:
     """Write the tokens' keys and values into both caches, each token at its slot; a negative slot is none."""
-    if compress_lens is not None or compress_seq_offsets is not None or seq_lens is not None:
+    if a.compress_lens is not None or a.compress_seq_offsets is not None or a.seq_lens is not None:
         raise NotImplementedError("compressed caches")
-    _store(key, key_cache, slot_mapping)
-    _store(value, value_cache, slot_mapping)
+    _store(a.key, a.key_cache, a.slot_mapping)
+    _store(a.value, a.value_cache, a.slot_mapping)
 
 
-@kernel("npu::npu_gather_pa_kv_cache")
-def npu_gather_pa_kv_cache(
-    key_cache: Array,
-    value_cache: Array,
-    block_tables: Array,
-    seq_lens: Array,
-    key: Array,
-    value: Array,
-    *,
-    seq_offset: Array | None = None,
-    is_seq_lens_cumsum: bool = False,
-) -> None:
+@by_schema(kernel, "npu::npu_gather_pa_kv_cache")
+def npu_gather_pa_kv_cache(a: Arguments) -> None:
     """Write the keys and values of all sequences, one after the other, into `key` and `value` (T, heads, D).
 
     The caches are (blocks, size, heads, D), and `seq_lens` holds lengths, or their sums from 0 on.
     """
-    if seq_offset is not None or key.shape[1:] != key_cache.shape[2:]:
+    if a.seq_offset is not None or a.key.shape[1:] != a.key_cache.shape[2:]:
         raise NotImplementedError("a seq_offset, or caches in another order")
-    lengths = np.diff(seq_lens) if is_seq_lens_cumsum else seq_lens
-    size, start = key_cache.shape[1], 0
-    for table, length in zip(block_tables, lengths, strict=True):
+    lengths = np.diff(a.seq_lens) if a.is_seq_lens_cumsum else a.seq_lens
+    size, start = a.key_cache.shape[1], 0
+    for table, length in zip(a.block_tables, lengths, strict=True):
         blocks, places = np.divmod(np.arange(length), size)
-        key[start : start + length] = key_cache[table[blocks], places]
-        value[start : start + length] = value_cache[table[blocks], places]
+        a.key[start : start + length] = a.key_cache[table[blocks], places]
+        a.value[start : start + length] = a.value_cache[table[blocks], places]
         start += int(length)

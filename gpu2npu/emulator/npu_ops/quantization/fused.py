@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import torch
 
 from gpu2npu.emulator.kernels.pointwise.activation import gelu
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, I8, I32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 from gpu2npu.emulator.npu_ops.norm import npu_rms_norm
 from gpu2npu.emulator.npu_ops.quantization.numbers import Integers, integers
 from gpu2npu.emulator.npu_ops.quantization.rounding import by_rows, smoothed
@@ -27,66 +25,32 @@ def _scaled(values: Array, scale: Array, zero_point: Array | None, divide: bool,
     return target.of(found if zero_point is None else found + zero_point.astype(F32))
 
 
-@kernel("npu::npu_rms_norm_quant")
-def npu_rms_norm_quant(
-    x: Array,
-    gamma: Array,
-    beta: Array,
-    scale: Array,
-    offset: Array,
-    epsilon: float = 1e-06,
-    *,
-    dst_dtype: int | None = None,
-) -> Array:
+@by_schema(kernel, "npu::npu_rms_norm_quant")
+def npu_rms_norm_quant(a: Arguments) -> Array:
     """round((RMS norm of x + beta) * scale + offset), of shape (1,) both, in int8."""
-    return _scaled(_normed(x, gamma, beta, epsilon), scale, offset, False, integers(dst_dtype))
+    return _scaled(_normed(a.x, a.gamma, a.beta, a.epsilon), a.scale, a.offset, False, integers(a.dst_dtype))
 
 
-@kernel("npu::npu_add_rms_norm_quant")
-def npu_add_rms_norm_quant(
-    x1: Array,
-    x2: Array,
-    gamma: Array,
-    scales1: Array,
-    zero_points1: Array | None,
-    beta: Array | None = None,
-    scales2: Array | None = None,
-    zero_points2: Array | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-06,
-    div_mode: bool = True,
-    dst_type: int | None = None,
-) -> tuple[Array, Array, Array]:
+@by_schema(kernel, "npu::npu_add_rms_norm_quant")
+def npu_add_rms_norm_quant(a: Arguments) -> tuple[Array, Array, Array]:
     """The RMS norm of x = x1 + x2 over scales1 plus zero_points1, the same of scales2 (else zeros), and x."""
-    x = rounded(wide(x1) + wide(x2), x1.dtype)
-    values, target = _normed(x, gamma, beta, epsilon), integers(dst_type)
-    first = _scaled(values, scales1, zero_points1, div_mode, target)
-    if scales2 is None:
+    x = rounded(wide(a.x1) + wide(a.x2), a.x1.dtype)
+    values, target = _normed(x, a.gamma, a.beta, a.epsilon), integers(a.dst_type)
+    first = _scaled(values, a.scales1, a.zero_points1, a.div_mode, target)
+    if a.scales2 is None:
         return first, np.zeros_like(first), x
-    return first, _scaled(values, scales2, zero_points2, div_mode, target), x
+    return first, _scaled(values, a.scales2, a.zero_points2, a.div_mode, target), x
 
 
-@kernel("npu::npu_add_rms_norm_dynamic_quant")
-def npu_add_rms_norm_dynamic_quant(
-    x1: Array,
-    x2: Array,
-    gamma: Array,
-    *,
-    smooth_scale1: Array | None = None,
-    smooth_scale2: Array | None = None,
-    beta: Array | None = None,
-    epsilon: float = 1e-6,
-    output_mask: Sequence[bool] | None = None,
-    y_dtype: int | None = None,
-) -> tuple[Array, Array, Array, Array, Array]:
+@by_schema(kernel, "npu::npu_add_rms_norm_dynamic_quant")
+def npu_add_rms_norm_dynamic_quant(a: Arguments) -> tuple[Array, Array, Array, Array, Array]:
     """The RMS norm of x = x1 + x2 times each smooth scale, by rows: y1, y2 (zeros without a second), x, both scales."""
-    x = rounded(wide(x1) + wide(x2), x1.dtype)
-    values, target = _normed(x, gamma, beta, epsilon), integers(y_dtype)
-    y1, scale1 = by_rows(smoothed(values, smooth_scale1, None), target)
-    if smooth_scale2 is None:
+    x = rounded(wide(a.x1) + wide(a.x2), a.x1.dtype)
+    values, target = _normed(x, a.gamma, a.beta, a.epsilon), integers(a.y_dtype)
+    y1, scale1 = by_rows(smoothed(values, a.smooth_scale1, None), target)
+    if a.smooth_scale2 is None:
         return y1, np.zeros_like(y1), x, scale1, np.zeros_like(scale1)
-    y2, scale2 = by_rows(smoothed(values, smooth_scale2, None), target)
+    y2, scale2 = by_rows(smoothed(values, a.smooth_scale2, None), target)
     return y1, y2, x, scale1, scale2
 
 
@@ -110,102 +74,54 @@ def _rounded(
     return target.of(smooth), np.zeros(values.shape[:-1], F32)
 
 
-@kernel("npu::npu_swiglu_quant")
-def npu_swiglu_quant(
-    x: Array,
-    *,
-    smooth_scales: Array | None = None,
-    offsets: Array | None = None,
-    group_index: Array | None = None,
-    activate_left: bool = False,
-    quant_mode: int = 0,
-    group_list_type: int = 0,
-    dst_type: torch.dtype | None = None,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_swiglu_quant")
+def npu_swiglu_quant(a: Arguments) -> tuple[Array, Array]:
     """SwiGLU of x, rounded by rows (`quant_mode` 1) or by given scales; `group_list_type` 1: counts of each group."""
-    ends = None if group_index is None else np.cumsum(group_index) if group_list_type else group_index
-    if group_index is not None and offsets is not None:
+    ends = None if a.group_index is None else np.cumsum(a.group_index) if a.group_list_type else a.group_index
+    if a.group_index is not None and a.offsets is not None:
         raise NotImplementedError("npu_swiglu_quant with the offsets of groups")
-    values = _gated(wide(x), activate_left)
-    return _rounded(values, smooth_scales, offsets, ends, quant_mode == 1, integers(dst_type))
+    values = _gated(wide(a.x), a.activate_left)
+    return _rounded(values, a.smooth_scales, a.offsets, ends, a.quant_mode == 1, integers(a.dst_type))
 
 
-@kernel("npu::npu_dequant_swiglu_quant")
-def npu_dequant_swiglu_quant(
-    x: Array,
-    *,
-    weight_scale: Array | None = None,
-    activation_scale: Array | None = None,
-    bias: Array | None = None,
-    quant_scale: Array | None = None,
-    quant_offset: Array | None = None,
-    group_index: Array | None = None,
-    activate_left: bool = False,
-    quant_mode: int = 0,
-    dst_type: int | None = None,
-    round_mode: int | None = None,
-    activate_dim: int | None = None,
-    swiglu_mode: int = 0,
-    clamp_limit: float = 7.0,
-    glu_alpha: float = 1.702,
-    glu_bias: float = 1.0,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_dequant_swiglu_quant")
+def npu_dequant_swiglu_quant(a: Arguments) -> tuple[Array, Array]:
     """Integer sums (T, 2H) by their scales, SwiGLU of them, and that rounded again; `group_index` counts rows."""
-    if swiglu_mode or round_mode or activate_dim not in (None, -1, 1):
+    if a.swiglu_mode or a.round_mode or a.activate_dim not in (None, -1, 1):
         raise NotImplementedError("npu_dequant_swiglu_quant with a swiglu_mode, round_mode or activate_dim")
-    ends = None if group_index is None else np.cumsum(group_index)
-    values = x.astype(F32) if bias is None or bias.dtype != I32 else (x.astype(np.int64) + bias).astype(F32)
-    if x.dtype == I32 and weight_scale is not None:
-        values = smoothed(values, weight_scale, ends)
-    if activation_scale is not None:
-        values = values * wide(activation_scale).reshape(-1, 1)
-    if bias is not None and bias.dtype != I32:
-        values = values + wide(bias)
-    gated = _gated(values, activate_left)
-    return _rounded(gated, quant_scale, quant_offset, ends, quant_mode == 1, integers(dst_type))
+    ends = None if a.group_index is None else np.cumsum(a.group_index)
+    values = a.x.astype(F32) if a.bias is None or a.bias.dtype != I32 else (a.x.astype(np.int64) + a.bias).astype(F32)
+    if a.x.dtype == I32 and a.weight_scale is not None:
+        values = smoothed(values, a.weight_scale, ends)
+    if a.activation_scale is not None:
+        values = values * wide(a.activation_scale).reshape(-1, 1)
+    if a.bias is not None and a.bias.dtype != I32:
+        values = values + wide(a.bias)
+    gated = _gated(values, a.activate_left)
+    return _rounded(gated, a.quant_scale, a.quant_offset, ends, a.quant_mode == 1, integers(a.dst_type))
 
 
-@kernel("npu::npu_gelu_quant")
-def npu_gelu_quant(
-    self: Array,
-    *,
-    input_scale: Array | None = None,
-    input_offset: Array | None = None,
-    approximate: str = "none",
-    quant_mode: str = "dynamic",
-    dst_type: int | None = None,
-    round_mode: str = "rint",
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_gelu_quant")
+def npu_gelu_quant(a: Arguments) -> tuple[Array, Array]:
     """GELU of self, rounded by rows ("dynamic") or by the given scale and offset ("static")."""
-    if round_mode != "rint":
-        raise NotImplementedError(f"npu_gelu_quant with round_mode={round_mode!r}")
-    values = gelu(wide(self), approximate=approximate)
-    return _rounded(values, input_scale, input_offset, None, quant_mode == "dynamic", integers(dst_type))
+    if a.round_mode != "rint":
+        raise NotImplementedError(f"npu_gelu_quant with round_mode={a.round_mode!r}")
+    values = gelu(wide(a.self), approximate=a.approximate)
+    return _rounded(values, a.input_scale, a.input_offset, None, a.quant_mode == "dynamic", integers(a.dst_type))
 
 
-@kernel("npu::npu_quant_scatter")
-def npu_quant_scatter(
-    self: Array,
-    indices: Array,
-    updates: Array,
-    quant_scales: Array,
-    quant_zero_points: Array | None = None,
-    axis: int = -2,
-    quant_axis: int = -1,
-    reduce: str = "update",
-    dst_type: int | None = None,
-    round_mode: str | None = "rint",
-) -> Array:
+@by_schema(kernel, "npu::npu_quant_scatter")
+def npu_quant_scatter(a: Arguments) -> Array:
     """self with each batch's updates, rounded to int8, from index indices[b] on along `axis`."""
-    if self.dtype != I8 or reduce != "update" or quant_axis not in (-1, self.ndim - 1):
+    if a.self.dtype != I8 or a.reduce != "update" or a.quant_axis not in (-1, a.self.ndim - 1):
         raise NotImplementedError("npu_quant_scatter other than an update of int8 by scales of the last dimension")
-    values = wide(updates) / wide(quant_scales).reshape(-1)
-    if quant_zero_points is not None:
-        values = values + quant_zero_points.astype(F32).reshape(-1)
-    whole, result = integers(dst_type).of(values), self.copy()
-    starts = indices if indices.ndim == 2 else np.stack((np.arange(len(indices)), indices), axis=1)
+    values = wide(a.updates) / wide(a.quant_scales).reshape(-1)
+    if a.quant_zero_points is not None:
+        values = values + a.quant_zero_points.astype(F32).reshape(-1)
+    whole, result = integers(a.dst_type).of(values), a.self.copy()
+    starts = a.indices if a.indices.ndim == 2 else np.stack((np.arange(len(a.indices)), a.indices), axis=1)
     for block, (batch, start) in zip(whole, starts, strict=True):
-        place = [slice(None)] * self.ndim
-        place[axis] = slice(start, start + updates.shape[axis])
+        place = [slice(None)] * a.self.ndim
+        place[a.axis] = slice(start, start + a.updates.shape[a.axis])
         result[int(batch)][tuple(place[1:])] = block
     return result

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from gpu2npu.emulator.kernels.promotion import F16, F32, I32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 from gpu2npu.emulator.npu_ops.quantization.numbers import INT4, Integers, float_dtype, integers, unpacked
 
 
-@kernel("npu::npu_quantize")
-def npu_quantize(
-    self: Array,
-    scales: Array,
-    zero_points: Array | None,
-    dtype: int,
-    axis: int = 1,
-    div_mode: bool = True,
-) -> Array:
+@by_schema(kernel, "npu::npu_quantize")
+def npu_quantize(a: Arguments) -> Array:
     """round(self / scales + zero_points), or self * scales without `div_mode`; scales lie along `axis`."""
-    along = axis if div_mode or axis == -2 else -1
-    values = wide(self)
-    scale = _along(wide(scales), self.ndim, along)
-    values = values / scale if div_mode else values * scale
-    if zero_points is not None:
-        values = values + _along(zero_points.astype(F32), self.ndim, along)
-    return integers(dtype).of(values)
+    along = a.axis if a.div_mode or a.axis == -2 else -1
+    values = wide(a.self)
+    scale = _along(wide(a.scales), a.self.ndim, along)
+    values = values / scale if a.div_mode else values * scale
+    if a.zero_points is not None:
+        values = values + _along(a.zero_points.astype(F32), a.self.ndim, along)
+    return integers(a.dtype).of(values)
 
 
 def _along(values: Array, ndim: int, axis: int) -> Array:
@@ -56,36 +49,20 @@ def smoothed(x: Array, smooth_scales: Array | None, ends: Array | None) -> Array
     return values * scales[np.minimum(groups, len(scales) - 1)].reshape(*values.shape[:-1], -1)
 
 
-@kernel("npu::npu_dynamic_quant")
-def npu_dynamic_quant(
-    input: Array,  # noqa: A002
-    *,
-    smooth_scales: Array | None = None,
-    group_index: Array | None = None,
-    dst_type: int | None = None,
-    quant_mode: str = "pertoken",
-    dst_type_max: float = 0.0,
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_dynamic_quant")
+def npu_dynamic_quant(a: Arguments) -> tuple[Array, Array]:
     """Each row as integers over its own scale, and the scales in float32, (*, 1) less the last dimension."""
-    if quant_mode != "pertoken" or dst_type_max:
-        raise NotImplementedError(f"npu_dynamic_quant with quant_mode={quant_mode!r} or dst_type_max")
-    return by_rows(smoothed(input, smooth_scales, group_index), integers(dst_type))
+    if a.quant_mode != "pertoken" or a.dst_type_max:
+        raise NotImplementedError(f"npu_dynamic_quant with quant_mode={a.quant_mode!r} or dst_type_max")
+    return by_rows(smoothed(a.input, a.smooth_scales, a.group_index), integers(a.dst_type))
 
 
-@kernel("npu::npu_dynamic_quant_asymmetric")
-def npu_dynamic_quant_asymmetric(
-    input: Array,  # noqa: A002
-    *,
-    smooth_scales: Array | None = None,
-    group_index: Array | None = None,
-    dst_type: int | None = None,
-    quant_mode: str = "pertoken",
-    dst_type_max: float = 0.0,
-) -> tuple[Array, Array, Array]:
+@by_schema(kernel, "npu::npu_dynamic_quant_asymmetric")
+def npu_dynamic_quant_asymmetric(a: Arguments) -> tuple[Array, Array, Array]:
     """Each row as integers between its smallest and largest value; the scales, and what is added to the quotients."""
-    if quant_mode != "pertoken" or dst_type_max:
-        raise NotImplementedError(f"npu_dynamic_quant_asymmetric with quant_mode={quant_mode!r} or dst_type_max")
-    values, target = smoothed(input, smooth_scales, group_index), integers(dst_type)
+    if a.quant_mode != "pertoken" or a.dst_type_max:
+        raise NotImplementedError(f"npu_dynamic_quant_asymmetric with quant_mode={a.quant_mode!r} or dst_type_max")
+    values, target = smoothed(a.input, a.smooth_scales, a.group_index), integers(a.dst_type)
     high, low = values.max(axis=-1), values.min(axis=-1)
     scale = (high - low) / np.float32(target.high - target.low)
     over = np.where(scale == 0, np.float32(1), scale)
@@ -93,36 +70,23 @@ def npu_dynamic_quant_asymmetric(
     return target.of(values / over[..., None] + offset[..., None]), rounded(scale, F32), rounded(offset, F32)
 
 
-@kernel("npu::npu_anti_quant")
-def npu_anti_quant(
-    x: Array,
-    scale: Array,
-    *,
-    offset: Array | None = None,
-    dst_dtype: int | None = None,
-    src_dtype: int | None = None,
-) -> Array:
+@by_schema(kernel, "npu::npu_anti_quant")
+def npu_anti_quant(a: Arguments) -> Array:
     """(x + offset) * scale in float16 or `dst_dtype`; int32 holds eight numbers of 4 bits."""
-    if x.dtype == I32 or (src_dtype is not None and integers(src_dtype) is INT4):
+    x = a.x
+    if x.dtype == I32 or (a.src_dtype is not None and integers(a.src_dtype) is INT4):
         x = unpacked(x)
     values = x.astype(F32)
-    if offset is not None:
-        values += wide(offset)
-    return rounded(values * wide(scale), float_dtype(dst_dtype, F16))
+    if a.offset is not None:
+        values += wide(a.offset)
+    return rounded(values * wide(a.scale), float_dtype(a.dst_dtype, F16))
 
 
-@kernel("npu::npu_group_quant")
-def npu_group_quant(
-    x: Array,
-    scale: Array,
-    group_index: Array,
-    *,
-    offset: Array | None = None,
-    dst_dtype: torch.dtype | None = None,
-) -> Array:
+@by_schema(kernel, "npu::npu_group_quant")
+def npu_group_quant(a: Arguments) -> Array:
     """round(x * scale[g] + offset) for the rows of each group g, which ends at group_index[g]."""
-    values = smoothed(x, scale, group_index)
-    return integers(dst_dtype).of(values if offset is None else values + wide(offset))
+    values = smoothed(a.x, a.scale, a.group_index)
+    return integers(a.dst_dtype).of(values if a.offset is None else values + wide(a.offset))
 
 
 def dequantized(
@@ -140,15 +104,8 @@ def dequantized(
     return result if offset is None else result + offset
 
 
-@kernel("npu::npu_dequant_bias")
-def npu_dequant_bias(
-    x: Array,
-    weight_scale: Array,
-    activation_scale: Array | None,
-    bias: Array | None,
-    *,
-    output_dtype: torch.dtype | None = None,
-) -> Array:
+@by_schema(kernel, "npu::npu_dequant_bias")
+def npu_dequant_bias(a: Arguments) -> Array:
     """int32 (M, N) times the weight's scales (N,) and the activation's (M,), with a bias (N,); float16 unless said."""
-    values = dequantized(x, wide(weight_scale), activation_scale, bias)
-    return rounded(values, float_dtype(output_dtype, F16))
+    values = dequantized(a.x, wide(a.weight_scale), a.activation_scale, a.bias)
+    return rounded(values, float_dtype(a.output_dtype, F16))

@@ -16,7 +16,8 @@ from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.linalg.matmul import product
 from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
+from gpu2npu.emulator.npu_ops.gradient import Results, gradient, npu, pick
 
 _HALF = np.float32(0.5)
 _ONE = np.float32(1)
@@ -178,51 +179,27 @@ def _turned(direction: bool, *arrays: Array) -> list[Array]:
     return [each[::-1] for each in arrays] if direction else list(arrays)
 
 
-@kernel("npu::npu_lstm")
-def npu_lstm(
-    input: Array,  # noqa: A002
-    weight: Array,
-    bias: Array,
-    seq_mask: Array,
-    h: Array,
-    c: Array,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    flag_seq: bool,
-    direction: bool,
-) -> tuple[Array, ...]:
+@by_schema(kernel, "npu::npu_lstm")
+def npu_lstm(a: Arguments) -> tuple[Array, ...]:
     """One layer: y, h and c of every step, the gates i j f o, and tanh of c, each (T, N, hidden) in input's dtype.
 
     Layers, dropout, two directions and batch_first are accepted and change nothing, as in CANN's operator; `direction`
     begins with the last step. Where `flag_seq` is set, `seq_mask` is how long each sequence is: afterwards its
     states stay, and its outputs are 0.
     """
-    present = _present(seq_mask, *input.shape[:2]) if flag_seq else None
-    x, *masks = _turned(direction, wide(input), *([] if present is None else [present]))
-    steps = forward(x, wide(weight), wide(bias), _state(h), _state(c), masks[0] if masks else None)
+    present = _present(a.seq_mask, *a.input.shape[:2]) if a.flag_seq else None
+    x, *masks = _turned(a.direction, wide(a.input), *([] if present is None else [present]))
+    steps = forward(x, wide(a.weight), wide(a.bias), _state(a.h), _state(a.c), masks[0] if masks else None)
     y = steps.hidden * masks[0] if masks else steps.hidden
     i, f, j, o = steps.gates
-    found = _turned(direction, y, steps.hidden, steps.cell, i, j, f, o, steps.tanh_cell)
-    return tuple(np.array(each, input.dtype) for each in found)
+    found = _turned(a.direction, y, steps.hidden, steps.cell, i, j, f, o, steps.tanh_cell)
+    return tuple(np.array(each, a.input.dtype) for each in found)
 
 
-@kernel("npu::npu_lstm_data")
-def npu_lstm_data(
-    input: Array,  # noqa: A002
-    batch_sizes: Array,
-    weight: Array,
-    bias: Array,
-    seq_mask: Array,
-    h: Array,
-    c: Array,
-    *options: Any,
-) -> tuple[Array, ...]:
+@by_schema(kernel, "npu::npu_lstm_data")
+def npu_lstm_data(a: Arguments) -> tuple[Array, ...]:
     """`npu_lstm` of a padded batch; `batch_sizes` is the number of sequences at each step, for the backward pass."""
-    return npu_lstm(input, weight, bias, seq_mask, h, c, *options)
+    return npu_lstm(a)
 
 
 def _gradients(
@@ -253,60 +230,34 @@ def _gradients(
     )
 
 
-@kernel("npu::npu_lstm_backward")
-def npu_lstm_backward(
-    grady: Array | None,
-    gradh: Array | None,
-    gradc: Array | None,
-    input: Array,  # noqa: A002
-    weight: Array,
-    bias: Array,
-    hx: Array,
-    cx: Array,
-    *found: Array,
-) -> tuple[Array, ...]:
-    """Gradients for input, weight, bias, hx and cx; of the states' gradients those of the last step count.
-
-    `found` are the eight results of `npu_lstm`.
-    """
-    return _gradients((input, weight, hx, cx), (grady, gradh, gradc), found, None, False)
+def _found(a: Arguments) -> tuple[Array, ...]:
+    return a.y_output, a.h_output, a.c_output, a.i, a.j, a.f, a.o, a.tanhc
 
 
-@kernel("npu::npu_lstm_data_backward")
-def npu_lstm_data_backward(
-    grady_opt: Array | None,
-    gradh_opt: Array | None,
-    gradc_opt: Array | None,
-    input: Array,  # noqa: A002
-    batch_sizes: Array,
-    weight: Array,
-    bias: Array,
-    init_h: Array,
-    init_c: Array,
-    *found: Any,
-) -> tuple[Array, ...]:
+@by_schema(kernel, "npu::npu_lstm_backward")
+def npu_lstm_backward(a: Arguments) -> tuple[Array, ...]:
+    """Gradients for input, weight, bias, hx and cx; of the states' gradients those of the last step count."""
+    return _gradients((a.input, a.weight, a.hx, a.cx), (a.grady, a.gradh, a.gradc), _found(a), None, False)
+
+
+@by_schema(kernel, "npu::npu_lstm_data_backward")
+def npu_lstm_data_backward(a: Arguments) -> tuple[Array, ...]:
     """As `npu_lstm_backward`, with the direction as the last argument and the lengths in `batch_sizes`."""
-    *results, direction = found
-    present = np.arange(input.shape[1])[None, :, None] < batch_sizes[:, None, None]
-    a = (input, weight, init_h, init_c)
-    return _gradients(a, (grady_opt, gradh_opt, gradc_opt), tuple(results), present, direction)
+    found = (a.y, a.h, a.c, a.i, a.j, a.f, a.o, a.tanhc)
+    present = np.arange(a.input.shape[1])[None, :, None] < a.batch_sizes[:, None, None]
+    given, grads = (a.input, a.weight, a.init_h, a.init_c), (a.grady_opt, a.gradh_opt, a.gradc_opt)
+    return _gradients(given, grads, found, present, a.flag_direction)
 
 
-@kernel("npu::npu_lstm_cell")
-def npu_lstm_cell(
-    input: Array,  # noqa: A002
-    w_ih: Array,
-    w_hh: Array,
-    h: Array,
-    c: Array,
-    b_ih: Array | None = None,
-    b_hh: Array | None = None,
-) -> tuple[Array, ...]:
+@by_schema(kernel, "npu::npu_lstm_cell")
+def npu_lstm_cell(a: Arguments) -> tuple[Array, ...]:
     """One step of (N, inputs) with PyTorch's weights transposed: y, h, c, i j f o and tanh of c, (N, hidden)."""
-    found = forward(wide(input)[None], _joined(w_ih, w_hh), _bias(w_ih, b_ih, b_hh), _state(h), _state(c), None)
+    found = forward(
+        wide(a.input)[None], _joined(a.w_ih, a.w_hh), _bias(a.w_ih, a.b_ih, a.b_hh), _state(a.h), _state(a.c), None
+    )
     i, f, j, o = (each[0] for each in found.gates)
     each_one = (found.hidden[0], found.hidden[0], found.cell[0], i, j, f, o, found.tanh_cell[0])
-    return tuple(np.array(each, input.dtype) for each in each_one)
+    return tuple(np.array(each, a.input.dtype) for each in each_one)
 
 
 def _joined(w_ih: Array, w_hh: Array) -> Array:
@@ -321,35 +272,16 @@ def _bias(w_ih: Array, *biases: Array | None) -> Array:
     return result
 
 
-@kernel("npu::npu_lstm_cell_backward")
-def npu_lstm_cell_backward(
-    grady: Array | None,
-    gradh: Array | None,
-    gradc: Array | None,
-    input: Array,  # noqa: A002
-    w_ih: Array,
-    w_hh: Array,
-    h: Array,
-    c: Array,
-    *found: Array,
-) -> tuple[Array, ...]:
-    """Gradients for input, w_ih, w_hh, h, c and the two biases; `found` are the eight results of `npu_lstm_cell`."""
-    flows = tuple(None if each is None else each[None] for each in (grady, gradh, gradc))
-    steps = tuple(each[None] for each in found)
-    weight = _joined(w_ih, w_hh)
-    one, two, three = flows
-    dx, dw, db, dh, dc = _gradients((input[None], weight, h, c), (one, two, three), steps, None, False)
-    inputs = len(w_ih)
-    db = rounded(db, w_ih.dtype)
-    return (
-        dx[0],
-        rounded(dw[:inputs], w_ih.dtype),
-        rounded(dw[inputs:], w_hh.dtype),
-        dh,
-        dc,
-        db,
-        db.copy(),
-    )
+@by_schema(kernel, "npu::npu_lstm_cell_backward")
+def npu_lstm_cell_backward(a: Arguments) -> tuple[Array, ...]:
+    """Gradients for input, w_ih, w_hh, h, c and the two biases."""
+    one, two, three = (None if each is None else each[None] for each in (a.grady, a.gradh, a.gradc))
+    steps = tuple(each[None] for each in _found(a))
+    given = (a.input[None], _joined(a.w_ih, a.w_hh), a.h, a.c)
+    dx, dw, db, dh, dc = _gradients(given, (one, two, three), steps, None, False)
+    inputs = len(a.w_ih)
+    db = rounded(db, a.w_ih.dtype)
+    return dx[0], rounded(dw[:inputs], a.w_ih.dtype), rounded(dw[inputs:], a.w_hh.dtype), dh, dc, db, db.copy()
 
 
 @gradient("npu_lstm", differentiable=_ALL)
