@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from gpu2npu.emulator.kernels.pointwise.activation import gelu
-from gpu2npu.emulator.kernels.pointwise.special import erf
+from gpu2npu.emulator.kernels.pointwise.activation import gelu, gelu_backward, silu, silu_backward
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 
 _FAST_GELU = 1.702
-_SQRT_2_PI = math.sqrt(2 / math.pi)
-_CUBIC = 0.044715
 
 
 @kernel("npu::fast_gelu", "npu::npu_fast_gelu")
@@ -29,31 +24,12 @@ def fast_gelu(self: Array) -> Array:
 def fast_gelu_backward(grad: Array, self: Array) -> Array:
     """The gradient of `fast_gelu`."""
     x = wide(self)
-    scaled = x * x.dtype.type(_FAST_GELU)
-    gate = logistic(scaled)
-    return rounded(wide(grad) * gate * (1 + scaled * (1 - gate)), self.dtype)
+    return rounded(silu_backward(wide(grad), x * x.dtype.type(_FAST_GELU)), self.dtype)
 
 
-def _gelu_slope(x: Array, tanh: bool) -> Array:
-    kind = x.dtype.type
-    if tanh:
-        inner = kind(_SQRT_2_PI) * (x + kind(_CUBIC) * x * x * x)
-        t = np.tanh(inner)
-        return kind(0.5) * (1 + t) + kind(0.5) * x * (1 - t * t) * kind(_SQRT_2_PI) * (1 + kind(3 * _CUBIC) * x * x)
-    cdf = kind(0.5) * (1 + erf(np.asarray(x * kind(math.sqrt(0.5)))))
-    return cdf + x * np.exp(kind(-0.5) * x * x) * kind(1 / math.sqrt(2 * math.pi))
-
-
-@kernel("npu::npu_gelu")
-def npu_gelu(self: Array, *, approximate: str = "none") -> Array:
-    """`torch.nn.functional.gelu`."""
-    return gelu(self, approximate=approximate)
-
-
-@kernel("npu::npu_gelu_backward")
-def npu_gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Array:
-    """The gradient of `npu_gelu`."""
-    return rounded(wide(grad_output) * _gelu_slope(wide(self), approximate == "tanh"), self.dtype)
+kernel("npu::npu_gelu")(gelu)
+kernel("npu::npu_gelu_backward")(gelu_backward)
+kernel("npu::npu_silu")(silu)
 
 
 def _halves(x: Array, dim: int) -> tuple[Array, Array]:
@@ -65,16 +41,15 @@ def _halves(x: Array, dim: int) -> tuple[Array, Array]:
 def npu_swiglu(self: Array, dim: int = -1) -> Array:
     """silu(a) * b of the halves a and b of self along `dim`."""
     a, b = _halves(self, dim)
-    return rounded(a * logistic(a) * b, self.dtype)
+    return rounded(silu(a) * b, self.dtype)
 
 
 @kernel("npu::npu_swiglu_backward")
 def npu_swiglu_backward(grad_output: Array, self: Array, dim: int = -1) -> Array:
     """The gradient of `npu_swiglu`."""
     a, b = _halves(self, dim)
-    grad, gate = wide(grad_output), logistic(a)
-    grad_a = grad * b * gate * (1 + a * (1 - gate))
-    return rounded(np.concatenate((grad_a, grad * a * gate), axis=dim), self.dtype)
+    grad = wide(grad_output)
+    return rounded(np.concatenate((silu_backward(grad * b, a), grad * silu(a)), axis=dim), self.dtype)
 
 
 @by_schema(kernel, "npu::npu_clipped_swiglu")
@@ -116,7 +91,8 @@ def npu_geglu_grad(a: Arguments) -> Array:
     """The gradient of `npu_geglu` from its second result."""
     gate, value = _gate_first(a.self, a.dim, a.activate_left)
     grad = wide(a.grad_output)
-    grads = (grad * value * _gelu_slope(gate, bool(a.approximate)), grad * wide(a.gelu))
+    through = gelu_backward(grad * value, gate, approximate="tanh" if a.approximate else "none")
+    grads = (through, grad * wide(a.gelu))
     return rounded(np.concatenate(grads if a.activate_left else grads[::-1], axis=a.dim), a.self.dtype)
 
 
@@ -127,19 +103,10 @@ def npu_gelu_mul(input: Array, *, approximate: str = "none") -> Array:  # noqa: 
     return rounded(gelu(a, approximate=approximate) * b, input.dtype)
 
 
-@kernel("npu::npu_silu")
-def npu_silu(self: Array) -> Array:
-    """self * sigmoid(self)."""
-    x = wide(self)
-    return rounded(x * logistic(x), self.dtype)
-
-
 @kernel("npu::npu_silu_backward")
 def npu_silu_backward(grad_output: Array, x0: Array, x1: Array) -> Array:
     """The gradient of `npu_silu` at x0; x1, its result, is not needed."""
-    x = wide(x0)
-    gate = logistic(x)
-    return rounded(wide(grad_output) * gate * (1 + x * (1 - gate)), x0.dtype)
+    return silu_backward(grad_output, x0)
 
 
 @kernel("npu::npu_mish")
