@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-import torch
+from gpu2npu.emulator.device.dispatch.signature import overload
 
 # The arguments of a call by name, those that it leaves out with the defaults of the schema.
 Arguments: TypeAlias = SimpleNamespace
@@ -19,7 +19,8 @@ def by_schema(register: Register, *names: str) -> Callable[[Callable[[Arguments]
 
     def decorate(body: Callable[[Arguments], Any]) -> Callable[[Arguments], Any]:
         for name in names:
-            register(name)(functools.wraps(body)(functools.partial(_call, body, name.removeprefix("npu::"))))
+            full = name if "::" in name else f"npu::{name}"
+            register(name)(functools.wraps(body)(functools.partial(_call, body, full)))
         return body
 
     return decorate
@@ -29,8 +30,8 @@ def _call(body: Callable[[Arguments], Any], operator: str, /, *args: Any, **kwar
     return body(bound(operator, args, kwargs))
 
 
-def bound(operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """The arguments of a call of one of torch_npu's operators."""
+def bound(operator: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
+    """The arguments of a call of an operator, `npu::npu_rms_norm`."""
     names, defaults = _described(operator)
     return SimpleNamespace(**{**defaults, **dict(zip(names, args, strict=False)), **kwargs})
 
@@ -38,7 +39,6 @@ def bound(operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Argum
 @functools.cache
 def _described(operator: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The names of an operator's arguments, and the defaults of those that have one."""
-    packet, _, overload = operator.partition(".")
-    arguments = getattr(getattr(torch.ops.npu, packet), overload or "default")._schema.arguments
+    arguments = overload(operator)._schema.arguments
     defaults = {each.name: each.default_value for each in arguments if each.has_default_value()}
     return tuple(each.name for each in arguments), defaults

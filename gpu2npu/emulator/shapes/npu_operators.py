@@ -1,78 +1,25 @@
 """Shapes of torch_npu's own operators, and of PyTorch's for which it has no function on "meta".
 
-Most results are like an argument: `_LIKE` names it, with the result's dtype where that differs. Sources are the kernels
-in `npu_ops`, whose docstrings give shapes, and torch_npu's documents that they name.
+Most results are like an argument: `like.txt` has for each result of an operator the argument that it is like,
+`argument:dtype` for another dtype, `-` for an empty one. Sources are the kernels in `npu_ops`, whose docstrings give
+shapes, and torch_npu's documents that they name.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
+from gpu2npu.emulator.npu_ops.arguments import bound
 from gpu2npu.emulator.npu_ops.attention_arithmetic import Dropout
 from gpu2npu.emulator.shapes.bounds import SHAPES, Infer, Shapes, shapes
 
 _EMPTY = "-"
-# By operator: for each result the argument that it is like, `argument:dtype` for another dtype, `-` for an empty one.
-_LIKE = {
-    "npu::fast_gelu": "self",
-    "npu::npu_fast_gelu": "self",
-    "npu::npu_fast_gelu_backward": "self",
-    "npu::npu_gelu": "self",
-    "npu::npu_gelu_backward": "self",
-    "npu::npu_silu": "self",
-    "npu::npu_silu_backward": "x0",
-    "npu::npu_mish": "self",
-    "npu::npu_mish_backward": "input",
-    "npu::npu_swiglu_backward": "self",
-    "npu::npu_geglu_grad": "self",
-    "npu::npu_rotary_mul": "self",
-    "npu::npu_rotary_mul_backward": "self r1 r2",
-    "npu::npu_apply_rotary_pos_emb": "query key",
-    "npu::npu_rms_norm_backward": "self gamma:float32",
-    "npu::npu_fusion_attention_grad": "query key value pse -:float32",
-    "npu::npu_fusion_attention_grad_v3": "query key value pse -:float32",
-    "npu::npu_scaled_masked_softmax": "x",
-    "npu::npu_scaled_masked_softmax_backward": "y",
-    "npu::npu_linear_backward": "input weight",
-    "npu::npu_dropout_backward": "grad_output",
-    "npu::npu_layer_norm_eval": "input",
-    "npu::npu_layernorm_grad": "input weight bias",
-    "npu::npu_add_layer_norm_backward": "x1 x2 gamma:float32 gamma:float32",
-    "npu::npu_deep_norm_backward": "x gx gamma:float32 gamma:float32",
-    "npu::npu_cross_entropy_loss_backward": "log_prob",
-    "npu::npu_softmax_cross_entropy_with_logits_backward": "self",
-    "npu::npu_dropout_with_add_softmax_backward": "softmax_out softmax_out",
-    "npu::scatter_update": "self",
-    "npu::npu_scatter_nd_update": "self",
-    "npu::npu_quant_scatter": "self",
-    "npu::npu_grouped_matmul_add": "self",
-    "npu::_npu_index_add": "self",
-    "aten::_logcumsumexp": "self",
-    "aten::multi_margin_loss_backward": "self",
-    "aten::multilabel_margin_loss_backward": "self",
-    "aten::fractional_max_pool3d_backward": "self",
-    "aten::_ctc_loss_backward": "log_probs",
-    "aten::batch_norm_elemt": "input",
-    "aten::batch_norm_backward_elemt": "grad_out",
-}
-
-
-class _Arguments:
-    """The arguments of a call by name, with the schema's defaults."""
-
-    def __init__(self, op: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-        arguments = op._schema.arguments
-        self.__dict__.update({each.name: each.default_value for each in arguments if each.has_default_value()})
-        self.__dict__.update(zip((each.name for each in arguments), args, strict=False))
-        self.__dict__.update(kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return None
 
 
 def _new(shape: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -83,7 +30,7 @@ def _like(described: str) -> Any:
     results = [each.partition(":")[::2] for each in described.split()]
 
     def infer(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
-        named = _Arguments(op, args, kwargs)
+        named = bound(op.name(), args, kwargs)
         found = []
         for name, dtype in results:
             model = None if name == _EMPTY else getattr(named, name)
@@ -94,7 +41,9 @@ def _like(described: str) -> Any:
     return infer
 
 
-SHAPES.update({name: Shapes(_like(described)) for name, described in _LIKE.items()})
+for _line in Path(__file__).with_name("like.txt").read_text(encoding="utf-8").splitlines():
+    _name, _, _described = _line.partition(" ")
+    SHAPES[_name] = Shapes(_like(_described))
 
 
 def _halved(shape: torch.Size, dim: int) -> list[int]:
@@ -108,7 +57,7 @@ def _halved(shape: torch.Size, dim: int) -> list[int]:
 @shapes("npu::npu_swiglu", "npu::npu_geglu")
 def gated(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """Half of a dimension."""
-    a = _Arguments(op, args, kwargs)
+    a = bound(op.name(), args, kwargs)
     half = _new(_halved(a.self.shape, a.dim), a.self.dtype)
     return half if op._schema.name == "npu::npu_swiglu" else (half, torch.empty_like(half))
 
@@ -116,30 +65,32 @@ def gated(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ..
 @shapes("npu::npu_rms_norm", "npu::npu_gemma_rms_norm", "npu::npu_add_rms_norm")
 def rms_norm(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """The result, and 1 / rms in float32, of length 1 along gamma's dimensions."""
-    a = _Arguments(op, args, kwargs)
-    x = a.x1 if a.self is None else a.self
+    a = bound(op.name(), args, kwargs)
+    is_sum = not hasattr(a, "self")
+    x = a.x1 if is_sum else a.self
     left = x.dim() - a.gamma.dim()
     if x.shape[left:] != a.gamma.shape:
         raise RuntimeError(f"gamma of shape {list(a.gamma.shape)} does not end the shape {list(x.shape)}")
     rstd = _new((*x.shape[:left], *[1] * a.gamma.dim()), torch.float32)
-    return (torch.empty_like(x), rstd) if a.self is not None else (torch.empty_like(x), rstd, torch.empty_like(x))
+    return (torch.empty_like(x), rstd, *([torch.empty_like(x)] if is_sum else ()))
 
 
 @shapes("npu::npu_add_layer_norm", "npu::npu_deep_norm")
 def add_norm(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """The result, the mean and 1 / deviation in float32, and the sum; of deep norm both statistics come first."""
-    a = _Arguments(op, args, kwargs)
-    x = a.x1 if a.x is None else a.x
+    a = bound(op.name(), args, kwargs)
+    is_deep = hasattr(a, "x")
+    x = a.x if is_deep else a.x1
     left = x.dim() - a.gamma.dim()
     mean, rstd = (_new((*x.shape[:left], *[1] * a.gamma.dim()), torch.float32) for _ in range(2))
     y = torch.empty_like(x)
-    return (mean, rstd, y) if a.x is not None else (y, mean, rstd, torch.empty_like(x))
+    return (mean, rstd, y) if is_deep else (y, mean, rstd, torch.empty_like(x))
 
 
 @shapes("npu::npu_fusion_attention", "npu::npu_fusion_attention_v2", "npu::npu_fusion_attention_v3")
 def attention(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """The result, and maxima and sums of the softmax: (B, N, S, 8), or (T, N, 8) for TND, in float32."""
-    a = _Arguments(op, args, kwargs)
+    a = bound(op.name(), args, kwargs)
     query, layout, heads = a.query, a.input_layout, a.head_num
     Dropout(a.keep_prob)  # raises where that is no probability
     sizes = dict(zip(layout, query.shape, strict=True))
@@ -170,7 +121,7 @@ def linear(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, .
 @shapes("npu::npu_cross_entropy_loss")
 def cross_entropy(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """The loss, of shape (1,) unless it is not reduced, log probabilities, and two empty tensors."""
-    a = _Arguments(op, args, kwargs)
+    a = bound(op.name(), args, kwargs)
     loss = a.input.shape[:1] if a.reduction == "none" else (1,)
     dtype = a.input.dtype
     return _new(loss, dtype), torch.empty_like(a.input), _new((0,), dtype), _new((0,), dtype)
@@ -185,7 +136,7 @@ def convolution(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[A
 @shapes("aten::convolution_backward_overrideable")
 def convolution_backward(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """Gradients of the input, the weight and the bias, each if it is wanted."""
-    a = _Arguments(op, args, kwargs)
+    a = bound(op.name(), args, kwargs)
     channels = a.weight.shape[1] * a.groups if a.transposed else a.weight.shape[0]
     found = (torch.empty_like(a.input), torch.empty_like(a.weight), _new((channels,), a.grad_output.dtype))
     return tuple(each if wanted else None for each, wanted in zip(found, a.output_mask, strict=True))
@@ -201,7 +152,7 @@ def batch_norm_stats(op: Any, args: list[Any], kwargs: dict[str, Any], given: tu
 @shapes("aten::_aminmax")
 def aminmax(op: Any, args: list[Any], kwargs: dict[str, Any], given: tuple[Any, ...]) -> Any:
     """As PyTorch's `aminmax`."""
-    a = _Arguments(op, args, kwargs)
+    a = bound(op.name(), args, kwargs)
     return tuple(torch.aminmax(a.self) if a.dim is None else torch.aminmax(a.self, dim=a.dim, keepdim=a.keepdim))
 
 

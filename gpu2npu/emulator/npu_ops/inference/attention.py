@@ -73,7 +73,9 @@ def _attend(given: Arguments, renamed: Mapping[str, str]) -> tuple[Array, Array]
     Those are (B, heads, S, 1), or (T, heads, 1), in float32. `renamed` has the names of the arguments of
     `npu_fused_infer_attention_score` for those of another operator.
     """
-    a = bound("npu_fused_infer_attention_score", (), {renamed.get(name, name): x for name, x in vars(given).items()})
+    a = bound(
+        "npu::npu_fused_infer_attention_score", (), {renamed.get(name, name): x for name, x in vars(given).items()}
+    )
     layout, heads = a.input_layout.upper(), a.num_heads
     ours, theirs = Layout(layout, heads), Layout(layout, a.num_key_value_heads or heads)
 
@@ -149,7 +151,7 @@ def npu_fused_infer_attention_score(a: Arguments) -> tuple[Array, Array]:
 def npu_fused_infer_attention_score_v2(a: Arguments) -> tuple[Array, Array]:
     """`npu_fused_infer_attention_score` under its later names."""
     earlier = {_EARLIER_NAMES.get(name, name): option for name, option in vars(a).items()}
-    return npu_fused_infer_attention_score(bound("npu_fused_infer_attention_score", (), earlier))
+    return npu_fused_infer_attention_score(bound("npu::npu_fused_infer_attention_score", (), earlier))
 
 
 @kernel(
