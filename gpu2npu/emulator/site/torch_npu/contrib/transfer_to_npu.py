@@ -29,76 +29,8 @@ from .. import _C, npu, profiler
 
 __all__: list[str] = []
 
-_FACTORIES = [
-    "arange",
-    "as_tensor",
-    "bartlett_window",
-    "blackman_window",
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "eye",
-    "frombuffer",
-    "from_file",
-    "full",
-    "full_like",
-    "get_device_module",
-    "hamming_window",
-    "hann_window",
-    "kaiser_window",
-    "linspace",
-    "load",
-    "logspace",
-    "normal",
-    "ones",
-    "ones_like",
-    "rand",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "randperm",
-    "range",
-    "scalar_tensor",
-    "set_default_device",
-    "sparse_compressed_tensor",
-    "sparse_coo_tensor",
-    "sparse_csr_tensor",
-    "tensor",
-    "tril_indices",
-    "triu_indices",
-    "zeros",
-    "zeros_like",
-]
-_TENSOR = ["new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros", "pin_memory", "to"]
-_MODULE = ["to", "to_empty"]
-_CUDA = [
-    "caching_allocator_alloc",
-    "can_device_access_peer",
-    "current_stream",
-    "default_stream",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "get_rng_state",
-    "list_gpu_processes",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_stats",
-    "memory_summary",
-    "reset_max_memory_allocated",
-    "reset_max_memory_cached",
-    "reset_peak_memory_stats",
-    "set_device",
-    "set_per_process_memory_fraction",
-    "set_rng_state",
-    "synchronize",
-    "utilization",
-]
+# Functions that take devices, by what has them.
+_OF_DEVICES: dict[str, list[str]] = json.loads(Path(__file__).with_name("device_functions.json").read_text())
 _NAMED_DEVICES = ("device", "device_type", "map_location", "device_id")
 _NUMBERS_ARE_DEVICES = ("to", "to_empty")
 
@@ -252,7 +184,7 @@ def _move_cuda() -> None:
     """`torch.cuda` and what is below it answer for the NPU."""
     for name in ("", ".amp", ".amp.autocast_mode", ".amp.common", ".amp.grad_scaler", ".memory", ".random", ".streams"):
         _overlay(importlib.import_module(f"torch.cuda{name}"), importlib.import_module(f"torch_npu.npu{name}"))
-    _device_wrapper(torch.cuda, _CUDA)
+    _device_wrapper(torch.cuda, _OF_DEVICES["torch.cuda"])
     _device_wrapper(torch.cuda.random, ["get_rng_state", "set_rng_state"])
 
     class device(npu.device):  # type: ignore[misc]  # noqa: N801
@@ -277,9 +209,9 @@ def _move_cuda() -> None:
 def _move_tensors() -> None:
     """Factories, tensors, modules, generators and autocast take CUDA devices."""
     torch.utils._device._device_constructors()  # learns the factories by identity, before they change
-    _device_wrapper(torch, _FACTORIES)
-    _device_wrapper(torch.Tensor, _TENSOR)
-    _device_wrapper(torch.nn.Module, _MODULE)
+    _device_wrapper(torch, _OF_DEVICES["torch"])
+    _device_wrapper(torch.Tensor, _OF_DEVICES["torch.Tensor"])
+    _device_wrapper(torch.nn.Module, _OF_DEVICES["torch.nn.Module"])
     _device_wrapper(torch.fft, ["fftfreq", "rfftfreq"])
     _device_wrapper(torch.amp.autocast_mode.autocast, ["__init__"])
     _device_wrapper(torch.amp, ["custom_fwd", "custom_bwd"])

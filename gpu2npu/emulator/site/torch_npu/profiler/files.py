@@ -65,15 +65,15 @@ def _write_text(output: Path, recording: Recording, *, shapes: bool, counters: b
         _write_json(output / "communication.json", communication.times(recording))
         _write_json(output / "communication_matrix.json", communication.matrix(recording))
     (output / "trace_view.json").write_text(json.dumps(trace_events(recording)), encoding="utf-8")
-    headers = [*tables.KERNEL_HEADERS, *(tables.SHAPE_HEADERS if shapes else ())]
-    headers += tables.COUNTER_HEADERS if counters else ()
+    headers = [*tables.COLUMNS["kernel"], *(tables.COLUMNS["shape"] if shapes else ())]
+    headers += tables.COLUMNS["counter"] if counters else ()
     tables.write(output / "kernel_details.csv", headers, tables.kernels(recording, shapes, counters))
-    tables.write(output / "operator_details.csv", tables.OPERATOR_HEADERS, tables.operators(recording))
-    tables.write(output / "op_statistic.csv", tables.STATISTIC_HEADERS, tables.statistic(recording))
-    tables.write(output / "step_trace_time.csv", tables.STEP_HEADERS, tables.steps(recording))
+    tables.write(output / "operator_details.csv", tables.COLUMNS["operator"], tables.operators(recording))
+    tables.write(output / "op_statistic.csv", tables.COLUMNS["statistic"], tables.statistic(recording))
+    tables.write(output / "step_trace_time.csv", tables.COLUMNS["step"], tables.steps(recording))
     if memory:
-        tables.write(output / "memory_record.csv", tables.MEMORY_HEADERS, tables.memory_record(recording))
-        tables.write(output / "operator_memory.csv", tables.BLOCK_HEADERS, tables.blocks(recording))
+        tables.write(output / "memory_record.csv", tables.COLUMNS["memory"], tables.memory_record(recording))
+        tables.write(output / "operator_memory.csv", tables.COLUMNS["block"], tables.blocks(recording))
 
 
 def _write_json(path: Path, value: Any) -> None:

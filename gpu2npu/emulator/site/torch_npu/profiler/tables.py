@@ -1,12 +1,13 @@
 """The CSV files: kernels, operators, their statistics, steps, and memory.
 
-Names of files and columns are those of torch_npu 2.13.0 (`torch_npu/profiler/analysis`). Times are microseconds, those
-of the emulation. The counters of the AI cores book a kernel's time on the unit that computes it.
+Names of files and columns (`columns.json`) are those of torch_npu 2.13.0 (`torch_npu/profiler/analysis`). Times are
+microseconds, those of the emulation. The counters of the AI cores book a kernel's time on the unit that computes it.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,100 +19,7 @@ from .timeline import microseconds, timeline
 
 NOT_KNOWN = "N/A"
 
-KERNEL_HEADERS = [
-    "Step Id",
-    "Device_id",
-    "Model ID",
-    "Task ID",
-    "Stream ID",
-    "Name",
-    "Type",
-    "OP State",
-    "Accelerator Core",
-    "Start Time(us)",
-    "Duration(us)",
-    "Wait Time(us)",
-]
-SHAPE_HEADERS = [
-    "Input Shapes",
-    "Input Data Types",
-    "Input Formats",
-    "Output Shapes",
-    "Output Data Types",
-    "Output Formats",
-]
-COUNTER_HEADERS = [
-    "aicore_time(us)",
-    "aic_mac_time(us)",
-    "mac_time(us)",
-    "aic_mte2_time(us)",
-    "aic_fixpipe_time(us)",
-    "aiv_time(us)",
-    "aiv_vec_time(us)",
-    "aiv_mte2_time(us)",
-    "aiv_mte3_time(us)",
-]
-OPERATOR_HEADERS = [
-    "Name",
-    "Input Shapes",
-    "Call Stack",
-    "Host Self Duration(us)",
-    "Host Total Duration(us)",
-    "Device Self Duration(us)",
-    "Device Total Duration(us)",
-    "Device Self Duration With AICore(us)",
-    "Device Total Duration With AICore(us)",
-]
-STATISTIC_HEADERS = [
-    "Device_id",
-    "OP Type",
-    "Core Type",
-    "Count",
-    "Total Time(us)",
-    "Min Time(us)",
-    "Avg Time(us)",
-    "Max Time(us)",
-    "Ratio(%)",
-]
-STEP_HEADERS = [
-    "Device_id",
-    "Step",
-    "Computing",
-    "Communication(Not Overlapped)",
-    "Overlapped",
-    "Communication",
-    "Free",
-    "Stage",
-    "Bubble",
-    "Communication(Not Overlapped and Exclude Receive)",
-    "Preparing",
-]
-MEMORY_HEADERS = [
-    "Component",
-    "Timestamp(us)",
-    "Total Allocated(MB)",
-    "Total Reserved(MB)",
-    "Total Active(MB)",
-    "Stream Ptr",
-    "Device Type",
-]
-BLOCK_HEADERS = [
-    "Name",
-    "Size(KB)",
-    "Allocation Time(us)",
-    "Release Time(us)",
-    "Active Release Time(us)",
-    "Duration(us)",
-    "Active Duration(us)",
-    "Allocation Total Allocated(MB)",
-    "Allocation Total Reserved(MB)",
-    "Allocation Total Active(MB)",
-    "Release Total Allocated(MB)",
-    "Release Total Reserved(MB)",
-    "Release Total Active(MB)",
-    "Stream Ptr",
-    "Device Type",
-]
+COLUMNS: dict[str, list[str]] = json.loads(Path(__file__).with_name("columns.json").read_text(encoding="utf-8"))
 
 Row = Sequence[object]
 
@@ -168,11 +76,11 @@ def kernels(recording: Recording, shapes: bool, counters: bool) -> list[Row]:
         row = ["" if collective.step is None else collective.step, collective.device, _NO_MODEL, task, NOT_KNOWN, name]
         row += [f"hcom_{communication.hccl_name(collective)}_", NOT_KNOWN, "COMMUNICATION"]
         row += [_moment(collective.start), microseconds(collective.end - collective.start), 0]
-        row += [NOT_KNOWN] * len(SHAPE_HEADERS) * shapes
-        row += [0] * len(COUNTER_HEADERS) * counters
+        row += [NOT_KNOWN] * len(COLUMNS["shape"]) * shapes
+        row += [0] * len(COLUMNS["counter"]) * counters
         timed.append((collective.start, collective.end, row))
     timed.sort(key=lambda each: each[0])
-    wait = KERNEL_HEADERS.index("Wait Time(us)")
+    wait = COLUMNS["kernel"].index("Wait Time(us)")
     over = 0
     for start, end, row in timed:
         row[wait] = microseconds(max(start - over, 0)) if over else 0
