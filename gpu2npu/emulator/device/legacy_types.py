@@ -1,24 +1,26 @@
-"""The types of tensors by device and dtype, `torch.npu.FloatTensor` or `torch.cuda.FloatTensor`."""
+"""The types of old of tensors and storages by device and dtype, `torch.npu.FloatTensor`, `torch.npu.FloatStorage`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from gpu2npu.emulator.device.visible_devices import VisibleDevices
 
+T = TypeVar("T", bound=type)
+
 _DTYPES = {
-    "FloatTensor": torch.float32,
-    "DoubleTensor": torch.float64,
-    "HalfTensor": torch.float16,
-    "BFloat16Tensor": torch.bfloat16,
-    "LongTensor": torch.int64,
-    "IntTensor": torch.int32,
-    "ShortTensor": torch.int16,
-    "CharTensor": torch.int8,
-    "ByteTensor": torch.uint8,
-    "BoolTensor": torch.bool,
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Long": torch.int64,
+    "Int": torch.int32,
+    "Short": torch.int16,
+    "Char": torch.int8,
+    "Byte": torch.uint8,
+    "Bool": torch.bool,
 }
 
 
@@ -42,12 +44,40 @@ class LegacyTensorType(type):
         )
 
 
+class LegacyStorageType(type):
+    """A type of typed storages: calling makes one on the current device, of a length or of values."""
+
+    devices: VisibleDevices
+    dtype: torch.dtype
+
+    def __call__(cls, *args: Any) -> torch.TypedStorage:
+        if len(args) == 1 and isinstance(args[0], int):
+            return torch.empty(args[0], dtype=cls.dtype, device=cls.devices.kind)._typed_storage()
+        values = list(args[0]) if args else []
+        return torch.tensor(values, dtype=cls.dtype, device=cls.devices.kind)._typed_storage()
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        is_storage = isinstance(instance, torch.TypedStorage)
+        return is_storage and instance.device.type == cls.devices.kind and instance.dtype == cls.dtype  # type: ignore[attr-defined]
+
+
 def legacy_types(devices: VisibleDevices) -> dict[str, LegacyTensorType]:
-    """The types for devices of one kind, by their names."""
+    """The types of tensors for devices of one kind, by their names."""
+    return _made(LegacyTensorType, "Tensor", devices)
+
+
+def legacy_storages(devices: VisibleDevices) -> dict[str, LegacyStorageType]:
+    """The types of storages for devices of one kind, by their names."""
+    return _made(LegacyStorageType, "Storage", devices)
+
+
+def _made(kind: type[T], suffix: str, devices: VisibleDevices) -> dict[str, T]:
     module = f"torch.{devices.kind}"
     return {
-        name: LegacyTensorType(
-            name, (), {"devices": devices, "dtype": dtype, "name": f"{module}.{name}", "__module__": module}
+        f"{name}{suffix}": kind(
+            f"{name}{suffix}",
+            (),
+            {"devices": devices, "dtype": dtype, "name": f"{module}.{name}{suffix}", "__module__": module},
         )
         for name, dtype in _DTYPES.items()
     }

@@ -18,6 +18,7 @@ from gpu2npu.emulator.device.chip import (
 from gpu2npu.emulator.device.chip import is_compiled as _is_compiled
 from gpu2npu.emulator.device.events import StreamContext
 from gpu2npu.emulator.device.frontend import LEGACY_TYPES as _LEGACY_TYPES
+from gpu2npu.emulator.device.legacy_types import legacy_storages as _legacy_storages
 from gpu2npu.emulator.device.lifecycle import init, is_initialized
 from gpu2npu.emulator.device.lifecycle import init as _lazy_init
 from gpu2npu.emulator.device.lifecycle import is_in_bad_fork as _is_in_bad_fork
@@ -30,6 +31,7 @@ from gpu2npu.emulator.device.settings import (
     set_sync_debug_mode,
 )
 from gpu2npu.emulator.device.streams import current_stream, default_stream, set_stream, stream, synchronize
+from gpu2npu.emulator.device.visible_npus import NPUS as _NPUS
 from gpu2npu.emulator.device.visible_npus import current_device, device, device_count, device_of, set_device
 from gpu2npu.emulator.device.visible_npus import index_of as _get_device_index
 
@@ -49,7 +51,6 @@ from .backends import *
 from .deterministic import *
 from .graph_updates import NpuGraphOpHandler, register_npu_graph_handler
 from .graphs import *
-from .legacy_storages import *
 from .memory import *
 from .mstx import mstx  # a class, over the module of the same name
 from .npu_config import *
@@ -58,7 +59,7 @@ from .random import *
 from .streams import *
 from .utils import *
 
-globals().update(_LEGACY_TYPES)
+globals().update({**_LEGACY_TYPES, **_legacy_storages(_NPUS)})
 for _name in ("fft_plan_cache", "is_support_inf_nan", "npu_check_overflow"):  # of their modules only
     del globals()[_name]
 _MODULES = (aclnn, amp, autocast_utils, backends, deterministic, graphs, memory, npu_config, random, streams, utils)
