@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device import visible_npus
+from gpu2npu.emulator.device.dispatch.misfits import misfit
 from gpu2npu.emulator.device.dispatch.signature import overload
 from gpu2npu.emulator.device.memory import memory
 
@@ -54,7 +55,8 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
     elif _is_accident(error):
         is_index = "out of bounds" in str(error)
         sentence = "an index is beyond its dimension" if is_index else "the arguments do not fit together"
-        accident, error = error, RuntimeError(f"{operator}: {sentence}")
+        named = misfit(operator, {**dict(_named(operator, args)), **kwargs})
+        accident, error = error, RuntimeError(named or f"{operator}: {sentence}")
         error.__cause__ = accident
     given = [f"{name}={_described(value)}" for name, value in (*_named(operator, args), *kwargs.items())]
     note = f"{_WITHIN if notes else _RAISED}{operator}({', '.join(given)})"

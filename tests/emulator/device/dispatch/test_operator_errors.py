@@ -40,13 +40,16 @@ CONVOLVED = (ONES(1, 3, 2, 2), ONES(3, 2, 3, 3))
 REFUSED = {
     # The words of NumPy or Python in the middle of a kernel, or of an operator that is others in a row.
     (
-        "npu_linear: the arguments do not fit together",
+        "npu_linear: bias of shape [3] does not fit weight of shape [4, 8]",
         "input=float32[2, 8] on npu:0, weight=float32[4, 8] on npu:0, ",
     ): (
         "npu_linear",
         (ONES(2, 8), ONES(4, 8), ONES(3)),
     ),
-    ("npu_roi_align: the arguments do not fit together", "self=float32[1, 2, 8, 8] on npu:0, rois=float32[1, 3]"): (
+    (
+        "npu_roi_align: rois of shape [1, 3] does not fit the others, which ask for [R, 5]",
+        "self=float32[1, 2, 8, 8] on npu:0, rois=float32[1, 3]",
+    ): (
         "npu_roi_align",
         (ONES(1, 2, 8, 8), ONES(1, 3), 1.0, 2, 2, 1, 0),
     ),
