@@ -45,6 +45,9 @@ class Needs:
     def _of(self, name: str, how: str) -> Need | None:
         if (operator := self._operators.named(name)) is not None:
             return _own_operator(operator)
+        owner, _, leaf = name.rpartition(".")
+        if how == "member" and leaf in self._table.methods and owner.startswith("torch."):
+            return Need(NeedKind.MIGRATION, f"*.{leaf}", self._table.methods[leaf].why)
         found = self._table.rule_for(name)
         if found is not None and found[0].where == Where():
             # Of the members of an object, those that a rule names; its class was reported where it was made.
@@ -52,14 +55,11 @@ class Needs:
                 return self._by_rule(name, *found)
             need = self._by_rule(name, *found) if found[1] == name else None
             return need if need is not None and need.kind is NeedKind.UNSUPPORTED else None
-        owner, _, leaf = name.rpartition(".")
         if how in ("call", "member"):
             for rule in self._table.calls.get(leaf, ()):
                 match = rule.match
                 if isinstance(match, CallMatch) and match.call == name and match.without is None and rule.then.report:
                     return _reported(rule, name)
-            if leaf in self._table.methods and owner.startswith("torch."):
-                return Need(NeedKind.MIGRATION, name, self._table.methods[leaf].why)
         package = self._table.package_rule(name)
         if package is not None:
             return self._of_package(name, package) if how in ("call", "pass") else None
