@@ -11,9 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from gpu2npu.analysis.library.graph import Use, library_name, uses_of
+from gpu2npu.analysis.library.meanings import MeaningKind, Meanings
 from gpu2npu.analysis.library.unsupported_functions import read_library
-from gpu2npu.python.meaning.meaning import MeaningKind
-from gpu2npu.python.meaning.meanings import Meanings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
@@ -87,7 +86,7 @@ def library_calls(root: Path, files: Mapping[str, bytes], listed: Mapping[str, L
 
 
 def _outside_names(meanings: Meanings, use: Use, names: Names) -> Iterator[str]:
-    for meaning in meanings.of(use.node, use.scope, names) if use.how != "read" else ():
+    for meaning in meanings.of(use.node, names) if use.how != "read" else ():
         if meaning.kind in (MeaningKind.NAME, MeaningKind.MEMBER):
             yield library_name(meaning)
         elif meaning.kind is MeaningKind.INSTANCE and use.how == "call":

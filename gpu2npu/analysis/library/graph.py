@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpu2npu.analysis.library.meanings import Meaning, MeaningKind, Meanings, defined_name
 from gpu2npu.analysis.library.needs import Needs
-from gpu2npu.python.meaning.meaning import Meaning, MeaningKind, defined_name
-from gpu2npu.python.meaning.meanings import Meanings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.tree.file import PythonFile
@@ -174,7 +173,7 @@ class _Builder:
         line = use.node.lineno
         for read in self._properties(use, names):
             self.graph.call(caller, self.meanings.dotted(read), line)
-        found = self.meanings.of(use.node, use.scope, names)
+        found = self.meanings.of(use.node, names)
         is_run = use.how != "read" and not self._is_retained(use, names)
         for meaning in found:
             if is_run and meaning.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS):
@@ -194,7 +193,7 @@ class _Builder:
         """The properties that a use reads on its way."""
         for part in chain(use.node)[1:]:
             assert isinstance(part, ast.Attribute)
-            owners = self.meanings.of(part.value, use.scope, names)
+            owners = self.meanings.of(part.value, names)
             yield from filter(None, (self.meanings.reads_property(owner, part.attr) for owner in owners))
 
     def _unknown_method(self, node: ast.Attribute, scope: Scope, caller: str) -> None:
@@ -210,7 +209,7 @@ class _Builder:
         name = (last_name(use.call.func) or "").lower()
         if "regist" in name or name in _KEEPING:
             return True
-        made = self.meanings.of(use.call.func, use.scope, names)
+        made = self.meanings.of(use.call.func, names)
         return any(each.kind is MeaningKind.CLASS and not self.meanings.is_layer(each) for each in made)
 
     def run(self, cls: Meaning) -> str:

@@ -15,12 +15,11 @@ from gpu2npu.analysis.cuda_cpp.callers import OperatorNames
 from gpu2npu.analysis.cuda_cpp.extensions import extensions
 from gpu2npu.analysis.cuda_cpp.operators import operator_lines
 from gpu2npu.analysis.library.graph import Graph, Step, call_graph, chain_of
+from gpu2npu.analysis.library.meanings import MeaningKind, Meanings
 from gpu2npu.analysis.library.needs import Needs
 from gpu2npu.engine import without_own
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.garbage import uncollected
-from gpu2npu.python.meaning.meaning import MeaningKind
-from gpu2npu.python.meaning.meanings import Meanings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import offered_names
 from gpu2npu.python.project.project import Project

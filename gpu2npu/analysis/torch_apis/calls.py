@@ -16,6 +16,7 @@ from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import FACTORIES
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.torch_library import of_torch
+from gpu2npu.python.facts.values import TYPE
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
@@ -212,8 +213,10 @@ def _is_never_moved(function: ast.Attribute, code: Code) -> bool:
     made = values.sources(receiver, code.names.path) if receiver else []
     if not made or not all(each.kind == "instance" or each.text.endswith("()") for each in made):
         return False
-    moved = {label for at, path in values.way_to(receiver) if not path for label in values.fields(at)}
-    return moved.isdisjoint(_MOVES) and not any(move in each.text for each in made for move in _MOVES)
+    way = [at for at, path in values.way_to(receiver) if not path]
+    is_given = any(kind == TYPE for at in way for _, kind, _ in values.at(at).into.get(at, ()))
+    moved = {label for at in way for label in values.fields(at)}
+    return not is_given and moved.isdisjoint(_MOVES) and not any(move in each.text for each in made for move in _MOVES)
 
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")

@@ -23,6 +23,7 @@ from gpu2npu.python.facts.values import (
     Text,
 )
 from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.python.tree.syntax_tree import alternatives
 
 _MOST = 2**53  # a larger number is not followed
 # Annotations that are no class of a project.
@@ -209,23 +210,11 @@ class Expressions(Nodes):
 
     def annotate(self, annotation: ast.expr | None, value: int) -> int:
         """A value with an edge from the class that its annotation names: `C`, `"C"`, `C | None` or `Optional[C]`."""
-        for cls in self._classes(annotation):
-            value = value or self.new()
-            self.edge(cls, TYPE, value)
+        for each in alternatives(annotation):
+            if isinstance(each, (ast.Name, ast.Attribute)) and last_name(each) not in _PLAIN:
+                value = value or self.new()
+                self.edge(self.value(each), TYPE, value)
         return value
-
-    def _classes(self, annotation: ast.expr | None) -> list[int]:
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            try:
-                annotation = ast.parse(annotation.value, mode="eval").body
-            except SyntaxError:
-                return []
-        if isinstance(annotation, ast.BinOp):
-            return self._classes(annotation.left) + self._classes(annotation.right)
-        if isinstance(annotation, ast.Subscript):
-            return self._classes(annotation.slice) if last_name(annotation.value) == "Optional" else []
-        is_class = isinstance(annotation, (ast.Name, ast.Attribute)) and last_name(annotation) not in _PLAIN
-        return [self.value(annotation)] if is_class else []
 
     def function(
         self,
@@ -240,7 +229,8 @@ class Expressions(Nodes):
 
         def parameter(one: ast.arg) -> tuple[str, int]:
             found = self.new()
-            self.annotate(one.annotation, found)
+            if one.annotation is not None:
+                self.annotated.append((NameScope(outer), one.annotation, found, NOTHING))
             scope.ever[one.arg].append(found)
             if one.arg not in self.shared:
                 scope.now[one.arg] = found  # type: ignore[index]  # it is a dict at first

@@ -73,6 +73,8 @@ class Nodes:
         self.operations: list[Arithmetic] = []
         self.numbers: dict[int, int | float | bool] = {}
         self.later: list[tuple[NameScope, Sequence[ast.stmt]]] = []
+        # Annotations of parameters, and of what functions give back, which may name what is bound later.
+        self.annotated: list[tuple[NameScope, ast.expr | None, int, int]] = []
         self.raised: list[int] | None = None  # what the body of a `try` raises that gives it a name
         # Names that a function binds outside itself: where they are read, any of their values may be there.
         self.shared = frozenset(shared)

@@ -44,6 +44,9 @@ class _Walk(Expressions):
         for scope, body in self.later:  # grows while it is read: a function in a function comes last
             self.scope = scope
             self.block(body)
+        for scope, annotation, parameter, function in self.annotated:
+            self.scope = scope
+            self.edge(self.annotate(annotation, parameter), STORE, function, "()")
 
     def facts(self) -> ValueFacts:
         return ValueFacts(
@@ -288,6 +291,8 @@ class _Walk(Expressions):
         is_static = "staticmethod" in decorators
         is_class = node.name == "__new__" or "classmethod" in decorators
         function = self.function(node.args, node.body, is_static, is_class, made)
+        if node.returns is not None:
+            self.annotated.append((NameScope(self.scope), node.returns, NOTHING, function))
         for decorator, one in zip(made, node.decorator_list, strict=True):
             self.decorate(decorator, last_name(one) or "", function)
         if decorators & _PROPERTIES:

@@ -18,6 +18,7 @@ from gpu2npu.python.facts.values import (
     TEXT,
     Called,
     ClassValue,
+    Taken,
     ValueFacts,
 )
 from gpu2npu.python.flow import indirect_calls
@@ -31,9 +32,7 @@ def _text(file: ValueFile, call: Called, effect: CallEffect) -> None:
     for value in {*file.arguments(call).values(), *([file.first + call.receiver] if call.receiver else [])}:
         file.add(value, TEXT, result)
         if call.name == "str" and ".__str__" in file.stored:
-            method = file.new(call.line)
-            file.add(value, LOAD, method, ".__str__")
-            file.add(method, LOAD, result, "()")
+            file.add(file.load(value, ".__str__", call.line), LOAD, result, "()")
 
 
 def _substituted(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -44,8 +43,15 @@ def _substituted(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _parts(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds parts of the text of the object."""
-    if call.receiver:
-        file.add(file.first + call.receiver, STORE, file.first + call.node, "[*]")
+    if owner := _owner(file, call):
+        file.add(owner, STORE, file.first + call.node, "[*]")
+
+
+def _owner(file: ValueFile, call: Called) -> int:
+    """The object that a method is called on; 0 where that is a module: `re.split`."""
+    owner = file.first + call.receiver if call.receiver else 0
+    named = (owner, *(source for source, kind, _ in file.into.get(owner, ()) if kind == ASSIGN))
+    return 0 if any(file.kinds.get(each, ("", None))[0] == "import" for each in named) else owner
 
 
 def _same(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -62,8 +68,8 @@ def _same(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def _copy(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds what the object and the arguments hold, and the keywords by their names."""
     given, result = file.arguments(call), file.first + call.node
-    if call.receiver:
-        file.add(file.first + call.receiver, INHERIT, result)
+    if owner := _owner(file, call):
+        file.add(owner, INHERIT, result)
     for key, value in given.items():
         if key.isdigit() or key == "**":
             file.add(value, INHERIT, result)
@@ -96,17 +102,14 @@ def _default(file: ValueFile, call: Called, effect: CallEffect) -> None:
     if "default" in given:
         file.add(given["default"], STORE, made, "[*]")
     elif "0" in given and effect.keywords:
-        element = file.new(call.line)
-        file.add(given["0"], LOAD, element, "()")
-        file.add(element, STORE, made, "[*]")
+        file.add(file.load(given["0"], "()", call.line), STORE, made, "[*]")
 
 
 def _counted(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The keys of the result are the elements of the first argument; the second one is under each."""
-    given, each = file.arguments(call), file.new(call.line)
+    given = file.arguments(call)
     if "0" in given:
-        file.add(given["0"], LOAD, each, "[each]")
-        file.add(each, STORE, file.first + call.node, "[key]")
+        file.add(file.load(given["0"], "[each]", call.line), STORE, file.first + call.node, "[key]")
     if "1" in given:
         file.add(given["1"], STORE, file.first + call.node, "[*]")
 
@@ -145,10 +148,17 @@ def _replaced(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def _joined(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a text of the object and of the elements of the first argument."""
     _text(file, call, effect)
-    given, each = file.arguments(call), file.new(call.line)
+    given = file.arguments(call)
     if call.receiver and "0" in given:
-        file.add(given["0"], LOAD, each, "[each]")
-        file.add(each, TEXT, file.first + call.node)
+        file.add(file.load(given["0"], "[each]", call.line), TEXT, file.first + call.node)
+
+
+def _layers(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result holds the arguments, and is called as each of them is."""
+    for key, value in file.arguments(call).items():
+        layer = file.load(value, "[each]", call.line) if key == "*" else value
+        file.add(layer, ASSIGN, file.first + call.node)
+        file.add(layer, STORE, file.first + call.node, "[*]")
 
 
 def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -159,9 +169,7 @@ def _item(file: ValueFile, call: Called, effect: CallEffect) -> None:
     receiver, key = file.first + call.receiver, given.get("0", 0)
     text = file.values.get(key)
     if key and file.kinds.get(key, ("", None))[0] != "number":
-        keys = file.new(call.line)
-        file.add(receiver, LOAD, keys, "[key]")
-        _compare(file, key, keys)
+        _compare(file, key, file.load(receiver, "[key]", call.line))
     file.add(receiver, LOAD, result, f"[{text!r}]" if text is not None else "[*]")
     if "1" in given:
         file.add(given["1"], ASSIGN, result)
@@ -204,8 +212,7 @@ def _view(file: ValueFile, call: Called, read: str, *stored: str) -> None:
     """The result holds what is read of the object, each in these fields."""
     if not call.receiver:
         return
-    node = file.new(call.line)
-    file.add(file.first + call.receiver, LOAD, node, read)
+    node = file.load(file.first + call.receiver, read, call.line)
     for label in stored[:0:-1]:
         holder = file.new(call.line)
         file.add(node, STORE, holder, label)
@@ -223,14 +230,10 @@ def _compared(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def _found(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The first argument, or its elements where the call is of a set, is compared with the elements of the object."""
-    given, each = file.arguments(call), file.new(call.line)
+    given = file.arguments(call)
     if "0" in given and call.receiver:
-        file.add(file.first + call.receiver, LOAD, each, "[each]")
-        one = given["0"]
-        if effect.kind == "met":
-            one = file.new(call.line)
-            file.add(given["0"], LOAD, one, "[each]")
-        _compare(file, one, each)
+        one = file.load(given["0"], "[each]", call.line) if effect.kind == "met" else given["0"]
+        _compare(file, one, file.load(file.first + call.receiver, "[each]", call.line))
 
 
 def _compare(file: ValueFile, one: int, other: int) -> None:
@@ -252,6 +255,13 @@ def _record(file: ValueFile, call: Called, effect: CallEffect) -> None:
     file.add(instance, STORE, result, "()")
 
 
+def _loaded(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is the module that the first argument names."""
+    name = file.values.get(file.arguments(call).get("0", 0))
+    if name is not None and "1" not in file.arguments(call):
+        file.kinds[file.first + call.node] = "import", Taken(call.node, name, "")
+
+
 def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is an element of the first argument; that of `max` too, but for a tensor's."""
     given = file.arguments(call)
@@ -271,8 +281,7 @@ def _rows(file: ValueFile, call: Called, first: int) -> None:
     file.kinds[row] = "container", None
     for key, value in file.arguments(call).items():
         if key.isdigit() or key == "*":
-            each = file.new(call.line)
-            file.add(value, LOAD, each, "[each]")
+            each = file.load(value, "[each]", call.line)
             if key == "*":
                 _columns(file, call, each)
             else:
@@ -283,10 +292,9 @@ def _rows(file: ValueFile, call: Called, first: int) -> None:
 def _columns(file: ValueFile, call: Called, row: int) -> None:
     """The result holds tuples of the elements that rows have in the same place."""
     for label in (each for each in file.facts.labels if each[1:-1].isdigit()):
-        element, column = file.new(call.line), file.new(call.line)
+        column = file.new(call.line)
         file.kinds[column] = "container", None
-        file.add(row, LOAD, element, label)
-        file.add(element, STORE, column, "[*]")
+        file.add(file.load(row, label, call.line), STORE, column, "[*]")
         file.add(column, STORE, file.first + call.node, label)
 
 
@@ -335,6 +343,8 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "spawned": indirect_calls.started,
     "started": indirect_calls.started,
     "joined": _joined,
+    "layers": _layers,
+    "loaded": _loaded,
     "keys": lambda file, call, _: _view(file, call, "[key]", "[*]"),
     "merged": _merged,
     "met": _found,

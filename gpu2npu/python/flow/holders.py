@@ -74,8 +74,7 @@ def read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
 def parser(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result holds what each of the `parents` holds."""
     if (parents := file.arguments(call).get("parents")) is not None:
-        each = file.new(call.line)
-        file.add(parents, LOAD, each, "[each]")
+        each = file.load(parents, "[each]", call.line)
         file.join(each, INHERIT, file.first + call.node)
 
 

@@ -27,9 +27,7 @@ def instances(file: ValueFile, call: Called, effect: CallEffect) -> None:
     classes = next(iter(file.arguments(call).values()), 0)
     listed = {key: each[0] for key, each in file.stores.get(classes, {}).items() if key[1:-1].isdigit()}
     for label, each in (listed or {"[0]": classes}).items() if classes else ():
-        made = file.new(call.line)
-        file.add(each, LOAD, made, "()")
-        file.add(made, STORE, file.first + call.node, label)
+        file.add(file.load(each, "()", call.line), STORE, file.first + call.node, label)
 
 
 def sent(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -44,8 +42,7 @@ def submitted(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given = file.arguments(call)
     if "0" not in given:
         return
-    inner = file.new(call.line)
-    file.add(given["0"], LOAD, inner, "()")
+    inner = file.load(given["0"], "()", call.line)
     for key, value in given.items():
         if key != "0":
             file.add(value, ARGUMENT, inner, str(int(key) - 1) if key.isdigit() else key)
@@ -59,8 +56,7 @@ def mapped(file: ValueFile, call: Called, effect: CallEffect) -> None:
         is_text = file.kinds.get(given[0]) == ("outside", "str")
         file.add(given.pop(0), LOAD, inner, "()")
         for index, value in given.items():
-            each = file.new(call.line)
-            file.add(value, LOAD, each, "[each]")
+            each = file.load(value, "[each]", call.line)
             file.add(each, ARGUMENT, inner, "*" if is_unpacked else str(index - 1))
             if is_text:
                 file.add(each, TEXT, inner)
@@ -110,9 +106,8 @@ def getter(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is a function that returns the element or the attribute of its argument which the first one names."""
     text = file.values.get(file.arguments(call).get("0", 0))
     if text is not None:
-        taken, value = _function(file, call), file.new(call.line)
-        file.add(taken, LOAD, value, f"[{text!r}]" if call.name == "itemgetter" else f".{text}")
-        file.add(value, STORE, file.first + call.node, "()")
+        field = f"[{text!r}]" if call.name == "itemgetter" else f".{text}"
+        file.add(file.load(_function(file, call), field, call.line), STORE, file.first + call.node, "()")
 
 
 def method(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -121,9 +116,7 @@ def method(file: ValueFile, call: Called, effect: CallEffect) -> None:
     text = file.values.get(given.get("0", 0))
     if text is not None:
         taken = _function(file, call)
-        called, inner = file.new(call.line), file.new(call.line)
-        file.add(taken, LOAD, called, f".{text}")
-        file.add(called, LOAD, inner, "()")
+        inner = file.load(file.load(taken, f".{text}", call.line), "()", call.line)
         file.add(inner, STORE, file.first + call.node, "()")
         for key, value in given.items():
             if key != "0":
@@ -140,10 +133,8 @@ def _function(file: ValueFile, call: Called) -> int:
 
 def _each_given(file: ValueFile, call: Called, values: int, function: int, key: str = "0") -> int:
     """The result of a function that is called with each element, as the argument `key`."""
-    inner, each = file.new(call.line), file.new(call.line)
-    file.add(function, LOAD, inner, "()")
-    file.add(values, LOAD, each, "[each]")
-    file.add(each, ARGUMENT, inner, key)
+    inner = file.load(function, "()", call.line)
+    file.add(file.load(values, "[each]", call.line), ARGUMENT, inner, key)
     return inner
 
 
@@ -153,8 +144,7 @@ def started(file: ValueFile, call: Called, effect: CallEffect) -> None:
     given = file.arguments(call)
     target, args = given.get("target", given.get("0", 0)), given.get("args", given.get("1", 0))
     if target:
-        inner = file.new(call.line)
-        file.add(target, LOAD, inner, "()")
+        inner = file.load(target, "()", call.line)
         for label, values in file.stores.get(args, {}).items():
             if label[1:-1].isdigit():
                 index = int(label[1:-1]) + (effect.kind == "spawned")
@@ -201,9 +191,7 @@ def _of_fixture(file: ValueFile, call: Called, function: Parameters) -> None:
     params = file.arguments(call).get("params")
     request = dict(function.positional).get("request")
     if params is not None and request is not None:
-        each = file.new(call.line)
-        file.add(params, LOAD, each, "[each]")
-        file.add(each, STORE, file.first + request, ".param")
+        file.add(file.load(params, "[each]", call.line), STORE, file.first + request, ".param")
 
 
 def _configured(file: ValueFile, call: Called, function: Parameters) -> None:

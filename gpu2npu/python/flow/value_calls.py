@@ -196,6 +196,22 @@ class CallValues(ValueProject):
         )
         return bool(found)
 
+    def given_back(self, file: ValueFile, place: int) -> Iterator[int]:
+        """The results of methods of an object that give it back itself: `x.to(device)`."""
+        for method, called in file.loads[place].items():
+            if method in self.fluent:
+                yield from (result for each in called for result in file.loads.get(each, {}).get("()", ()))
+
+    def is_class(self, origin: ValueOrigin) -> bool:
+        """Return whether a source is a class of the project, or may be one of the library."""
+        return origin.kind == "class" or self.project.library.has(origin.text)
+
+    def is_called_by(self, method: str, file: ValueFile, made: ClassValue) -> bool:
+        """Return whether a method of a class is one of a library's that calls an object of it."""
+        calls, bases = self.project.library.class_calls, (file.first + base for base in made.bases if base)
+        is_one = any(each.endswith(method) for each in calls)
+        return is_one and any(f"{each.text}{method}" in calls for base in bases for each in self.origins(base))
+
     def _copies(self, name: str) -> bool:
         return self.is_effect(name, "attributes", "copy", "holding", "table")
 

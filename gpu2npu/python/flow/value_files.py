@@ -190,6 +190,12 @@ class ValueFile:
         self.lines.append(line)
         return self.first + len(self.lines) - 1
 
+    def load(self, source: int, label: str, line: int) -> int:
+        """A further place for a field of what is in a place."""
+        node = self.new(line)
+        self.add(source, LOAD, node, label)
+        return node
+
     def _describe(self) -> None:
         first, kinds = self.first, self.kinds
         for one in self.facts.texts:

@@ -134,6 +134,7 @@ class ValueProject(Questions):
         self.effects = effects
         self.readers = readers
         self._readers: dict[int, dict[int, bool | None]] | None = None
+        self.fluent = frozenset(f".{name}" for name in project.library.fluent)
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile | None] = []  # None for a file that was freed
         self._by_path: dict[str, ValueFile | None] = {}  # None for a file without values
@@ -377,7 +378,8 @@ class ValueProject(Questions):
         """The module, or the name in it, that an import statement brings in."""
         inner = self.file_at(self.module_of(file.path, module, name))
         outer = self.file_at(self.project.module_path(module, file.path)) if name else None
-        if inner is not None and inner is not file and not (outer and outer.names_value(f".{name}")):
+        is_other = outer is not None and (outer.names_value(f".{name}") or bool(outer.facts.stars))
+        if inner is not None and inner is not file and not is_other:
             yield inner.first + MODULE, path
         elif outer is not None and outer is not file:
             yield outer.first + MODULE, (f".{name}", *path)
@@ -390,3 +392,8 @@ class ValueProject(Questions):
                 found = self.file_at(other)
                 if found is not None:
                     yield found.first + MODULE, (f".{name}", *path)
+
+    def starred(self, place: int, name: str) -> str:
+        """The name of what nothing in a file binds: that which the star of a library gives it."""
+        stars = self.at(place).facts.stars
+        return next(filter(None, (self.project.library.starred(each, name) for each in stars)), name)

@@ -40,6 +40,7 @@ from gpu2npu.python.flow.value_files import (
 )
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN, Question
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import CALLED
 
 BUDGET, NEAR_BUDGET = 300, 80  # states that one question may visit, and one about what is near
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
@@ -172,7 +173,7 @@ class Values(CallValues):
             elif kind == TEXT:
                 yield target, widened(path)
             elif kind == INHERIT:
-                if path and not self._overrides(file, target, path[0]):
+                if path and not self._overrides(file, target, path):
                     yield from self._held(target, path)
             elif kind == KEYS:
                 for other in other_names(path, label):
@@ -184,7 +185,10 @@ class Values(CallValues):
                     if not taken or (path and matches(path[0], taken)):
                         yield parameter, (*added, *(path[1:] if taken else path))
         if path:
-            yield from ((target, path[1:]) for target in alike(file.loads.get(place), path[0], matches))
+            loads = file.loads.get(place)
+            yield from ((target, path[1:]) for target in alike(loads, path[0], matches))
+            if loads and path[0][0] == ".":
+                yield from ((result, path) for result in self.given_back(file, place))
         elif ".value" in file.loads.get(place, ()):  # a text that has a `value` is a member of an Enum
             yield from ((target, path) for target in file.loads[place][".value"])
         if file.path in self.project.data and place == file.first + self.project.data[file.path].root:
@@ -195,7 +199,7 @@ class Values(CallValues):
         elif what == "instance" and path:
             yield from ((each, path) for each in self._selves_above(file, one))
             yield from ((each, path) for each in self._annotated(file.first + one.node))
-            if path[:2] == (".__call__", "()"):
+            if path[1:2] == ("()",) and path[0][1:] in CALLED:
                 yield place, path[1:]
             elif path[:2] in _GIVING:
                 yield place, ("[*]", *path[3 - _GIVING[path[:2]] :])
@@ -209,12 +213,6 @@ class Values(CallValues):
         yield place, path
         if self.kind(place)[0] not in _MADE:
             yield from ((origin.place, path) for origin in self.origins(place) if origin.kind in _MADE)
-
-    def _objects(self, cls: int) -> Iterator[int]:
-        """The objects of what is a class of the project."""
-        for origin in self.origins(cls):
-            if origin.kind == "class":
-                yield self.at(origin.place).first + self.kind(origin.place)[1].instance
 
     def _annotated(self, cls: int) -> Iterable[int]:
         """The values that are annotated with a class."""
@@ -230,10 +228,13 @@ class Values(CallValues):
         )
         return found
 
-    def _overrides(self, file: ValueFile, cls: int, label: str) -> bool:
-        """Return whether a class defines what it would inherit."""
-        is_class = file.kinds.get(cls, UNKNOWN)[0] == "class"
-        return label != "()" and is_class and label in file.stores.get(cls, ())
+    def _overrides(self, file: ValueFile, cls: int, path: Path) -> bool:
+        """Return whether a class defines what it would inherit: its objects too, but for what is of them. To call an
+        object is not to call its class."""
+        what = file.kinds.get(cls, UNKNOWN)[0]
+        if path[0] == "()":
+            return what == "instance" or (what == "class" and len(path) == 1)
+        return what == "class" and path[0] in file.stores.get(cls, ())
 
     def _selves_above(self, file: ValueFile, made: ClassValue) -> Iterator[int]:
         """The first parameters of the methods that a class inherits."""
@@ -286,7 +287,7 @@ class Values(CallValues):
         for at, fields in self.closed(key, (place, path), step):  # where it is cut, it ends with "unknown"
             what, one = self.kind(at)
             if what == "outside":
-                yield ValueOrigin(at, what, one + "".join(fields))
+                yield ValueOrigin(at, what, self.starred(at, one) + "".join(fields))
             elif what == "import" and (at, fields) not in leads:
                 yield ValueOrigin(at, "outside", ".".join(filter(None, (one.module, one.name))) + "".join(fields))
             elif not fields and what not in ("unknown", "import"):
@@ -314,14 +315,14 @@ class Values(CallValues):
             elif kind == TEXT:
                 yield source, widened(path)
             elif kind == INHERIT:
-                if path and not self._overrides(file, place, path[0]):
+                if path and not self._overrides(file, place, path):
                     yield source, path
             elif kind == KEYS:
                 yield from ((source, other) for other in other_names(path, label, is_back=True))
             elif kind == LOAD:
                 yield source, (label, *path)
-            elif kind == TYPE:
-                yield from ((each, path) for each in self._objects(source))
+            elif kind == TYPE and any(map(self.is_class, self.origins(source))):
+                yield source, ("()", *path)
         if path:
             stored = file.stores.get(place)
             yield from ((source, path[1:]) for source in alike(stored, path[0], lambda read, by: matches(by, read)))
@@ -335,14 +336,18 @@ class Values(CallValues):
             if file.facts.stars:
                 yield from self.through_stars(file, path[0][1:], path[1:])
         elif what == "instance" and path and path[0] == "()":
-            yield place, (".__call__", *path)
+            yield from ((place, (f".{name}", *path)) for name in CALLED)
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
             for label in agreeing(file.stored, path[0]):
                 yield from ((value, path[1:]) for value, target in self._stored(file, label, place) if target != place)
             for source, kind, label in self._joined(file, place) if self.project.data else ():
                 names = other_names(path, label, is_back=True) if kind == KEYS else (path,)
                 yield from ((source, other) for other in names)
+            if what == "class" and self.is_called_by(path[0], file, one):
+                yield file.first + one.instance, path[1:]
             if what == "instance":
+                if path[0] in self.fluent and path[1:2] == ("()",) and path[0] not in file.stored:
+                    yield place, path[2:]
                 if path[0] == "[each]":
                     made = (given for given in _GIVING if given[0] in file.stored)
                     yield from ((place, (*given, *path[_GIVING[given] :])) for given in made)

@@ -44,12 +44,11 @@ class Library(Struct, frozen=True):
     The rest give types (see `types`), none where nothing is known: `result` of what calling a function of the library
     gives, by its qualified name; `layer_result` of what calling an object of one of its classes gives;
     `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
-    tensors in what functions give that have several. `wrappers` are functions and classes that give back, in one
-    wrapping or another, what they are given; `class_calls` methods by which a class is called without making an
-    object. `integers` are functions that give a whole number, "*.name" methods; `spawning` those that call a function
-    in processes with the number of each first. `assumed_result` is what `result` does, and what a function that is
-    not known probably gives. `called` is the qualified name of what a call calls, by the flow of values, where it is
-    the library's; it is asked for members of `parts`, modules of a package that is itself a value.
+    tensors in what functions give that have several. `class_calls` are methods by which a class is called without
+    making an object. `integers` are functions that give a whole number, "*.name" methods; `spawning` those that call a
+    function in processes with the number of each first. `assumed_result` is what `result` does, and what a function
+    that is not known probably gives. `called` is the qualified name of what a call calls, by the flow of values, where
+    it is the library's; it is asked for members of `parts`, modules of a package that is itself a value.
     """
 
     packages: frozenset[str] = frozenset()
@@ -65,7 +64,6 @@ class Library(Struct, frozen=True):
     tensor_method: Callable[[str], frozenset[str]] = _no_types
     tensor_attribute: Callable[[str], frozenset[str]] = _no_types
     tensor_fields: frozenset[str] = frozenset()
-    wrappers: frozenset[str] = frozenset()
     assumed_result: Callable[[str], frozenset[str]] = _no_types
     class_calls: frozenset[str] = frozenset()
     integers: frozenset[str] = frozenset()

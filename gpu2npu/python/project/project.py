@@ -138,10 +138,6 @@ class Project:
                 self._incomplete.add(question)
         return answer
 
-    def cut_short(self) -> None:
-        """Note that an answer on the way is left out, so that what is found until then may lack something."""
-        self._circles += 1
-
     @property
     def is_answering(self) -> bool:
         """Return whether a question is being answered of which answers in between may lack something; see `once`."""
@@ -327,8 +323,10 @@ class Project:
 
     @property
     def has_library(self) -> bool:
-        """Return whether some file of the project names a package of the library; otherwise no name in the project has
-        anything to do with the library."""
+        """Return whether some file of the project names a package of the library.
+
+        Otherwise no name in the project has anything to do with the library.
+        """
         if self._has_library is None:
             self._has_library = any(map(self.spells_library, sorted(self.files)))
         return self._has_library

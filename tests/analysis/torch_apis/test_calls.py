@@ -123,6 +123,7 @@ def test_the_memory_of_the_cpu_may_be_shared(parse, made: str, count: int, code:
         ("a = nn.Linear(2, 2).cuda()\na.share_memory()\n", 1),
         ("a = nn.Linear(2, 2)\na.to('npu')\na.share_memory()\n", 1),
         ("def f(a: nn.Linear):\n    a.share_memory()\n", 1),
+        ("class A(nn.Module): ...\ndef f(a: A):\n    a.share_memory()\n", 1),
     ],
 )
 def test_a_module_that_nothing_moves_may_be_shared(parse, code: str, count: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.python.meaning.classes import method_parameters
+from gpu2npu.engine.strings.parameters import method_parameters
 from gpu2npu.python.project.project import Project
 
 
