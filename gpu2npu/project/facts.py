@@ -6,21 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 
-import msgspec
-
-from gpu2npu.project.cache.store import Store, StoredFacts, name_of
+from gpu2npu.project.cache.store import StoredFacts
 from gpu2npu.project.pool import WORTH_A_POOL, Pool
-from gpu2npu.python.facts.outline import Outline, outline_of
 from gpu2npu.python.facts.reading import encoded_facts, is_known, remember
-from gpu2npu.python.text.source import SourceReadError, read_source
-from gpu2npu.python.tree.file import RETAINED, PythonFile, parsed_file
-from gpu2npu.python.tree.syntax_tree import TreeError
+from gpu2npu.python.tree.file import RETAINED
 
 _Files = tuple[tuple[str, bytes], ...]
 # Bytes of the files that one task reads.
 _TASK = 100_000
-_OUTLINE = msgspec.msgpack.Decoder(Outline)
-NO_OUTLINES: Mapping[str, bytes] = {}
 
 
 def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts | None = None) -> dict[str, bytes]:
@@ -47,68 +40,29 @@ def read_all_facts(sources: Mapping[str, bytes], pool: Pool, stored: StoredFacts
     return found | new
 
 
-def read_outlines(
-    sources: Mapping[str, bytes],
-    pool: Pool,
-    store: Store | None = None,
-    contents: Mapping[str, str] | None = None,
-    made: Mapping[str, bytes] = NO_OUTLINES,
-) -> dict[str, Outline]:
-    """The outlines of Python files, by path, but for those that cannot be read or parsed. Those that are `made` are
-    taken, encoded; of other files, workers of the pool still have the trees. They are taken from a store, and put
-    there, where `contents` has the digests of the files."""
-    names = {path: name_of("outline", contents[path]) for path in sources if path in contents} if contents else {}
-    stored = store.get(set(names.values()), Outline) if store is not None else {}
-    found = {path: stored[name] for path, name in names.items() if name in stored}
-    own = {path: made[path] for path in sources.keys() & made.keys() - found.keys()}
-    unread = {path: source for path, source in sources.items() if path not in found and path not in own}
-    jobs = 1 if sum(map(len, unread.values())) < WORTH_A_POOL else None
-    read = own | _read_in_pool(_outlines, unread, pool, jobs)
-    new = {path: _OUTLINE.decode(each) for path, each in read.items() if each}
-    if store is not None:
-        store.put({names[path]: each for path, each in new.items() if path in names})
-    return found | new
+_Read = Callable[[_Files], list[bytes]]
 
 
-_Ask = Callable[[_Files], list[bytes]]
-
-
-def _read_in_pool(ask: _Ask, unread: Mapping[str, bytes], pool: Pool, jobs: int | None) -> dict[str, bytes]:
-    """The answers about files that some process can read, encoded."""
+def _read_in_pool(read: _Read, unread: Mapping[str, bytes], pool: Pool, jobs: int | None) -> dict[str, bytes]:
+    """The encoded facts of the files that some process can read."""
     found: dict[str, bytes] = {}
     single: list[_Files] = []
-    for task, answer in _answers(ask, list(_tasks(unread)), pool, jobs):
+    for task, answer in _answers(read, list(_tasks(unread)), pool, jobs):
         if isinstance(answer, BaseException):
             single += ((file,) for file in task)
         else:
             found.update(zip((path for path, _ in task), answer, strict=True))
-    for task, answer in _answers(ask, single, pool, jobs):
+    for task, answer in _answers(read, single, pool, jobs):
         if not isinstance(answer, BaseException):
             found[task[0][0]] = answer[0]
     return found
 
 
 def _answers(
-    ask: _Ask, tasks: list[_Files], pool: Pool, jobs: int | None
+    read: _Read, tasks: list[_Files], pool: Pool, jobs: int | None
 ) -> Iterator[tuple[_Files, list[bytes] | BaseException]]:
-    with closing(pool.answers(ask, tasks, lambda task: [path for path, _ in task], jobs=jobs)) as answers:
+    with closing(pool.answers(read, tasks, lambda task: [path for path, _ in task], jobs=jobs)) as answers:
         yield from answers
-
-
-def _outlines(task: _Files) -> list[bytes]:
-    return [_outline(source, path) for path, source in task]
-
-
-def _outline(source: bytes, path: str) -> bytes:
-    try:
-        return encoded_outline(parsed_file(read_source(source, path)))
-    except (SourceReadError, TreeError):
-        return b""
-
-
-def encoded_outline(file: PythonFile) -> bytes:
-    """The outline of a parsed file as bytes."""
-    return msgspec.msgpack.encode(outline_of(file))
 
 
 def _read(task: _Files, with_values: bool) -> list[bytes]:

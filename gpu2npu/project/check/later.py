@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gpu2npu.project.installation import entry_points
 from gpu2npu.python.facts.outline import ImportOutline, Outline
+from gpu2npu.python.facts.reading import read_outline
 from gpu2npu.python.flow.reachability import is_called_later, is_deferred, tree_of
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
@@ -127,18 +128,15 @@ def may_be_later(path: str, finding: Finding) -> bool:
 
 
 class LaterCode:
-    """Finds the code that does not run at once. `sources` are the files of a project by path, `part` gives the part of
-    the project that a file is in, and `outlines` those of the files of the program: files of tests, examples and the
-    like do not count as loading one."""
+    """Finds the code that does not run at once. `sources` are the files of a project by path, and `part` gives the part
+    of the project that a file is in: files of tests, examples and the like do not count as loading one."""
 
-    def __init__(
-        self, sources: Mapping[str, bytes], part: Callable[[str], Part], outlines: Mapping[str, Outline]
-    ) -> None:
+    def __init__(self, sources: Mapping[str, bytes], part: Callable[[str], Part]) -> None:
         python = {path: source for path, source in sources.items() if path.endswith(".py")}
         self._sources = sources
         self._project = Project(frozenset(python), python.__getitem__)
         self._program = {path: source for path, source in python.items() if part(path) is Part.PROGRAM}
-        self._outlines = {path: outlines.get(path, Outline()) for path in self._program}
+        self._outlines = {path: read_outline(source, path) or Outline() for path, source in self._program.items()}
         self._code = ProgramCode(self._outlines, self._project, lambda entry, name: (entry, name) in self._entries)
         self.is_loaded_later = cache(self._is_loaded_later)
         self._may_be_program = cache(self._is_started)

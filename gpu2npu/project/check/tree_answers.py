@@ -14,7 +14,6 @@ from gpu2npu.project.cache.store import StoredFacts
 from gpu2npu.project.check.choice import TreeFiles
 from gpu2npu.project.check.later import LaterCode, may_be_later
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
-from gpu2npu.project.facts import encoded_outline, read_outlines
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.tree.parts import kernels_apart, parts_of
 from gpu2npu.python.facts.reading import code_of
@@ -34,22 +33,21 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
         migrator = files.session.migrator(writes=files.choice.diffs)
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
-        later = _later(files, looked_at.entries, looked_at.outlines)
+        later = _later(files, looked_at.entries)
     answers = TreeAnswers(looked_at.entries, _native_code(files), later)
     if stored is not None:
         stored.put(answers, looked_at.names)
     return answers
 
 
-def _later(files: TreeFiles, entries: Mapping[str, FileAnswer], outlines: Mapping[str, bytes]) -> dict[str, list[int]]:
+def _later(files: TreeFiles, entries: Mapping[str, FileAnswer]) -> dict[str, list[int]]:
     """The numbers of the findings of each file that are about code of the program which does not run at once."""
-    sources, session = files.wanted, files.session
+    sources = files.wanted
     part = parts_of(sources)
     concerned = {path: entry.file.findings for path, entry in sorted(entries.items()) if part(path) is Part.PROGRAM}
     if not any(may_be_later(path, each) for path, findings in concerned.items() for each in findings):
         return {}
-    program = {path: source for path, source in sources.items() if part(path) is Part.PROGRAM}
-    code = LaterCode(sources, part, read_outlines(program, session.pool, session.store, session.digests, outlines))
+    code = LaterCode(sources, part)
     found = {
         path: [number for number, each in enumerate(findings) if code.holds(path, each)]
         for path, findings in concerned.items()
@@ -91,14 +89,13 @@ def _own_facts(migrator: Migrator, path: str) -> str:
 
 class _Files(Struct, frozen=True):
     """The files of a tree that are looked into, and the answer about each, with its name in the store, as it is
-    found; and the outlines that were made on the way."""
+    found."""
 
     files: TreeFiles
     migrator: Migrator
     stored: FileAnswers | None
     entries: dict[str, FileAnswer] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    outlines: dict[str, bytes] = field(default_factory=dict)
 
     def look(self) -> None:
         """Find the answer about each file."""
@@ -126,8 +123,6 @@ class _Files(Struct, frozen=True):
     def _add(self, file: MigratedFile, source: bytes) -> None:
         """Take the answer about a file, and store it unless it failed: memory or time may have run out."""
         depends = file.depends if isinstance(file, TracedFile) else 0
-        if isinstance(file, TracedFile) and file.outline:
-            self.outlines[file.path] = file.outline
         entry = FileAnswer(MigratedFile(file.path, changes=file.changes, findings=file.findings, failure=file.failure))
         if self.files.choice.diffs and file.content is not None:
             text = unified_diff(self.files.tree.prefix + file.path, source, file.content)
@@ -140,10 +135,9 @@ class _Files(Struct, frozen=True):
 class TracedFile(MigratedFile, frozen=True):
     """`depends` are other files of the project: while they stay as they are, so does the rest of the record. It has one
     bit for each file, in the order of their paths, and behind these bits for names (`name_bit`): that the same files
-    have each; -1 is every file. `outline` is that of a file whose tree does not stay until it is asked for, encoded."""
+    have each; -1 is every file."""
 
     depends: int = 0
-    outline: bytes = b""
 
 
 class TracedMigrator:
@@ -160,9 +154,7 @@ class TracedMigrator:
                 sorted({*project.files, *project.data}), (project.consulted,), project.grown
             )
         record = {name: getattr(file, name) for name in MigratedFile.__struct_fields__}
-        names = project.parsed(path)
-        outline = encoded_outline(names.file) if names is not None and names.facts.values else b""
-        return TracedFile(**record, depends=self._dependencies.of(path), outline=outline)
+        return TracedFile(**record, depends=self._dependencies.of(path))
 
 
 class Dependencies:

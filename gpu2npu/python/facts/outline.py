@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
+import msgspec
 from msgspec import Struct
 
 from gpu2npu.python.tree.file import PythonFile
@@ -23,7 +25,6 @@ from gpu2npu.python.tree.syntax import (
     imported_names,
     local_name,
 )
-from gpu2npu.python.tree.walk import Use
 
 _VALUES = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 
@@ -52,12 +53,14 @@ class Outline(Struct, frozen=True, array_like=True):
     acts_in_package: bool = False
 
 
+encoded_outline = msgspec.msgpack.Encoder().encode
+decoded_outline = msgspec.msgpack.Decoder(Outline).decode
+
+
 def outline_of(file: PythonFile) -> Outline:
     """The outline of a parsed file."""
     body = file.tree.body
-    read: dict[ast.stmt, set[str]] = {node: set() for node in body}
-    for statement, uses in _uses_by_statement(file):
-        read[statement].update(_names(uses))
+    read = _names_by_statement(file)
     definitions = {node.name: read[node] for node in body if isinstance(node, DEFINITIONS)}
     run: set[str] = set()
     pending = [name for node in body if not isinstance(node, DEFINITIONS) for name in read[node]]
@@ -87,35 +90,28 @@ def called_later(file: PythonFile, node: ast.AST, run: Iterable[str]) -> Definit
     return outer if any(isinstance(each, FUNCTIONS) for each in above) else None
 
 
-def _uses_by_statement(file: PythonFile) -> Iterator[tuple[ast.stmt, list[Use]]]:
-    """The statements at the top of a file with the uses in them, which are in the order of the source."""
-    starts = [(*_start(node), node) for node in file.tree.body]
-    uses, at = file.uses, 0
-    for number, (_, _, statement) in enumerate(starts):
-        end = starts[number + 1][:2] if number + 1 < len(starts) else None
-        first = at
-        while at < len(uses) and (end is None or _place(uses[at]) < end):
-            at += 1
-        yield statement, list(uses[first:at])
+def _names_by_statement(file: PythonFile) -> dict[ast.stmt, set[str]]:
+    """The names and members that each statement at the top of a file reads. Uses are in the order of the source; one
+    loop over all, as these are many."""
+    body = file.tree.body
+    found: dict[ast.stmt, set[str]] = {node: set() for node in body}
+    ends = iter([*map(_start, body[1:]), (math.inf, 0)])
+    end: tuple[float, int] = (0, 0)
+    names, at = set[str](), iter(body)
+    for node, _ in file.uses:
+        while (node.lineno, node.col_offset) >= end:  # type: ignore[attr-defined]
+            names, end = found[next(at)], next(ends)
+        while node.__class__ is ast.Attribute:
+            names.add(node.attr)
+            node = node.value
+        if node.__class__ is ast.Name:
+            names.add(node.id)
+    return found
 
 
 def _start(node: ast.stmt) -> tuple[int, int]:
     first = node.decorator_list[0] if isinstance(node, DEFINITIONS) and node.decorator_list else node
     return first.lineno, first.col_offset
-
-
-def _place(use: Use) -> tuple[int, int]:
-    return use[0].lineno, use[0].col_offset  # type: ignore[attr-defined]
-
-
-def _names(uses: Iterable[Use]) -> Iterator[str]:
-    """The names and members that are read."""
-    for node, _ in uses:
-        while node.__class__ is ast.Attribute:
-            yield node.attr
-            node = node.value
-        if node.__class__ is ast.Name:
-            yield node.id
 
 
 def _name(node: ast.AST) -> str | None:

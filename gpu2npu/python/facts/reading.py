@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from gpu2npu.python.facts.outline import Outline, decoded_outline, encoded_outline, outline_of
 from gpu2npu.python.facts.record import Exports, FileFacts, Origin, OriginKind, decoded, encoded
 from gpu2npu.python.facts.value_walk import value_facts
 from gpu2npu.python.facts.values import encoded_values
@@ -55,6 +56,12 @@ def read_facts(source: bytes, path: str) -> FileFacts | None:
     except (SourceReadError, TreeError):
         remember(source, None)
         return None
+
+
+def read_outline(source: bytes, path: str) -> Outline | None:
+    """The outline of a file; None where it is not text or not Python."""
+    facts = read_facts(source, path)
+    return decoded_outline(facts.outline) if facts is not None else None
 
 
 def facts_of(file: PythonFile) -> FileFacts:
@@ -124,7 +131,10 @@ def _facts_in(file: PythonFile) -> FileFacts:
     is_guarded, acts = any(map(is_main_guard, body)), any(map(_acts, body))
     code = hashlib.sha256(_without_comments(file).encode("utf-8", "surrogatepass")).hexdigest()
     stars = tuple(file.stars)
-    return FileFacts(bound, stars, imports, exports, names, texts, called, stored, bases, is_guarded, acts, code)
+    outline = encoded_outline(outline_of(file))
+    return FileFacts(
+        bound, stars, imports, exports, names, texts, called, stored, bases, is_guarded, acts, code, outline
+    )
 
 
 def _without_comments(file: PythonFile) -> str:

@@ -36,8 +36,8 @@ class Exports(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """All that other files, and questions about the whole project, need of a file. As MessagePack it takes a quarter
-    to a third of the file's size; to make it from a parsed file takes a third of the time of the walk.
+    """All that other files, and questions about the whole project, need of a file. As MessagePack it takes a third
+    to a half of the file's size; to make it from a parsed file takes a third of the time of the walk.
 
     `bound` has the bindings of each name of the module, `stars` the modules whose stars add to them. `imports` are the
     modules, and the names in them, that import statements anywhere in the file name, as they are written; `exports` is
@@ -48,6 +48,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     Nothing of comments is in them.
     `is_guarded` means that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
+    `outline` is its `Outline`, encoded: only some questions about the whole project need it.
     `values` are the edges of its values (`ValueFacts`), encoded; empty where the tree is kept, which has them.
     `code` is a digest of the text without comments but those with types: while it is the same, no answer about another
     file changes.
@@ -65,6 +66,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_guarded: bool
     acts: bool
     code: str
+    outline: bytes
     values: bytes = b""
 
     def may_star(self, name: str) -> bool:

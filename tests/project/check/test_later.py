@@ -9,8 +9,6 @@ import pytest
 from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.session import check_project
-from gpu2npu.project.facts import read_outlines
-from gpu2npu.project.pool import Pool
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.python.tree import file
@@ -22,8 +20,7 @@ KERNELS = "pkg/kernels/__init__.py"
 
 
 def later_code(files: dict[str, bytes]) -> LaterCode:
-    python = {path: source for path, source in files.items() if path.endswith(".py")}
-    return LaterCode(files, parts_of(files), read_outlines(python, Pool(1)))
+    return LaterCode(files, parts_of(files))
 
 
 def is_later(path: str, **sources: str) -> bool:
