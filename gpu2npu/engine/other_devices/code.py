@@ -55,5 +55,5 @@ def other_device_branches(names: Names) -> list[Bounds]:
     found, text = [*classes_for_gpus(names), *of_other_devices(names)], names.file.text
     if mentions_npu(text) or registers_twice(text):
         kinds = names.file.unordered()
-        found += [*other_branches(names.file, kinds), *halves_for_cuda(names, kinds)]
+        found += [*other_branches(names, kinds), *halves_for_cuda(names, kinds)]
     return found

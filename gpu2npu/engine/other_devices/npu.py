@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from gpu2npu.engine.other_devices.choices import guarded_code, names_device
-from gpu2npu.python.meaning.live_names import live_bindings
+from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.flow.value_calls import ValueOrigin
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
-from gpu2npu.python.tree.scopes import Parameter, Scope, value_of
-from gpu2npu.python.tree.syntax import FUNCTIONS, blocks, dotted_name, elements, is_self, last_name, string_value
+from gpu2npu.python.tree.scopes import value_of
+from gpu2npu.python.tree.syntax import blocks, dotted_name, elements, is_self, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
@@ -32,13 +34,14 @@ def mentions_npu(text: str) -> bool:
     return _SPELLED.search(text.lower()) is not None
 
 
-def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
+def other_branches(names: Names, kinds: ByKind) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
     beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU is beside them."""
+    file = names.file
     nodes = (node for kind in _WITH_OTHERS for node in kinds.get(kind, ()))
     branches = (place for node in nodes for place in _other_parts(node, file, kinds))
-    return sorted([*branches, *_printed_twice(file, kinds), *compared_with_cuda(file, kinds), *_skips(file, kinds)])
+    return sorted([*branches, *_printed_twice(file, kinds), *compared_with_cuda(names, kinds), *_skips(file, kinds)])
 
 
 def _skips(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
@@ -279,11 +282,7 @@ _SAME = frozenset({"lower", "strip", "casefold"})  # methods that leave a device
 _HOLDS = {ast.Eq: True, ast.In: True, ast.NotEq: False, ast.NotIn: False}
 
 
-class _Value(NamedTuple):
-    """A name, or a chain of attributes on it, and the scope that binds it; for `self`, the class."""
-
-    scope: Scope | None
-    name: str
+_OF_TENSOR = re.compile(r"torch\..*device")
 
 
 class _Comparison(NamedTuple):
@@ -291,53 +290,49 @@ class _Comparison(NamedTuple):
 
     node: ast.Compare | ast.Call
     side: ast.expr
-    value: _Value
     texts: frozenset[str]
     holds: bool
 
 
-def compared_with_cuda(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
+def compared_with_cuda(names: Names, kinds: ByKind) -> Iterator[Bounds]:
     """The comparisons with "cuda" of values that are compared with "npu" as well, and the code that then runs."""
-    comparisons = [found for node in kinds.get(ast.Compare, ()) for found in _read(node, file)]
-    comparisons += [found for node in kinds.get(ast.Call, ()) for found in _read_start(node, file)]
-    apart: dict[_Value, list[ast.expr]] = {}
-    for each in comparisons:
-        if _NPU in each.texts:
-            apart.setdefault(each.value, []).append(each.side)
+    comparisons = [found for node in kinds.get(ast.Compare, ()) for found in _read(node)]
+    comparisons += [found for node in kinds.get(ast.Call, ()) for found in _read_start(node)]
+    apart = {origin for each in comparisons if _NPU in each.texts for origin in _origins(each.side, names)}
     for each in comparisons if apart else ():
-        if each.texts not in ({_CUDA}, {_GPU}):
-            continue
-        is_apart = any(_is_same(each, other, file) for other in apart.get(each.value, ()))
-        if is_apart or _is_option(each.value, apart.keys(), file, kinds):
-            guarded = guarded_code(each.node, each.holds, file, kinds)
+        if each.texts in ({_CUDA}, {_GPU}) and (origins := _origins(each.side, names)) and origins <= apart:
+            guarded = guarded_code(each.node, each.holds, names.file, kinds)
             if guarded is not None:
-                yield file.bounds(each.node)
+                yield names.file.bounds(each.node)
                 yield from guarded
 
 
-def _read(node: ast.Compare, file: PythonFile) -> Iterator[_Comparison]:
+def _origins(side: ast.expr, names: Names) -> set[ValueOrigin]:
+    """The sources of a value, but for texts that it may be too; each tensor has a device of its own."""
+    values = values_of(names.project)
+    place = values.place(names, side)
+    with values.near(names.path):
+        found = values.sources(place, names.path) if place else []
+    others = [each for each in found if each.kind != "text"]
+    return {each._replace(place=place) if _OF_TENSOR.match(each.text) else each for each in others or found}
+
+
+def _read(node: ast.Compare) -> Iterator[_Comparison]:
     """`device == "cuda"`, `"cuda" in device`, `device in ("cuda", "npu")`"""
     if len(node.ops) != 1 or type(node.ops[0]) not in _HOLDS:
         return
     for given, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
-        side = _named(given)
-        name = dotted_name(side)
         texts = {string_value(part) for part in (other, *elements(other))} - {None}
-        if name is not None and texts:
-            holds = _HOLDS[type(node.ops[0])]
-            yield _Comparison(node, side, _value(side, name, file), frozenset(filter(None, texts)), holds)
+        if texts:
+            yield _Comparison(node, _named(given), frozenset(filter(None, texts)), _HOLDS[type(node.ops[0])])
 
 
-def _read_start(node: ast.Call, file: PythonFile) -> Iterator[_Comparison]:
+def _read_start(node: ast.Call) -> Iterator[_Comparison]:
     """`device.startswith("cuda")`, `device.startswith(("cuda", "npu"))`"""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "startswith" or len(node.args) != 1:
-        return
-    side = _named(node.func.value)
-    name = dotted_name(side)
-    texts = {string_value(part) for part in (node.args[0], *elements(node.args[0]))} - {None}
-    if name is not None and texts:
-        known = frozenset(text.removesuffix(":") for text in texts if text)
-        yield _Comparison(node, side, _value(side, name, file), known, holds=True)
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "startswith" and len(node.args) == 1:
+        texts = filter(None, map(string_value, (node.args[0], *elements(node.args[0]))))
+        known = frozenset(text.removesuffix(":") for text in texts)
+        yield _Comparison(node, _named(node.func.value), known, holds=True)
 
 
 def _named(side: ast.expr) -> ast.expr:
@@ -351,50 +346,3 @@ def _named(side: ast.expr) -> ast.expr:
             side = side.value
         else:
             return side
-
-
-def _is_same(comparison: _Comparison, other: ast.expr, file: PythonFile) -> bool:
-    """Return whether a name may have one value where it is compared and at another use in the same scope."""
-    roots = [_root(each) for each in (comparison.side, other)]
-    owner, name = comparison.value.scope, comparison.value.name.partition(".")[0]
-    bindings = owner.bindings.get(name, []) if owner is not None and name != "self" else []
-    if owner is None or not bindings or any(file.scope_of(root) is not owner for root in roots):
-        return True
-    here, there = (live_bindings(file, bindings, owner, root) for root in roots)
-    return any(each in there for each in here)
-
-
-def _root(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node
-
-
-def _value(node: ast.expr, name: str, file: PythonFile) -> _Value:
-    scope, root = file.scope_of(node), name.partition(".")[0]
-    if root == "self":
-        return _Value(scope.enclosing_class(), name)
-    found = scope.lookup(root)
-    return _Value(None if found is None else found[0], name)
-
-
-def _is_option(value: _Value, apart: Set[_Value], file: PythonFile, kinds: ByKind) -> bool:
-    """Return whether every call in the file gives a parameter one of these values."""
-    function = value.scope.node if value.scope is not None else None
-    if value.scope is None or not isinstance(function, FUNCTIONS):
-        return False
-    bindings = value.scope.bindings.get(value.name, [])
-    if len(bindings) != 1 or not isinstance(bindings[0], Parameter):
-        return False
-    position = bindings[0].position
-    calls = [
-        node for node in kinds.get(ast.Call, ()) if isinstance(node.func, ast.Name) and node.func.id == function.name
-    ]
-    given = [_argument(call, position, value.name) for call in calls]
-    names = [(each, dotted_name(each)) for each in given if each is not None]
-    return bool(calls) and len(names) == len(calls) and all(n and _value(each, n, file) in apart for each, n in names)
-
-
-def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
-    by_name = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    return call.args[position] if by_name is None and 0 <= position < len(call.args) else by_name
