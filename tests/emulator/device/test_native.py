@@ -179,23 +179,33 @@ for case in range(60):
     if case % 4 == 0:
         x = x.transpose(0, 1).contiguous().transpose(0, 1)
     parameters = [torch.randn(channels), torch.randn(channels)][: draw.randrange(3)]
+    eps = draw.choice((1e-5, 0.5))
 
     def of(x, weight=None, bias=None):
         if kind == "batch":
-            return F.batch_norm(x, None, None, weight, bias, training=True)
+            return F.batch_norm(x, None, None, weight, bias, training=True, eps=eps)
         if kind == "group":
-            return F.group_norm(x, groups, weight, bias)
-        return F.layer_norm(x, (channels,), weight, bias)
+            return F.group_norm(x, groups, weight, bias, eps)
+        return F.layer_norm(x, (channels,), weight, bias, eps)
 
     expected = [each.double().requires_grad_() for each in (x, *parameters)]
     found = [each.npu().requires_grad_() for each in (x, *parameters)]
     results = [of(*found), of(*expected)]
+    if parameters and case % 5 == 0:  # no gradient for x
+        expected, found = expected[1:], found[1:]
     g = torch.randn(results[0].shape)
     both = [[y, *torch.autograd.grad(y, given, g.to(y))] for y, given in zip(results, (found, expected))]
     for number, (ours, theirs) in enumerate(zip(*both)):
         error = (ours.cpu().double() - theirs).abs().max() / theirs.abs().max()
         assert error < 5e-6, (kind, number, x.shape, groups, error)
 assert len(computed) >= 120, len(computed)
+# Sums of many values, and gradients of many rows, are not of float32's precision.
+x, many = 1 + 1e-3 * torch.randn(1, 1, 1 << 20), 1 + 0.01 * torch.randn(1 << 15, 16)
+y = F.batch_norm(x.npu(), None, None, training=True, eps=1e-12).cpu().double()
+assert (y - F.batch_norm(x.double(), None, None, training=True, eps=1e-12)).abs().max() < 4e-5
+weight, bias = (torch.ones(16).npu().requires_grad_() for _ in range(2))
+F.layer_norm(torch.randn(many.shape).npu(), (16,), weight, bias).backward(many.npu())
+assert (bias.grad.cpu().double() / many.double().sum(0) - 1).abs().max() < 1e-7
 """
 
 
