@@ -19,14 +19,13 @@ from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_class import model_class, takes_one
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, followed, operand
-from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above, is_integer
 from gpu2npu.python.tree.syntax import (
-    FORS,
     argument_keyword,
     argument_of,
     argument_value,
@@ -35,7 +34,6 @@ from gpu2npu.python.tree.syntax import (
     is_self,
     is_unpacked,
     last_name,
-    shallow_nodes,
 )
 from gpu2npu.records import Edit, FindingKind, Text
 
@@ -286,64 +284,25 @@ def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:
 
 
 _MOVED = "DataParallel moved what it was given to the card."
-_DEPTH = 4
+_MOVES = frozenset({"cuda", "npu", "to"})
+_DRAWN = frozenset(f"torch.{made}()" for made in ("arange", "ones", "rand", "randint", "randn", "tensor", "zeros"))
+_OF_BATCH = re.compile(r"\[each\]\[\d+\]")  # `for images, labels in loader`
 
 
 def moved_inputs(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     """`model(images)` -> `model(images.npu())`, for a batch or a tensor that nothing moves before."""
     for given in call.args:
-        if isinstance(given, ast.Name) and _is_on_cpu(file, given, given.id):
+        if isinstance(given, ast.Name) and _is_on_cpu(file, given):
             yield inserted(file, file.bounds(given)[1], code(".npu()"), _MOVED, NPU)
 
 
-def _is_on_cpu(file: ParsedFile, use: ast.expr, name: str, depth: int = _DEPTH) -> bool:
-    """Return whether a name at its use is what a loader gave or torch drew, and perhaps never moved to a card."""
-    function = function_above(file, use)
-    code = list(shallow_nodes((function or file.tree).body))
-    before = [node for node in code if isinstance(node, ast.Assign) and _binds(node, name)]
-    above = {file.statement(use), *file.above(use)}
-    start = file.bounds(use)[0]
-    last = [node for node in before if file.bounds(node)[1] < start]
-    sure = [node for node in last if file.parents[node] in above]
-    if sure:
-        value = _value_of(sure[-1], name)
-        if any(is_move(file, node) or (isinstance(node, ast.keyword) and node.arg == "device") for node in walk(value)):
-            return False
-        if isinstance(value, ast.Name) and depth:
-            return _is_on_cpu(file, value, value.id, depth - 1)
-        return isinstance(value, ast.Call) and _makes_tensor(file, value)
-    return any(isinstance(node, FORS) and node in above and _is_batch(node, name) for node in code)
-
-
-def _binds(node: ast.Assign, name: str) -> bool:
-    targets = [part for target in node.targets for part in (target, *elements(target))]
-    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
-
-
-def _value_of(assigned: ast.Assign, name: str) -> ast.expr:
-    """Return the expression that an assignment gives a name: its own part of `a, b = x, y`."""
-    for target in assigned.targets:
-        parts, values = elements(target), elements(assigned.value)
-        if len(parts) == len(values):
-            return next(
-                (
-                    value
-                    for part, value in zip(parts, values, strict=True)
-                    if isinstance(part, ast.Name) and part.id == name
-                ),
-                assigned.value,
-            )
-    return assigned.value
-
-
-def _makes_tensor(file: ParsedFile, call: ast.Call) -> bool:
-    name = file.qualified(call.func) or ""
-    return name in {f"torch.{made}" for made in ("arange", "ones", "rand", "randint", "randn", "tensor", "zeros")}
-
-
-def _is_batch(loop: ast.For | ast.AsyncFor, name: str) -> bool:
-    """Return whether a name is one of several that a loop gives: `for images, labels in loader`, or with enumerate."""
-    parts = elements(loop.target)
-    if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "enumerate" and parts:
-        parts = (parts[-1], *elements(parts[-1]))
-    return any(isinstance(part, ast.Name) and part.id == name for part in parts)
+def _is_on_cpu(file: ParsedFile, use: ast.Name) -> bool:
+    """Return whether a name at its use is what a loader gave or torch drew, and never moved to a card."""
+    values = values_of(file.names.project)
+    place = values.place(file.names, use)
+    way = values.way_to(place) if place else {}
+    calls = [(values.at(at), values.at(at).calls[at]) for at, path in way if not path and at in values.at(at).calls]
+    if any(each.name in _MOVES or "device" in where.arguments(each) for where, each in calls):
+        return False
+    is_drawn = place and any(each.text in _DRAWN for each in values.sources(place, file.path))
+    return bool(is_drawn) or any(_OF_BATCH.search("".join(path)) for _, path in way)
