@@ -19,6 +19,7 @@ from msgspec import Struct
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import may_have_float64
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.tree.syntax import argument_of, arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 from gpu2npu.support.cann import cann_for
@@ -229,7 +230,7 @@ def _entry(training: Training) -> Places:
 def _changing_shapes(training: Training) -> Places:
     code = training.code
     for loop in training.loops:
-        yield from _drawn_sizes(loop)
+        yield from _drawn_sizes(code, loop)
     if any(word in code.text for word in _CHANGING):
         for call, _ in code.calls:
             is_longest = "longest" in code.file.code(call) and "longest" in ast.unparse(call)  # not in a comment
@@ -237,26 +238,22 @@ def _changing_shapes(training: Training) -> Places:
                 yield call
 
 
-def _drawn_sizes(loop: ast.For | ast.While) -> Places:
+def _drawn_sizes(code: Code, loop: ast.For | ast.While) -> Places:
     """Calls that make images of a size that is drawn in each step: `F.interpolate(x, size=random.choice(sizes))`."""
-    parts = list(ast.walk(loop))
-    drawn = {
-        ast.unparse(target)
-        for part in parts
-        if isinstance(part, ast.Assign) and _draws(part.value)
-        for target in part.targets
-    }
-    for call in parts:
-        if isinstance(call, ast.Call) and last_name(call.func) in _RESIZES:
-            sizes = [*call.args[1:], *(each.value for each in call.keywords)]
-            names = {each.id for size in sizes for each in ast.walk(size) if isinstance(each, ast.Name)}
-            if any(map(_draws, sizes)) or not names.isdisjoint(drawn):
+    values, path = values_of(code.names.project), code.names.path
+    for call in (each for each in ast.walk(loop) if isinstance(each, ast.Call) and last_name(each.func) in _RESIZES):
+        at = values.call_at(code.names, call)
+        sizes = [place for key, place in values.arguments(at).items() if key != "0"] if at else []
+        for made in {made for size in sizes for made in values.made_of(size, has_elements=True)}:
+            called = values.at(made).calls.get(made)
+            is_here = (
+                called is not None
+                and values.path_at(made) == path
+                and loop.lineno <= called.line <= (loop.end_lineno or 0)
+            )
+            if is_here and called is not None and called.name in _DRAWS:
                 yield call
-
-
-def _draws(node: ast.expr) -> bool:
-    """Return whether an expression draws a number."""
-    return any(isinstance(part, ast.Call) and last_name(part.func) in _DRAWS for part in ast.walk(node))
+                break
 
 
 def _unsynchronised(training: Training) -> Places:

@@ -89,6 +89,13 @@ def test_operators_are_compiled_for_new_shapes_on_old_chips_and_by_old_cann(pars
     assert set(found(parse, drawn, version, chip)) == ({"jit-compile"} if is_advised else set())
     fixed = drawn.replace("random.choice([24, 32])", "max(24, 32)")
     assert not found(parse, fixed, version, chip)
+    named = drawn.replace("size=(side, side)", "size=pair").replace(
+        "        x = F", "        pair = [side, 32]\n        x = F"
+    )
+    assert set(found(parse, named, version, chip)) == ({"jit-compile"} if is_advised else set())
+    assert not found(
+        parse, f"import random\nside = random.choice([24, 32])\n{fixed}".replace("max(24, 32)", "side"), version, chip
+    )
 
 
 @pytest.mark.parametrize(
