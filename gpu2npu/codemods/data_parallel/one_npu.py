@@ -20,6 +20,7 @@ from gpu2npu.codemods.program.model_class import model_class, takes_one
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.flow.value_files import Path, State
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
@@ -297,12 +298,17 @@ def moved_inputs(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
 
 
 def _is_on_cpu(file: ParsedFile, use: ast.Name) -> bool:
-    """Return whether a name at its use is what a loader gave or torch drew, and never moved to a card."""
+    """Return whether a name at its use is what a loader gave or torch drew, and perhaps never moved to a card."""
     values = values_of(file.names.project)
+
+    def step(at: int, path: Path) -> Iterator[State]:
+        called = values.at(at).calls.get(at) if not path else None
+        is_moved = called is not None and (called.name in _MOVES or "device" in values.arguments(at))
+        return iter(()) if is_moved else values.before(at, path)
+
     place = values.place(file.names, use)
-    way = values.way_to(place) if place else {}
-    calls = [(values.at(at), values.at(at).calls[at]) for at, path in way if not path and at in values.at(at).calls]
-    if any(each.name in _MOVES or "device" in where.arguments(each) for where, each in calls):
-        return False
-    is_drawn = place and any(each.text in _DRAWN for each in values.sources(place, file.path))
-    return bool(is_drawn) or any(_OF_BATCH.search("".join(path)) for _, path in way)
+    for at, path in values.closed(("unmoved", place), (place, ()), step) if place else ():
+        fields, (kind, taken) = "".join(path), values.kind(at)
+        if _OF_BATCH.search(fields) or (kind == "import" and f"{taken.module}{fields}" in _DRAWN):
+            return True
+    return False
