@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.limits import refuse
 from gpu2npu.emulator.imported import when_imported
+from gpu2npu.emulator.npu_ops.arguments import bound
 from gpu2npu.emulator.npu_ops.refused import attention
 from gpu2npu.emulator.registration import implement
 from gpu2npu.support.conditions import CallFacts
@@ -239,10 +240,7 @@ def _arguments(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> d
         NotImplementedError: torch_npu's ring does not take one of them.
         RuntimeError: Dropout, for which torch_npu wants whole sequences.
     """
-    schema = op._schema.arguments
-    names = [argument.name for argument in schema]
-    given: dict[str, Any] = {argument.name: argument.default_value for argument in schema}
-    given |= {**dict(zip(names, args, strict=False)), **kwargs}
+    given = vars(bound(op.name(), args, kwargs))
     name = op._schema.name.removeprefix("npu::")
     layout = given["input_layout"]
     if layout.upper() != "BNSD":

@@ -25,48 +25,31 @@ def _target(device: torch.device | None) -> int:
 
 
 @_own("empty.memory_format")
-def empty(
-    size: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    memory_format: torch.memory_format | None = None,
-) -> torch.Tensor:
-    dtype = dtype or torch.get_default_dtype()
-    if min(size, default=0) < 0 or pin_memory or memory_format in (torch.channels_last, torch.channels_last_3d):
-        return storage_ops.empty(size, dtype, layout, device, pin_memory, memory_format)
-    if layout is not None and layout is not torch.strided:
-        return storage_ops.empty(size, dtype, layout, device)
-    index = _target(device)
+def empty(size: Sequence[int], dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+    dtype, layout, memory_format = (
+        dtype or torch.get_default_dtype(),
+        options.get("layout"),
+        options.get("memory_format"),
+    )
+    is_plain = memory_format not in (torch.channels_last, torch.channels_last_3d) and not options.get("pin_memory")
+    if min(size, default=0) < 0 or not is_plain or layout not in (None, torch.strided):
+        return storage_ops.empty(size, dtype, **options)
+    index = _target(options.get("device"))
     memory.check_room(math.prod(size) * dtype.itemsize, index)
     return values.mark(pages.new(size, dtype, index), values.is_knowable(size, dtype))
 
 
 @_own("empty_strided")
 def empty_strided(
-    size: Sequence[int],
-    stride: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None = None, **options: Any
 ) -> torch.Tensor:
     dtype = dtype or torch.get_default_dtype()
     if not all(size) or min(stride, default=1) < 0:
-        return storage_ops.empty_strided(size, stride, dtype, layout, device, pin_memory)
-    return values.mark(pages.new(size, dtype, _target(device), stride), values.is_knowable(size, dtype))
+        return storage_ops.empty_strided(size, stride, dtype, **options)
+    return values.mark(pages.new(size, dtype, _target(options.get("device")), stride), values.is_knowable(size, dtype))
 
 
-@_own("_efficientzerotensor")
-def zeros(
-    size: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-) -> torch.Tensor:
-    return empty(size, dtype, layout, device, pin_memory)
+_own("_efficientzerotensor")(empty)
 
 
 @_own("_to_copy")

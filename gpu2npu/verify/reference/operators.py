@@ -33,11 +33,7 @@ _TAKES_HOST_SCALARS = frozenset(
 )
 # Composites that ask whether a tensor is on CUDA and then call code that only a CUDA build has.
 _TESTING_FOR_CUDA = (
-    "convolution",
-    "convolution_backward",
-    "_conv_depthwise2d",
-    "native_dropout",
-    "native_dropout_backward",
+    *("convolution", "convolution_backward", "_conv_depthwise2d", "native_dropout", "native_dropout_backward"),
 )
 
 _aten = torch.library.Library("aten", "IMPL")
@@ -223,50 +219,22 @@ def _placed(result: Any, args: tuple[Any, ...], values: list[Any], index: int) -
     return placed(result)
 
 
-def _empty(
-    size: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    memory_format: torch.memory_format | None = None,
-) -> torch.Tensor:
+def _empty(size: Sequence[int], device: Any = None, layout: Any = None, pin_memory: Any = None, **kind: Any) -> Any:
     if pin_memory:
         raise RuntimeError("Only dense CPU tensors can be pinned")
-    return adopt(
-        torch.empty(size, dtype=dtype, device="cpu", memory_format=memory_format), visible_gpus.index_of(device)
-    )
+    return adopt(torch.empty(size, device="cpu", **kind), visible_gpus.index_of(device))
 
 
-def _empty_strided(
-    size: Sequence[int],
-    stride: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-) -> torch.Tensor:
+def _empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, device: Any, **others: Any) -> Any:
     return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), visible_gpus.index_of(device))
 
 
-def _zeros(
-    size: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-) -> torch.Tensor:
+def _zeros(size: Sequence[int], *, dtype: Any = None, device: Any = None, **others: Any) -> torch.Tensor:
     return adopt(torch.zeros(size, dtype=dtype, device="cpu"), visible_gpus.index_of(device))
 
 
 def _to_copy(
-    tensor: torch.Tensor,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    non_blocking: bool = False,
-    memory_format: torch.memory_format | None = None,
+    tensor: torch.Tensor, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **others: Any
 ) -> torch.Tensor:
     copied: torch.Tensor = _ops._to_copy.default(host(tensor), dtype=dtype, memory_format=memory_format)
     if device is None:
@@ -366,14 +334,10 @@ _OWN: dict[str, Callable[..., Any]] = {
     "fill_.Scalar": _fill_value,
     "fill_.Tensor": _fill_value,
     "zero_": lambda tensor: _fill_value(tensor, 0),
-    **dict.fromkeys(
-        (
-            "_use_cudnn_ctc_loss",
-            "_use_cudnn_ctc_loss.Tensor",
-            "_use_miopen_ctc_loss",
-            "_use_miopen_ctc_loss.Tensor",
-        ),
-        lambda *args: False,
-    ),
+    **{
+        f"_use_{of}_ctc_loss{overload}": lambda *args: False
+        for of in ("cudnn", "miopen")
+        for overload in ("", ".Tensor")
+    },
     "record_stream": lambda tensor, stream: None,
 }

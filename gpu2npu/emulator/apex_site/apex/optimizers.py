@@ -1,5 +1,6 @@
 """The fused optimizers of Ascend's apex, which torch_npu has too."""
 
+# ruff: noqa: F401
 from torch_npu.optim import (  # type: ignore[import-not-found]
     NpuFusedAdadelta,
     NpuFusedAdam,
@@ -10,14 +11,3 @@ from torch_npu.optim import (  # type: ignore[import-not-found]
     NpuFusedRMSpropTF,
     NpuFusedSGD,
 )
-
-__all__ = [
-    "NpuFusedAdadelta",
-    "NpuFusedAdam",
-    "NpuFusedAdamP",
-    "NpuFusedBertAdam",
-    "NpuFusedLamb",
-    "NpuFusedRMSprop",
-    "NpuFusedRMSpropTF",
-    "NpuFusedSGD",
-]

@@ -141,15 +141,9 @@ def clone(tensor: torch.Tensor, memory_format: torch.memory_format | None = None
 
 
 @_own("_efficientzerotensor")
-def zeros(
-    size: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-) -> torch.Tensor:
+def zeros(size: Sequence[int], **options: Any) -> torch.Tensor:
     """Zeros that take their memory: the efficient ones have none, and exist for the CPU and CUDA alone."""
-    return zero(empty(size, dtype, layout, device, pin_memory))
+    return zero(empty(size, **options))
 
 
 def cast_dtype(
