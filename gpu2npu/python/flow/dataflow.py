@@ -60,10 +60,10 @@ class Dataflow:
         self._values = values
         self._runs = runs
         self._same = same
-        self._methods = {each.name for file in files.values() for each in file.functions}
         scopes = (scope for file in files.values() for scope in file.scopes.values())
         bound = ((name, each) for scope in scopes for name, several in scope.bindings.items() for each in several)
-        self._callable = self._methods | {name for name, each in bound if not isinstance(each, Parameter)}
+        self._callable = {each.name for file in files.values() for each in file.functions}
+        self._callable |= {name for name, each in bound if not isinstance(each, Parameter)}
         self._nodes: dict[str, dict[int, AnyPlace]] = {}
         self._callees: dict[int, list[AnyPlace]] = {}
         self._names: dict[str, dict[int, list[AnyPlace]]] = {}
@@ -270,17 +270,12 @@ class Dataflow:
         return found.at(found.node) if found is not None and isinstance(found.node, ast.Call) else None
 
     def _called(self, call: int) -> list[AnyPlace]:
-        """The functions and classes of the program that a call may call: also methods of an object that a method of a
-        library gives again, as `Net().cuda()` does."""
+        """The functions and classes of the program that a call may call."""
         if call not in self._callees:
-            self._callees[call] = []  # needed again while it is worked out
             one = self._values.at(call).calls[call]
             is_callable = one.name in self._callable or not one.name
-            found = self._defined(self._values.at(call).first + one.callee, ()) if is_callable else []
-            receiver = 0 if found or one.name not in self._methods else self._values.receiver(call)
-            for made, _ in self._making(receiver):
-                found += self._defined(made, (f".{one.name}",))
-            self._callees[call] = found
+            callee = self._values.at(call).first + one.callee
+            self._callees[call] = self._defined(callee, ()) if is_callable else []
         return self._callees[call]
 
     def _defined(self, place: int, path: Path) -> list[AnyPlace]:

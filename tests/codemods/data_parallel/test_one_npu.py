@@ -260,10 +260,11 @@ def test_a_module_without_parameters_is_on_one_npu_in_a_program_that_trains(made
 
 
 def test_what_a_module_inherits_or_is_made_of_before_has_no_parameters_either() -> None:
-    rest = "\nclass Gain(Shift):\n    factor = 2\n\npost = nn.Sequential(nn.ReLU())\n{}post = nn.DataParallel(post)\n"
-    text, _ = migrated(HEAD + BARE.format(made="Gain([0.5], 2)") + rest.format("") + TRAIN)
+    rest = "\npost = nn.Sequential(nn.ReLU())\n{}post = nn.DataParallel(post)\n"
+    bare = BARE.replace("\nshift =", "\nclass Gain(Shift):\n    factor = 2\n\nshift =")
+    text, _ = migrated(HEAD + bare.format(made="Gain([0.5], 2)") + rest.format("") + TRAIN)
     assert "shift = Gain([0.5], 2).cuda()" in text and "post = post.npu()" in text
-    learning = BARE.replace("self.std = std", "self.std = nn.Parameter(std)").format(made="Gain([0.5], 2)")
+    learning = bare.replace("self.std = std", "self.std = nn.Parameter(std)").format(made="Gain([0.5], 2)")
     text, _ = migrated(HEAD + learning + rest.format("post.append(nn.Linear(2, 2))\n") + TRAIN)
     assert "DistributedDataParallel(post.npu()" in text and "DistributedDataParallel(Gain([0.5], 2)" in text
 
