@@ -15,19 +15,17 @@ from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, scalars
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.word_lists import CONTAINER_KEYS, WORD_KEYS, command_lines, listed_words, words_marks
 from gpu2npu.kinds.string import data_marks as text_marks
+from gpu2npu.python.facts.value_names import Nodes
 from gpu2npu.python.facts.values import (
     ARGUMENT,
     INHERIT,
     LOAD,
-    MODULE,
     NOTHING,
     STORE,
     Called,
     DataValues,
-    Edge,
     Taken,
     Text,
-    ValueFacts,
 )
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
@@ -255,42 +253,23 @@ def data_values(roots: Sequence[Node], text: str, marks: Sequence[Mark]) -> Data
     walk = _Tree(Lines.of(text))
     root = walk.node(roots[0]) if len(roots) == 1 else walk.items(roots)
     changed = sorted(mark.place[0] for mark in marks if isinstance(mark, Edit))
-    facts = ValueFacts(
-        tuple(walk.labels), tuple(walk.edges), tuple(walk.lines), tuple(walk.texts), (), (), tuple(walk.imports),
-        tuple(walk.outside), (), tuple(walk.containers), tuple(walk.calls), (), tuple(walk.numbers),
-    )  # fmt: skip
     spans = ((one.node, one.column, one.column + len(one.value or "") + 1) for one in walk.texts)
     moved = frozenset(node for node, start, end in spans if bisect_left(changed, start) < bisect_left(changed, end))
-    return DataValues(facts, root, moved, frozenset(walk.fixed))
+    return DataValues(walk.facts(), root, moved, frozenset(walk.fixed))
 
 
-class _Tree:
+class _Tree(Nodes):
     """Walks a configuration for its values."""
 
     def __init__(self, lines: Lines) -> None:
+        super().__init__(())
         self.source = lines
-        self.lines = [0] * (MODULE + 1)
-        self.labels: dict[str, int] = {}
-        self.edges: list[Edge] = []
-        self.texts: list[Text] = []
-        self.containers: list[int] = []
-        self.numbers: list[tuple[int, int | float | bool]] = []
-        self.outside: list[tuple[int, str]] = []
-        self.imports: list[Taken] = []
-        self.calls: list[Called] = []
         self.fixed: set[int] = set()
         self.holders: dict[int, int] = {}  # of mappings and items, which YAML may have at several places
 
-    def new(self, line: int = 0) -> int:
-        self.lines.append(line)
-        return len(self.lines) - 1
-
     def store(self, value: int, holder: int, *fields: str) -> None:
         for field in fields:
-            self.add(value, STORE, holder, field)
-
-    def add(self, source: int, kind: int, target: int, label: str = "") -> None:
-        self.edges.append((source, kind, target, self.labels.setdefault(label, len(self.labels))))
+            self.edge(value, STORE, holder, field)
 
     def node(self, node: Node, target: str | None = None) -> int:
         """Return the place of a node. A mapping may be the keyword arguments of what `target` names."""
@@ -300,15 +279,14 @@ class _Tree:
             return self.items(node.items) if node.taken is None else self.node(node.taken)
         if id(node) in self.holders:
             return self.holders[id(node)]
-        self.holders[id(node)] = holder = self.new()
-        self.containers.append(holder)
+        self.holders[id(node)] = holder = self.container()
         texts = {key.value: value.value for key, value in node.entries if isinstance(value, Scalar)}
         targets = {arguments: texts.get(name) for name, arguments in _TARGETS.items()}
         given: list[tuple[str, int]] = []
         for key, value in node.entries:
             if key.atom == "<<":  # https://yaml.org/type/merge.html
                 for one in value.items if isinstance(value, Items) and value.taken is None else (value,):
-                    self.add(self.node(one), INHERIT, holder)
+                    self.edge(self.node(one), INHERIT, holder)
                 continue
             each, name = self.node(value, targets.get(key.value or "")), key.value or key.atom
             given.append((name, each))
@@ -325,31 +303,31 @@ class _Tree:
         callee, result = self.new(), self.new()
         self.imports.append(Taken(callee, module, name))
         self.calls.append(Called(result, callee, NOTHING, name, 0, 0, 0))
-        self.add(callee, LOAD, result, "()")
+        self.edge(callee, LOAD, result, "()")
         for key, value in given:
-            self.add(value, ARGUMENT, result, key)
+            self.edge(value, ARGUMENT, result, key)
 
     def items(self, items: Sequence[Node]) -> int:
         if items and id(items) in self.holders:
             return self.holders[id(items)]
-        self.holders[id(items)] = holder = self.new()
-        self.containers.append(holder)
+        self.holders[id(items)] = holder = self.container()
         for index, each in enumerate(items):
             self.store(self.node(each), holder, f"[{index}]")
         return holder
 
     def scalar(self, scalar: Scalar) -> int:
-        line = self.source.span(scalar.start, scalar.start).start_line
-        node = self.new(line)
+        self.line = self.source.span(scalar.start, scalar.start).start_line
+        node = self.new()
         if scalar.value is not None:
             text = scalar.value.rstrip("\n") if scalar.block else scalar.value  # programs strip it to use it
-            self.texts.append(Text(node, text, line, scalar.start))
+            self.texts.append(Text(node, text, self.line, scalar.start))
             self.fixed |= set() if scalar.exact else {node}
             if name := _NAME.fullmatch(_python(text)[0].strip()):
-                self.outside.append((self.new(line), name[0]))
-                self.store(self.outside[-1][0], node, "()")  # what the code in it gives
+                self.outside.setdefault(name[0], self.new())
+                self.store(self.outside[name[0]], node, "()")  # what the code in it gives
         elif scalar.atom.lower() in ("true", "false"):
-            self.numbers.append((node, scalar.atom.lower() == "true"))
+            self.numbers[node] = scalar.atom.lower() == "true"
+        self.line = 0
         return node
 
 

@@ -20,6 +20,7 @@ from gpu2npu.python.facts.values import (
     Parameters,
     Taken,
     Text,
+    ValueFacts,
 )
 
 Now = dict[str, int]
@@ -83,6 +84,24 @@ class Nodes:
     def value(self, node: ast.AST | None) -> int:
         """The node of an expression; of a statement, nothing."""
         raise NotImplementedError
+
+    def facts(self) -> ValueFacts:
+        """The values that were made so far."""
+        return ValueFacts(
+            tuple(self.labels),
+            tuple(self.edges),
+            tuple(self.lines),
+            tuple(self.texts),
+            tuple(self.functions),
+            tuple(self.classes),
+            tuple(self.imports),
+            tuple((node, name) for name, node in self.outside.items()),
+            tuple(self.stars),
+            tuple(self.containers),
+            tuple(self.calls),
+            tuple(self.operations),
+            tuple(self.numbers.items()),
+        )
 
     # Nodes and edges
 

@@ -48,23 +48,6 @@ class _Walk(Expressions):
             self.scope = scope
             self.edge(self.annotate(annotation, parameter), STORE, function, "()")
 
-    def facts(self) -> ValueFacts:
-        return ValueFacts(
-            tuple(self.labels),
-            tuple(self.edges),
-            tuple(self.lines),
-            tuple(self.texts),
-            tuple(self.functions),
-            tuple(self.classes),
-            tuple(self.imports),
-            tuple((node, name) for name, node in self.outside.items()),
-            tuple(self.stars),
-            tuple(self.containers),
-            tuple(self.calls),
-            tuple(self.operations),
-            tuple(self.numbers.items()),
-        )
-
     # Statements
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
