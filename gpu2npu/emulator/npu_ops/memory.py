@@ -15,6 +15,7 @@ import torch
 
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.settings import config
+from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 from gpu2npu.emulator.registration import Function, registering
 
 ND, NCHW, NCDHW, NC1HWC0, FRACTAL_NZ = 2, 0, 30, 3, 29
@@ -210,19 +211,10 @@ def npu_change_data_ptr(dst: torch.Tensor, src: torch.Tensor, index: int) -> int
     return 0
 
 
-@_own("empty_with_format", "unsafe_empty_with_format")
-def empty_with_format(
-    size: Sequence[int],
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    acl_format: int = ND,
-    base_addr_aligned_kb: int | None = None,
-    keep_format: bool = False,
-) -> torch.Tensor:
+@by_schema(_own, "empty_with_format", "unsafe_empty_with_format")
+def empty_with_format(a: Arguments) -> torch.Tensor:
     """`torch.empty` in a storage format."""
-    return mark_format(torch.empty(size, dtype=dtype, device=device or "npu"), acl_format)
+    return mark_format(torch.empty(a.size, dtype=a.dtype, device=a.device or "npu"), a.acl_format)
 
 
 @_own("empty_with_swapped_memory")
@@ -238,17 +230,10 @@ def npu_prefetch(self: torch.Tensor, dependency: torch.Tensor | None, max_size: 
     """Nothing to do: there is no cache to fill."""
 
 
-@_own("npu_dropout_gen_mask")
-def npu_dropout_gen_mask(
-    size: Sequence[int],
-    p: float,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-) -> torch.Tensor:
+@by_schema(_own, "npu_dropout_gen_mask")
+def npu_dropout_gen_mask(a: Arguments) -> torch.Tensor:
     """The bit mask that `_npu_dropout` would draw for a tensor of this size."""
-    mask: torch.Tensor = torch.ops.npu._npu_dropout(torch.ones(size, device=device or "npu"), p)[1]
+    mask: torch.Tensor = torch.ops.npu._npu_dropout(torch.ones(a.size, device=a.device or "npu"), a.p)[1]
     return mask
 
 

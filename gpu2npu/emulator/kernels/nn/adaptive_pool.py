@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 
 import numpy as np
@@ -43,7 +43,8 @@ def adaptive_average_pool(self: Array, output_size: Sequence[int]) -> Array:
     return rounded(applied(x, matrices), self.dtype)
 
 
-def _average_backward(grad_output: Array, self: Array, count: int) -> Array:
+def _average_backward(count: int, grad_output: Array, self: Array) -> Array:
+    """The gradient of each cell's mean, spread over the cell, of `count` dimensions."""
     grad = wide(grad_output)
     spatial, out = self.shape[self.ndim - count :], grad.shape[grad.ndim - count :]
     if _whole(out):
@@ -52,18 +53,6 @@ def _average_backward(grad_output: Array, self: Array, count: int) -> Array:
         )
     matrices = [_averaging(size, each).T for size, each in zip(spatial, out, strict=True)]
     return rounded(applied(grad, matrices), self.dtype)
-
-
-@kernel("aten::_adaptive_avg_pool2d_backward")
-def adaptive_average_pool2d_backward(grad_output: Array, self: Array) -> Array:
-    """The gradient of each cell's mean, spread over the cell."""
-    return _average_backward(grad_output, self, 2)
-
-
-@kernel("aten::_adaptive_avg_pool3d_backward")
-def adaptive_average_pool3d_backward(grad_output: Array, self: Array) -> Array:
-    """The gradient of each cell's mean, spread over the cell."""
-    return _average_backward(grad_output, self, 3)
 
 
 @kernel("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
@@ -88,19 +77,13 @@ def adaptive_max_pool(self: Array, output_size: Sequence[int]) -> tuple[Array, A
     return rounded(values, self.dtype).reshape(shape), indices.reshape(shape)
 
 
-def _max_backward(grad_output: Array, self: Array, indices: Array, count: int) -> Array:
+def _max_backward(count: int, grad_output: Array, self: Array, indices: Array) -> Array:
+    """The gradient of each cell's maximum, added up where the maxima came from, of `count` dimensions."""
     spatial = self.shape[self.ndim - count :]
     grad = scattered(grad_output, indices, prod(self.shape[: self.ndim - count]), prod(spatial))
     return grad.reshape(self.shape).astype(grad_output.dtype)
 
 
-@kernel("aten::adaptive_max_pool2d_backward")
-def adaptive_max_pool2d_backward(grad_output: Array, self: Array, indices: Array) -> Array:
-    """The gradient of each cell's maximum, added up where the maxima came from."""
-    return _max_backward(grad_output, self, indices, 2)
-
-
-@kernel("aten::adaptive_max_pool3d_backward")
-def adaptive_max_pool3d_backward(grad_output: Array, self: Array, indices: Array) -> Array:
-    """The gradient of each cell's maximum, added up where the maxima came from."""
-    return _max_backward(grad_output, self, indices, 3)
+for _count in (2, 3):
+    kernel(f"aten::_adaptive_avg_pool{_count}d_backward")(partial(_average_backward, _count))
+    kernel(f"aten::adaptive_max_pool{_count}d_backward")(partial(_max_backward, _count))

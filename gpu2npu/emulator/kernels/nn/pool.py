@@ -202,7 +202,13 @@ _max_pooling(2)
 _max_pooling(3)
 
 
-def _max_unpool(self: Array, indices: Array, output_size: Sizes) -> Array:
+@kernel("aten::max_unpool2d", "aten::max_unpool3d")
+def max_unpool(self: Array, indices: Array, output_size: Sizes, stride: Sizes = (), padding: Sizes = ()) -> Array:
+    """Zeros (N, C, *output_size) with self's elements at their indices within the plane, or within the volume.
+
+    Raises:
+        RuntimeError: An index is outside of it.
+    """
     lead, cells, plane = self.shape[: -len(output_size)], prod(self.shape[-len(output_size) :]), prod(output_size)
     wrong = indices[(indices < 0) | (indices >= plane)]
     if wrong.size:
@@ -211,26 +217,6 @@ def _max_unpool(self: Array, indices: Array, output_size: Sizes) -> Array:
     out = np.zeros((prod(lead), plane), self.dtype)
     np.put_along_axis(out, indices.reshape(len(out), cells), self.reshape(len(out), cells), axis=1)
     return out.reshape(*lead, *output_size)
-
-
-@kernel("aten::max_unpool2d")
-def max_unpool2d(self: Array, indices: Array, output_size: Sizes) -> Array:
-    """Zeros (N, C, *output_size) with self's elements at their indices within the plane.
-
-    Raises:
-        RuntimeError: An index is outside the plane.
-    """
-    return _max_unpool(self, indices, output_size)
-
-
-@kernel("aten::max_unpool3d")
-def max_unpool3d(self: Array, indices: Array, output_size: Sizes, stride: Sizes, padding: Sizes) -> Array:
-    """Zeros (N, C, *output_size) with self's elements at their indices within the volume.
-
-    Raises:
-        RuntimeError: An index is outside the volume.
-    """
-    return _max_unpool(self, indices, output_size)
 
 
 def _divisors(

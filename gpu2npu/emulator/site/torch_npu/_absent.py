@@ -34,6 +34,14 @@ def publish(namespace: dict[str, Any], *others: str) -> None:
     namespace["__all__"] = [*found, *others]
 
 
+def of_npu(module: str, name: str) -> object:
+    """A public name of `torch.npu`, which torch_npu keeps in a module below it. Raises AttributeError for another."""
+    npu = vars(importlib.import_module("torch_npu.npu"))
+    if name.startswith("_") or name not in npu:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return npu[name]
+
+
 class _Finder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """A spec for a module of the table, also under the name `torchair`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import IntEnum
 
 from gpu2npu.emulator.device.settings import set_compile_mode as _set_compile_mode
@@ -9,6 +10,8 @@ from gpu2npu.emulator.device.settings import set_option
 from gpu2npu.emulator.device.streams import Stream
 from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
+
+from .._absent import of_npu
 
 __all__ = [
     "CubeMathType",
@@ -108,10 +111,4 @@ def get_stream_limit(stream: Stream) -> dict[str, int]:
     return _named(_stream_limits.get(hash(stream), _all_cores()))
 
 
-def __getattr__(name: str) -> object:
-    """A name of `torch.npu`, which torch_npu keeps in this module."""
-    from torch_npu import npu  # type: ignore[import-not-found]
-
-    if name.startswith("_") or name not in vars(npu):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(npu)[name]
+__getattr__ = functools.partial(of_npu, __name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import torch
@@ -12,6 +13,8 @@ from gpu2npu.emulator.device.dispatch.limits import refuse
 from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.conditions import CallFacts
+
+from .._absent import of_npu
 
 __all__ = [
     "check_uce_in_memory",
@@ -111,10 +114,4 @@ def check_uce_in_memory(device_id: DeviceLike) -> int:
     return 0
 
 
-def __getattr__(name: str) -> object:
-    """A name of `torch.npu`, which torch_npu keeps in this module."""
-    from torch_npu import npu  # type: ignore[import-not-found]
-
-    if name.startswith("_") or name not in vars(npu):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(npu)[name]
+__getattr__ = functools.partial(of_npu, __name__)
