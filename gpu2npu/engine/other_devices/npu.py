@@ -21,7 +21,7 @@ _NPU, _OF_GPUS = "npu", ("cuda", "gpu")
 _OWN, _CUDAS = frozenset({_NPU, "hccl"}), frozenset({"cuda", "nccl"})
 _IS_HCCL = re.compile(r"(^|_)(is|has|uses?)_(.*_)?hccl(_|$)|^_*hccl$")  # not `hccl_timeout`, which CUDA's run has too
 _WITH_OTHERS = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.BoolOp, ast.Try, ast.Match, ast.If)
-_SKIPS, _OF_CUDA = ("skipUnless", "skipIf", "skip"), re.compile(r"\b(CUDA|GPUs?)\b")
+_SKIPS = ("skipUnless", "skipIf", "skip")
 _AVAILABLE = "torch.cuda.is_available"
 _QUESTION = re.compile(r"(^|[._])(is|has)_")  # of the NPU, by any name: `is_npu_available`
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
@@ -49,9 +49,10 @@ def _skips(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
     calls = [call for call in kinds.get(ast.Call, ()) if isinstance(call, ast.Call) and last_name(call.func) in _SKIPS]
     if any(isinstance(each, ast.expr) and _is_named(each) for call in calls for each in walk(*call.args[:1])):
         for call in calls:
-            guards = [call] if call.args[1:] else [each.test for each in file.above(call) if isinstance(each, ast.If)]
-            if any(_OF_CUDA.search(file.code(each)) for each in (*call.args[-1:], *call.keywords)):
-                yield from map(file.bounds, guards[:1])
+            above = (each.test for each in file.above(call) if isinstance(each, ast.If))
+            guard = call if call.args[1:] else next(above, None)
+            if guard is not None and _names(guard, _CUDAS, (_TORCH_CUDA,)):
+                yield file.bounds(guard)
 
 
 def _printed_twice(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
