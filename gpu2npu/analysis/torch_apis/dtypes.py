@@ -168,12 +168,12 @@ class Tensors:
         key = ("tensor", place, path)
         self._depth += 1
         try:
-            found: Iterable[Label] = self._values.ask(key, lambda: dict.fromkeys(self._found(key, place, path)))
+            found: Iterable[Label] = self._values.ask(key, lambda: dict.fromkeys(self._found(place, path)))
         finally:
             self._depth -= 1
         return found
 
-    def _found(self, key: tuple[object, ...], place: int, path: Path) -> Iterator[Label]:
+    def _found(self, place: int, path: Path) -> Iterator[Label]:
         ends: dict[Label, None] = {}
 
         def step(at: int, fields: Path) -> Iterator[State]:
@@ -189,7 +189,7 @@ class Tensors:
                     ends.update(dict.fromkeys(self._end(at, fields)))
                 yield from before
 
-        seen = self._values.closed(key, (place, path), step)
+        seen = self._values.closed((place, path), step)
         is_of_object = any(field[0] == "." for _, fields in seen for field in fields)  # it moves with a module
         is_on_host = not is_of_object or any(self._is_constant(at) for at, _ in seen)
         if len(ends) > _MOST:

@@ -307,7 +307,7 @@ def _is_on_cpu(file: ParsedFile, use: ast.Name) -> bool:
         return iter(()) if is_moved else values.before(at, path)
 
     place = values.place(file.names, use)
-    for at, path in values.closed(("unmoved", place), (place, ()), step) if place else ():
+    for at, path in values.way_to(place, step) if place else ():
         fields, (kind, taken) = "".join(path), values.kind(at)
         if _OF_BATCH.search(fields) or (kind == "import" and f"{taken.module}{fields}" in _DRAWN):
             return True

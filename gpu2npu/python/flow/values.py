@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpu2npu.python.facts.values import (
     ARGUMENT,
@@ -38,7 +38,7 @@ from gpu2npu.python.flow.value_files import (
     states_from,
     widened,
 )
-from gpu2npu.python.flow.value_project import REACH, UNKNOWN, Question
+from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED
 
@@ -114,7 +114,8 @@ class Values(CallValues):
                 for text in self._outside(target):
                     yield ValueUse("argument", target, state, text, key)
 
-        if path and self.kind(place)[0] == "module" and ("importers", self.at(place).path, path[0][1:]) in self._cut:
+        is_of_module = bool(path) and self.kind(place)[0] == "module"
+        if is_of_module and not self.is_complete(("importers", self.at(place).path, path[0][1:])):
             yield ValueUse("unknown", place, state, "too many files")
 
     def _outside(self, call: int) -> Iterator[str]:
@@ -149,20 +150,21 @@ class Values(CallValues):
             state = above
         return False
 
-    def closed(self, key: Question, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> Steps:
-        """The states that `step` leads to from `start`, as `states_from` has them within the budget."""
-        most = NEAR_BUDGET if self._is_near else BUDGET
-        seen, is_complete = states_from(start, step, most, longest, more)
+    def closed(self, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> Steps:
+        """The states that `step` leads to from `start` within the budget, for the question that is asked now."""
+        seen, is_complete = self._states(start, step, longest, more)
         if not is_complete:
-            self._cut.add(key)
+            self.cut()
         return seen
+
+    def _states(self, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> tuple[Steps, bool]:
+        return states_from(start, step, NEAR_BUDGET if self._is_near else BUDGET, longest, more)
 
     # Forward
 
     def reach(self, place: int) -> Steps:
         """All states that a value gets to."""
-        key = (REACH, place)
-        found: Steps = self.ask(key, lambda: self.closed(key, (place, ()), self._after, LONGEST_OF_USES, 1))
+        found: Steps = self.ask((REACH, place), lambda: self.closed((place, ()), self._after, LONGEST_OF_USES, 1))
         return found
 
     def _after(self, place: int, path: Path) -> Iterator[State]:
@@ -257,26 +259,26 @@ class Values(CallValues):
 
     # Back
 
-    def way_to(self, place: int) -> Steps:
-        """All states that a value comes through on its way to a place."""
-        return self.closed(("before", place), (place, ()), self.before)
+    def way_to(self, place: int, step: Step | None = None) -> Steps:
+        """All states that a value comes through on its way to a place, a `step` back at a time."""
+        return self._states((place, ()), step or self.before)[0]
 
     def origins(self, place: int, path: Path = ()) -> Iterable[ValueOrigin]:
         """The sources of the value that is in a place, under some fields."""
         key = ("origins", place, path)
-        found: dict[ValueOrigin, None] = self.ask(key, lambda: self._without_lacking(key, place, path))
+        found: dict[ValueOrigin, None] = self.ask(key, lambda: self._without_lacking(place, path))
         return found
 
-    def _without_lacking(self, key: tuple[Any, ...], place: int, path: Path) -> dict[ValueOrigin, None]:
+    def _without_lacking(self, place: int, path: Path) -> dict[ValueOrigin, None]:
         """The ends, but for a class without bases that lacks an attribute which something else gives to its objects."""
-        ends = dict.fromkeys(self._ends(key, place, path))
+        ends = dict.fromkeys(self._ends(place, path))
         lacking = [one for one in ends if one.kind == "unknown" and self.kind(one.place)[0] == "class"]
         for one in lacking if len(lacking) < len(ends) else ():
             if not self.at(one.place).into.get(one.place):
                 del ends[one]
         return ends
 
-    def _ends(self, key: tuple[Any, ...], place: int, path: Path) -> Iterator[ValueOrigin]:
+    def _ends(self, place: int, path: Path) -> Iterator[ValueOrigin]:
         leads: set[State] = set()
 
         def step(at: int, fields: Path) -> Iterator[State]:
@@ -284,7 +286,7 @@ class Values(CallValues):
                 leads.add((at, fields))
                 yield other
 
-        for at, fields in self.closed(key, (place, path), step):  # where it is cut, it ends with "unknown"
+        for at, fields in self.closed((place, path), step):  # where it is cut, it ends with "unknown"
             what, one = self.kind(at)
             if what == "outside":
                 yield ValueOrigin(at, what, self.starred(at, one) + "".join(fields))

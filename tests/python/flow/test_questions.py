@@ -1,6 +1,6 @@
 import pytest
 
-from gpu2npu.python.flow.value_project import Questions
+from gpu2npu.python.flow.questions import Questions
 
 
 def test_an_answer_that_does_not_settle_is_not_complete():
@@ -31,6 +31,24 @@ def test_an_answer_is_computed_again_only_if_it_used_less():
     assert questions.ask((0,), end) == dict.fromkeys(range(100))
     assert all(questions.ask((each,), dict) == dict.fromkeys(range(100)) for each in range(100))
     assert len(computed) == 2 * 100
+
+
+def test_an_answer_that_was_cut_is_not_computed_again():
+    """Two questions of a circle learn from each other; what one leaves out it leaves out with more, too."""
+    questions, computed = Questions(), []
+
+    def cut():
+        computed.append("cut")
+        questions.cut()
+        return {"first": None, **questions.ask(("whole",), whole)}
+
+    def whole():
+        computed.append("whole")
+        return {"second": None, **questions.ask(("cut",), cut)}
+
+    assert questions.ask(("cut",), cut).keys() == {"first", "second"} == questions.ask(("whole",), whole).keys()
+    assert computed == ["cut", "whole", "whole"]
+    assert not questions.is_complete(("cut",)) and questions.is_complete(("whole",))
 
 
 def test_a_question_between_two_circles_is_not_known_before_them():

@@ -9,7 +9,7 @@ from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import TORCH, torch_project
 from gpu2npu.project.check.tree_answers import Dependencies
 from gpu2npu.python.facts.reading import encoded_facts
-from gpu2npu.python.flow.values import BUDGET, Values, ValueUse, Way
+from gpu2npu.python.flow.values import BUDGET, NEAR_BUDGET, Values, ValueUse, Way
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
@@ -121,6 +121,17 @@ def test_sources_over_their_budget_are_not_all() -> None:
     values = values_in({"a.py": f'{chain}\nx = f0("given")\nx == "other"\n'})
     _, (use,) = found(values, "a.py", "other")
     assert "unknown" in {origin.kind for origin in values.sources(use.place, "a.py")}
+
+
+def test_what_is_left_out_near_a_value_is_not_left_out_of_all() -> None:
+    chain = "\n".join(f"x{each + 1} = x{each}" for each in range(NEAR_BUDGET))
+    files = {"a.py": f'x0 = "given"\n{chain}\nprint(x{NEAR_BUDGET})\n'}
+    _, uses = found(values_in(files), "a.py", "given")
+    assert [use.kind for use in uses] == ["argument"]
+    near = values_in(files)
+    with near.near("a.py"):
+        assert "unknown" in {use.kind for use in found(near, "a.py", "given")[1]}
+    assert found(near, "a.py", "given")[1] == uses
 
 
 def test_the_way_of_a_value_has_the_lines_that_it_comes_through() -> None:
