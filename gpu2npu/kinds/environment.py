@@ -190,11 +190,9 @@ class _Variables:
 
     def _is_behind_use(self, node: ast.AST) -> bool:
         """Return whether a statement that runs before, in the same function or in the module, uses a device."""
-        lines = self.file.text.splitlines()
         for above, below in self.file.steps(node):
             for each in self.file.before(below) if isinstance(below, ast.stmt) else ():
-                text = "\n".join(lines[each.lineno - 1 : each.end_lineno])
-                if not isinstance(each, DEFINITIONS) and _USES_DEVICE.search(text):
+                if not isinstance(each, DEFINITIONS) and _USES_DEVICE.search(self.file.code(each)):
                     return True
             if isinstance(above, FUNCTIONS):
                 return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -18,6 +17,7 @@ from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.language import shown
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import lines_with_ends
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Change, Finding, Span
@@ -50,7 +50,7 @@ def explain_line(
     elif cell:
         raise ValueError("only notebooks have cells")
     text = text if cell else program
-    lines = re.split(r"\r\n?|\n", text)
+    lines = [each.rstrip("\r\n") for each in lines_with_ends(text)]
     if not 1 <= line <= len(lines):
         raise ValueError(f"{f'cell {cell}' if cell else 'it'} has {counted(len(lines), 'line')}, and no line {line}")
     result = migrate_file(source, path, rulebook, context)

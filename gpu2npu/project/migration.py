@@ -23,6 +23,7 @@ from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import Tree
 from gpu2npu.project.tree.mirror import add_file, finish_folders, mirror, read_head, replace_content
 from gpu2npu.project.tree.staging import staged
+from gpu2npu.python.text.offsets import lines_with_ends
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation, Outcome, PathNote, Span
 from gpu2npu.report.launcher import LAUNCHER_NAME, launcher_bytes, trains_on_several_cards, write_launcher
@@ -59,7 +60,7 @@ def hunks_of(file: MigratedFile, source: bytes) -> tuple[Hunk, ...]:
     if file.content is None:
         return ()
     encoding = declared_encoding(source)
-    old, new = _lines(source, encoding), _lines(file.content, encoding)
+    old, new = lines_with_ends(source.decode(encoding)), lines_with_ends(file.content.decode(encoding))
     hunks = []
     for tag, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -74,15 +75,11 @@ def with_hunks(file: MigratedFile, source: bytes, taken: Sequence[Hunk]) -> Migr
     if not taken:
         return replace(file, content=None, changes=())
     encoding = declared_encoding(source)
-    lines = _lines(source, encoding)
+    lines = lines_with_ends(source.decode(encoding))
     for hunk in sorted(taken, key=lambda each: -each.start):
         lines[hunk.start : hunk.end] = hunk.after
     changes = tuple(change for change in file.changes if any(change in hunk.changes for hunk in taken))
     return replace(file, content="".join(lines).encode(encoding), changes=changes)
-
-
-def _lines(text: bytes, encoding: str) -> list[str]:
-    return text.decode(encoding).splitlines(keepends=True)
 
 
 def _touches(change: Change, start: int, end: int) -> bool:

@@ -16,6 +16,7 @@ from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.project.explain import explain_line
 from gpu2npu.project.worker_processes import TaskEndedError, Workers, can_fork, can_start_processes
+from gpu2npu.python.text.offsets import lines_with_ends
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.expression import ExpressionTimeError
@@ -171,7 +172,8 @@ def _why_unmatched(rule: Rule, example: Example, rulebook: Rulebook, context: Pr
     nothing = "the rule matches nothing in it"
     if kind_of(example.file, example.before.encode()[:HEAD_BYTES]) is None:
         return f"{nothing}, since files named as {example.file!r} are not read"
-    lines = [(number, line) for number, line in enumerate(example.before.splitlines(), 1) if rule.match.is_on(line)]
+    numbered = enumerate(lines_with_ends(example.before), 1)
+    lines = [(number, line) for number, line in numbered if rule.match.is_on(line)]
     if not lines:
         return f"{nothing}, no line has what it looks for: {rule.match.text}"
     for number, _ in sorted(lines, key=lambda each: _IMPORT.match(each[1]) is not None):

@@ -53,3 +53,12 @@ def test_what_is_taken_is_written_and_listed(tmp_path: Path) -> None:
     )
     listed = (written / "change_list.csv").read_text().splitlines()[1:]
     assert [line.split(",")[1] for line in listed] == ["1", "6"]
+
+
+def test_changes_below_a_form_feed_are_listed_with_their_hunk(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SOURCE.replace("\n\n\n", "\n\x0c\n\x0c\n"))
+    arguments = ["review", "-i", str(tmp_path / "train.py"), "-o", str(tmp_path / "out"), "-v", "2.1.0"]
+    done = CliRunner().invoke(cli, arguments, input="n\nn\ny\n")
+    assert done.exit_code == 0, done.output
+    listed = (tmp_path / "out" / "train_msft" / "change_list.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[1] for line in listed] == ["6"]

@@ -21,6 +21,7 @@ from msgspec.structs import asdict, replace
 
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.tree.staging import write_atomically
+from gpu2npu.python.text.offsets import lines_with_ends
 from gpu2npu.python.text.source import SourceReadError, declared_encoding, read_settings, read_source
 from gpu2npu.records import Finding, MigratedFile
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Part
@@ -164,7 +165,7 @@ def _add(file: Path, wanted: dict[int, set[str]]) -> list[int]:
 
 
 def _with_comment(text: str, line: int, rules: Iterable[str]) -> str:
-    lines = text.splitlines(keepends=True)
+    lines = lines_with_ends(text)
     code = lines[line - 1].rstrip("\r\n")
     end = lines[line - 1][len(code) :]
     stated = _COMMENT.search(code)

@@ -72,6 +72,12 @@ def line_starts(text: str) -> list[int]:
     return [0, *accumulate([len(line) + 1 for line in text.split("\n")[:-1]])]
 
 
+def lines_with_ends(text: str) -> list[str]:
+    """The lines of a text with their ends; what else `str.splitlines` cuts at, such as a form feed, is in a line."""
+    starts = line_starts(text)
+    return [line for start, end in zip(starts, [*starts[1:], len(text)], strict=True) if (line := text[start:end])]
+
+
 def line_before(text: str, offset: int) -> str:
     """The line that an offset is in, up to the offset."""
     return text[max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1 : offset]

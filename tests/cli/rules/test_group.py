@@ -409,7 +409,7 @@ def test_explain_needs_a_file_and_a_line(project: Path, place: str) -> None:
 
 
 def test_explain_refuses(project: Path) -> None:
-    assert "it has 4 lines, and no line 9" in refusal("rules", "explain", "proj/train.py:9")
+    assert "it has 3 lines, and no line 9" in refusal("rules", "explain", "proj/train.py:9")
     assert "is not in the project" in refusal("rules", "explain", "proj/train.py:1", "-i", "/usr")
     assert "is not known" in refusal("rules", "explain", "proj/train.py:1", "-v", "9")
     assert "cannot be read" in refusal("rules", "explain", "proj/train.py:1", "-r", "none.json")

@@ -37,3 +37,10 @@ def test_todays_findings_are_silenced_and_the_program_stays_the_same(tmp_path: P
 def test_where_no_comment_can_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('import torch\nx = torch.cuda.comm.broadcast(1, \\\n    """\n"""\n)\n')
     assert "No comment can be written at a.py:2" in check(tmp_path, "--add-skips")[1]
+
+
+def test_a_form_feed_ends_no_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("import torch\n\x0c\ntorch.cuda.comm.broadcast(1, 2)\nx = 1\n")
+    check(tmp_path, "--add-skips")
+    assert "broadcast(1, 2)  # gpu2npu: skip=" in file.read_text()
