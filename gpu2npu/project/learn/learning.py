@@ -185,5 +185,5 @@ def migrated(source: Path, settings: Settings, before: Texts, rulebook: Rulebook
         return Migrator.of(own, settings.release, root, session.python, codemods)
 
     outcome = preview_project(source, settings, prepare=prepare).outcome
-    contents = {file.path: file.content.decode() for file in outcome.files if file.content is not None}
-    return {path: contents.get(path, text) for path, text in before.items()}
+    contents = {file.path: file.content for file in outcome.files if file.content is not None}
+    return {path: contents[path].decode() if path in contents else text for path, text in before.items()}

@@ -335,7 +335,7 @@ def _words(statement: ast.stmt) -> Counter[str]:
 
 def _likeness(one: ast.stmt, other: ast.stmt, words: Counter[str], others: Counter[str]) -> float:
     """The part of their words that two statements share, 0 for those that are not versions of each other."""
-    if type(one) is not type(other):
+    if type(one) is not type(other) or not words or not others:
         return 0.0
     shared = 2 * (words & others).total() / (words.total() + others.total())
     if getattr(one, "name", "") and getattr(one, "name", "") == getattr(other, "name", ""):

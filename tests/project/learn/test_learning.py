@@ -181,3 +181,11 @@ def test_settings_in_dictionaries_are_settings_and_lists_are_compared_by_place(t
     after = {"a.py": python.replace("'gpu'", "'npu'", 1), "a.yaml": new_yaml}
     settings = [({"setting": each, "values": ["gpu"]}, {"rename": "npu"}) for each in ("eng.kind", "stages.kind")]
     assert sorted(map(str, _learned_from(tmp_path, before, after))) == sorted(map(str, settings))
+
+
+def test_files_in_other_encodings_and_statements_without_words(tmp_path: Path) -> None:
+    for name, other in (("before", "---"), ("after", "===")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.py").write_bytes(b"# coding: latin-1\nimport torch\nx = torch.cuda.Event()  # \xe9\n")
+        (tmp_path / name / "b.py").write_text(f'import torch\n"""{other}"""\n')
+    assert not learn_rules(tmp_path / "before", tmp_path / "after", VERSION).proposals
