@@ -24,7 +24,7 @@ ADDED = (
 
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*"
-    r"(?P<specifier>\(?\s*(?:[=<>!~]=?=?\s*[^\s;#,'\"()]+\s*,?\s*)*\)?)(?P<marker>\s*;[^#\n]*?)?\s*(?:#|$|--|\\)"
+    r"(?P<specifier>\(?\s*(?:[=<>!~]=?=?\s*[^\s;#,'\"()=<>!~]+\s*,?\s*)*\)?)(?P<marker>\s*;[^#\n]*?)?\s*(?:#|$|--|\\)"
 )
 FOR_CUDA = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
 # A name or an extra by which a package is built for CUDA: dgl-cu118, tensorflow-gpu, jax[cuda12].

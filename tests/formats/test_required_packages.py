@@ -80,3 +80,7 @@ def test_each_torch_has_the_release_that_its_wheel_names() -> None:
         "2.5.1",
         "2.14.0",
     ]
+
+
+def test_a_line_of_signs_is_read_at_once() -> None:
+    assert requirement(f"Extras {'=' * 60} (optional)") is None
