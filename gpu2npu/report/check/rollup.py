@@ -178,13 +178,14 @@ def trend(repository: CheckedRepository, last: Mapping[str, LastRun]) -> Trend:
     before, now = last.get(repository.path), repository.readiness
     if before is None:
         return Trend("new")
-    if now is None or not before.verdict:
-        return Trend(
-            "same" if now is None and not before.verdict else "worse" if now is None else "better", before.verdict
-        )
-    blocking, hours = now.blocking - before.blocking, now.effort.high - before.high
+    if now is None:
+        return Trend("worse" if before.verdict else "same", before.verdict)
+    if not before.verdict:
+        return Trend("better")
+    # The last run's hours are rounded, as its file has them.
+    blocking, hours = now.blocking - before.blocking, round(round(now.effort.high, 1) - before.high, 1)
     ranks = [verdict.value for verdict in _ORDER]
-    steps = (ranks.index(now.verdict.value) - ranks.index(before.verdict), blocking, round(hours, 1))
+    steps = (ranks.index(now.verdict.value) - ranks.index(before.verdict), blocking, hours)
     decisive = next((step for step in steps if step), 0)
     word = "worse" if decisive > 0 else "better" if decisive < 0 else "same"
-    return Trend(word, before.verdict, blocking, round(hours, 1))
+    return Trend(word, before.verdict, blocking, hours)

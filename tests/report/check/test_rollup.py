@@ -95,6 +95,13 @@ def test_the_verdict_decides_then_blockers_then_hours(before: LastRun | None, ex
     assert trend(ONE, {ONE.path: before} if before is not None else {}) == expected
 
 
+def test_rounded_hours_are_no_difference() -> None:
+    effort = Effort((Reason("kernels", 1, 4.0, 16.75, ""),))
+    same = replace(ONE, readiness=Readiness(Verdict.BLOCKED, 0, 0, 2, effort))
+    before = LastRun("blocked", 2, round(effort.high, 1))
+    assert trend(same, {ONE.path: before}) == Trend("same", "blocked")
+
+
 def test_what_cannot_be_checked_any_more_is_worse() -> None:
     assert trend(GONE, {GONE.path: LastRun("ready", 0, 0.0)}) == Trend("worse", "ready")
     assert trend(GONE, {GONE.path: LastRun("", 0, 0.0)}) == Trend("same")
