@@ -96,8 +96,9 @@ class Instances:
                 return True if scope.lookup(node.func.id) is None else None
             integers = self.names.project.library.integers
             called = self.names.qualified(node.func, scope)
-            is_method = called is None and isinstance(node.func, ast.Attribute)
-            return True if (f"*.{last_name(node.func)}" if is_method else called) in integers else None
+            if called is None and isinstance(node.func, ast.Attribute) and f"*.{node.func.attr}" in integers:
+                return None if any(isinstance(each, Own) for each in self.types.of(node.func.value, scope)) else True
+            return True if called in integers else None
         if isinstance(node, ast.Attribute) and not scope.bound(node):
             return self._options.get(f"{last_name(node.value)}.{node.attr}") if self._options else None
         return True if isinstance(node, ast.Name) and self._is_number_of_process(node, scope) else None
