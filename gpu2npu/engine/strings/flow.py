@@ -220,6 +220,11 @@ class _Judge:
             against = next(filter(self.contradicts, uses), None)
             return Flow(YES) if against is None else Flow(UNSURE, self._way(place, against), against, True)
         verdicts = [(self.of_use(use), use) for use in uses]
+        if any(verdict == YES and use.kind == "compared" for verdict, use in verdicts):
+            compared = self._texts(*(use.place for use in uses if use.kind == "compared"))
+            # A list of something else is that, whatever one of its texts would say; not with "cuda:0" in it.
+            if compared & self.role.strangers and among(compared, self.text, self.new, self.role) is None:
+                verdicts = [(UNSURE if use.kind == "compared" else verdict, use) for verdict, use in verdicts]
         for wanted in (NO, YES, UNSURE):
             use = next((each for verdict, each in verdicts if verdict == wanted), None)
             if use is not None and (wanted != NO or any(verdict == YES for verdict, _ in verdicts)):
@@ -313,7 +318,7 @@ class _Judge:
                 verdicts |= {self.of_argument(use.text, use.key) for use in uses} & {YES}
             given = (each.place for each in origins if each.kind == "text" and self._is_given(each.place))
             others = (use for at in given if at != other for use in self.values.uses(at, self.asker))
-            verdicts |= {self._texts_compared(use.place) for use in others if use.kind == "compared"} & {YES}
+            verdicts |= {self._texts_compared(*(use.place for use in others if use.kind == "compared"))} & {YES}
         return YES if YES in verdicts else UNSURE if UNSURE in verdicts else None
 
     def _is_given(self, text: int) -> bool:
@@ -323,12 +328,16 @@ class _Judge:
         is_same = self.values.text(text) == self.text == self.text.lower()
         return is_same and (is_code or _is_argument(text, self.values))
 
-    def _texts_compared(self, other: int) -> str | None:
+    def _texts_compared(self, *others: int) -> str | None:
         """The verdict of the texts of the code that a value is compared with: of "cpu" in `accelerator == "cpu"`."""
-        places = [each.place for each in self.values.sources(other, self.asker) if each.kind == "text"]
+        return among(self._texts(*others), self.text, self.new, self.role)
+
+    def _texts(self, *places: int) -> frozenset[str]:
+        """The texts of the code that values may be."""
+        origins = (each for place in places for each in self.values.sources(place, self.asker))
+        found = [each.place for each in origins if each.kind == "text"]
         data = self.values.project.data
-        texts = frozenset(self.values.text(each) or "" for each in places if self.values.at(each).path not in data)
-        return among(texts, self.text, self.new, self.role)
+        return frozenset(self.values.text(each) or "" for each in found if self.values.at(each).path not in data)
 
     def of_origin(self, origin: ValueOrigin) -> str | None:
         if origin.kind not in ("outside", "unknown"):
