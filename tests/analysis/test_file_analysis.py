@@ -187,6 +187,7 @@ dist.all_reduce(x, {op})
         ("x = torch.tensor([[1, 2], [3, 4]], device='cuda')\nx @ x", True),
         ("x = torch.ones(2, 2, dtype=torch.float64).cuda().to(dtype)\nx @ x", False),
         ("x = torch.ones(2, 2, dtype=torch.float64).to(device, torch.float32)\nx @ x", False),
+        ("x = torch.arange(4).cuda()\nfor m in net.modules():\n    y = x.to(m.weight.dtype)\n    y @ y", False),
         ("x = torch.ones(2, 2, dtype=torch.int64).cuda()\ntorch.einsum('ij,ij->ij', x, x)", False),
         ("x = torch.ones(2, 2, dtype=torch.int64).cuda()\ntorch.einsum('ij,jk', x, x)", True),
         ("X = torch.ones(2, 2, dtype=torch.float64)\ndef f(y):\n    return y @ X.T", False),  # so is y

@@ -147,7 +147,8 @@ def field_of(label: Label, field: str) -> Label:
         is_axis = field[1:-1] in ("None", "each") or field[1:-1].lstrip("-").isdecimal()
         return label._replace(shape=viewed(label.shape, [field[1:-1]]) if is_axis else None)
     if field in _FIELDS:
-        return label._replace(shape=label.shape if field in (".data", ".grad") else None)
+        name = field if field == ".dtype" else label.name  # what is made of it has another dtype, known or not
+        return label._replace(shape=label.shape if field in (".data", ".grad") else None, name=name)
     return UNKNOWN._replace(name=field)
 
 
