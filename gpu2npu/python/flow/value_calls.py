@@ -212,6 +212,19 @@ class CallValues(ValueProject):
         is_one = any(each.endswith(method) for each in calls)
         return is_one and any(f"{each.text}{method}" in calls for base in bases for each in self.origins(base))
 
+    def is_given(self, file: ValueFile, cls: int, path: Path, base: int) -> bool:
+        """Return whether `__init__` gives the objects of a class what they would have of a base of a library."""
+        what, one = file.kinds.get(cls, UNKNOWN)
+        label = path[1] if path[0] == "()" and len(path) > 1 else path[0]
+        selves = one.selves if what == "class" else ()
+        giving = [each for each in selves if label in file.stores.get(file.first + each, ())]
+        if not giving:
+            return False
+        made = (each for place in file.stores[cls].get(".__init__", ()) for each in self.origins(place))
+        functions = (file.kinds[each.place][1] for each in made if each.kind == "function" and each.place in file.kinds)
+        first = {place for each in functions for _, place in each.positional[:1]}
+        return not first.isdisjoint(giving) and all(each.kind == "outside" for each in self.origins(base))
+
     def _copies(self, name: str) -> bool:
         return self.is_effect(name, "attributes", "copy", "holding", "table")
 

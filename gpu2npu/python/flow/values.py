@@ -317,7 +317,7 @@ class Values(CallValues):
             elif kind == TEXT:
                 yield source, widened(path)
             elif kind == INHERIT:
-                if path and not self._overrides(file, place, path):
+                if path and not (self._overrides(file, place, path) or self.is_given(file, place, path, source)):
                     yield source, path
             elif kind == KEYS:
                 yield from ((source, other) for other in other_names(path, label, is_back=True))
