@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.other_devices.choices import affirmed, chooses
+from gpu2npu.engine.other_devices.choices import affirmed, chooses, without_not
 from gpu2npu.engine.other_devices.kernels import is_use, tests_torch_cuda
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.strings.value_effects import values_of
@@ -14,7 +14,7 @@ from gpu2npu.python.facts.values import SUBSCRIPT
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, dotted_name, last_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, IMPORTS, blocks, dotted_name, is_none, last_name
 
 BUILD = "torch.version.cuda"  # None where PyTorch is built for an NPU
 BUILDS = frozenset({BUILD, "torch.version.hip"})
@@ -184,6 +184,15 @@ def tests_build(test: ast.expr, names: Names, above: Sequence[str] = ()) -> bool
     if questions:
         return all(each is not None and tests_build(each, names, above) for each in questions)
     return any(dotted_name(each) in BUILDS for each in affirmed(test))
+
+
+def denies_build(test: ast.expr) -> bool:
+    """`torch.version.cuda is None`, `not torch.cuda.is_available() or not torch.version.cuda`"""
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.Or) and any(map(denies_build, test.values))
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and is_none(test.comparators[0]):
+        return dotted_name(test.left) == BUILD
+    return without_not(test) is not test and dotted_name(without_not(test)) == BUILD
 
 
 def reads_build(body: Sequence[ast.stmt]) -> bool:

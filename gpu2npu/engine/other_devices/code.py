@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpu2npu.engine.other_devices.cuda import CudaBranches, cuda_branches, tests_for_cuda
+from gpu2npu.engine.other_devices.cuda import CudaBranches, cuda_branches
 from gpu2npu.engine.other_devices.device_pairs import (
     branches_for_others,
     classes_for_gpus,
@@ -19,6 +19,9 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.records import Bounds
+
+# Each question for CUDA has one of these.
+_QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "version.cuda", "'cuda'", '"cuda"')
 
 
 class OtherDeviceCode(Struct, frozen=True):
@@ -46,7 +49,8 @@ def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
 def other_device_code(names: Names, table: RuleTable) -> OtherDeviceCode:
     """Find such code."""
     file = names.file
-    cuda = cuda_branches(names, table, file.unordered()) if tests_for_cuda(file.text) else CudaBranches()
+    has_question = any(word in file.text for word in _QUESTION_WORDS)
+    cuda = cuda_branches(names, table, file.unordered()) if has_question else CudaBranches()
     return OtherDeviceCode(tuple(other_device_branches(names)), cuda, tuple(branches_for_others(names)))
 
 

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from gpu2npu.engine.other_devices.capability import BUILDS, finds_capability, reads_build, tests_build, tests_capability
+from gpu2npu.engine.other_devices.capability import (
+    BUILDS,
+    denies_build,
+    finds_capability,
+    reads_build,
+    tests_build,
+    tests_capability,
+)
 from gpu2npu.engine.other_devices.choices import (
     affirmed,
     answers_for_nvidia,
@@ -44,8 +51,6 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.records import Bounds
 
-# Each question for CUDA has one of these.
-_QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "version.cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
 
@@ -63,11 +68,6 @@ class CudaBranches(Struct, frozen=True):
     bodies: tuple[Bounds, ...] = ()
     moves: tuple[Bounds, ...] = ()
     apart: Mapping[Bounds, list[Bounds]] = field(default_factory=dict)
-
-
-def tests_for_cuda(text: str) -> bool:
-    """Return whether a text may have a question for CUDA; a file that has not has no code under one."""
-    return any(word in text for word in _QUESTION_WORDS)
 
 
 def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches:
@@ -182,13 +182,13 @@ class _CudaCode:
         return _is_of_tensor(node.test) and (calls or self._captures(node, body))
 
     def body_behind(self, node: ast.If | ast.IfExp) -> list[Bounds]:
-        """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`, and of all
-        behind a refusal."""
+        """The bounds of what asks for a capability behind `if not torch.cuda.is_available(): return None`, and of a
+        refusal with all behind it."""
         if not isinstance(node, ast.If) or node.orelse:
             return []
         is_refused = self._refuses(node)
         is_denied = without_not(node.test) is not node.test
-        rest = self._after(node) if is_refused else self._rest(node) if is_denied else ()
+        rest = [*node.body, *self._after(node)] if is_refused else self._rest(node) if is_denied else ()
         if not rest or not (is_refused or finds_capability(rest, self.names, self.table)):
             return []
         return [(self.names.file.bounds(rest[0])[0], self.names.file.bounds(rest[-1])[1])]
@@ -212,11 +212,14 @@ class _CudaCode:
         if not (is_error or isinstance(first, ast.Return)) or not self._is_denial(node.test):
             return False
         of_kernels = _is_of_tensor(node.test) and self.code.calls_kernels(node.orelse or self._after(node))
-        is_own = builds_kernels(node, self.names) or (isinstance(first, ast.Raise) and of_kernels)
+        is_of_build = denies_build(node.test) and not chooses_cuda(self._after(node))
+        is_own = builds_kernels(node, self.names) or (isinstance(first, ast.Raise) and (of_kernels or is_of_build))
         return is_own or (is_error and self._is_refusal(node, first))
 
     def _is_denial(self, test: ast.expr) -> bool:
         """`not torch.cuda.is_available()`, `not (... or xpu)`, `x.device.type != "cuda" or y.device.type != "cuda"`"""
+        if denies_build(test):
+            return True
         if isinstance(test, ast.BoolOp):
             limited = [self._is_denial(each) or tests_capability(each, self.names, self.table) for each in test.values]
             are_denied = all(without_not(each) is not each for each in test.values)  # not (a or b), by each

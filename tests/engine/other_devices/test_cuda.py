@@ -112,6 +112,11 @@ UNCHANGED += [BUILDER.format("mine.cu") + STARTED]
 CHANGED += [BUILDER.format("mine.cpp") + STARTED]
 
 
+BUILT = "def f():\n    if not torch.cuda.is_available() or {}:\n        raise RuntimeError('no GPU')\n    {}\n"
+UNCHANGED += [BUILT.format("torch.version.cuda is None", "lower()"), BUILT.format("not torch.version.cuda", "lower()")]
+CHANGED += [BUILT.format("torch.version.cuda is None", "net.cuda()"), BUILT.format("name is None", "lower()")]
+
+
 PYCUDA = "import pycuda.autoinit\n"
 TRIED = "def fast(x):\n    try:\n        import pycuda.autoinit\n    except ImportError:\n        {}\n    return x\n"
 CHOSEN = "run = fast if torch.cuda.is_available() else slow\n"
