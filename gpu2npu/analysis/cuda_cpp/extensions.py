@@ -1,4 +1,5 @@
-"""The C++ extensions that a project builds with torch.utils.cpp_extension, read from its Python files, never run."""
+"""The C++ extensions that a project builds with torch.utils.cpp_extension, and those of CUDA sources that it builds by
+setuptools alone, read from its Python files, never run."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from gpu2npu.python.tree.scopes import Assigned, Scope, value_of
 from gpu2npu.python.tree.syntax import IMPORTS, argument_of, imported_names, last_name, string_value
 from gpu2npu.records import FindingKind
 
-_BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
+_BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "Extension", "load", "load_inline")
 # A file that builds an extension has one of these.
-_WORDS = re.compile(rb"\b(?:CUDAExtension|CppExtension|cpp_extension|load_inline)\b")
+_WORDS = re.compile(rb"\b(?:(?:CUDA|Cpp)?Extension|cpp_extension|load_inline)\b")
 # What a line of .gitmodules, requirements or a conda environment fetches or installs.
 _INSTALLED = re.compile(
     r"^[ \t]*(?:path[ \t]*=[ \t]*)?(?:-[ \t]+)?(?:(?:-e|--editable)[ =]*)?[\"']?(?P<what>(?!-)[^\s\"'#;\[=]+)",
@@ -73,6 +74,8 @@ def built_modules(project: Project, others: Mapping[str, bytes]) -> dict[str, tu
         if each.cuda:
             message = f"{each.path} builds it from CUDA sources: it needs a counterpart in Ascend C."
             names = [each.name, *([each.name.partition(".")[0]] if _is_all(each, project) else ())]
+            if "." not in each.name:  # built beside the file that says so
+                names.append(".".join([*filter(None, posixpath.dirname(each.path).split("/")), each.name]))
             found.update(dict.fromkeys(names, (FindingKind.UNSUPPORTED, message)))
     known = {*sys.stdlib_module_names, *(path.partition("/")[0].removesuffix(".py") for path in project.files)}
     for path, source in others.items():
@@ -124,6 +127,8 @@ def _from_call(call: ast.Call, scope: Scope, names: Names) -> Extension | None:
         # torch.load, yaml.load and many others are called so too.
         return None
     cuda = "CUDAExtension" in builders or "cuda_sources" in given or any(text.endswith(".cu") for text in sources)
+    if builders == {"Extension"} and not cuda:
+        return None
     functions = tuple(_functions(given.get("functions"), scope)) if "load_inline" in builders else ()
     return Extension(names.path, name, sources, functions, cuda, call.lineno)
 

@@ -18,6 +18,9 @@ FILES = {
     "tools/ops/base.py": "import ops._C as native\n",
     "setup.py": SETUP.format("CUDAExtension('own._C', ['b.cu'])"),
     "own/__init__.py": "",
+    "lib/near/setup_linux.py": "from setuptools import Extension, setup\n"
+    "setup(ext_modules=[Extension('fast_near', ['e.cu', 'f.pyx']), Extension('slow_near', ['g.pyx'])])\n",
+    "lib/near/near.py": "from .slow_near import near\nfrom .fast_near import near as fast\n",
     "a.py": "import splat\nimport near_points\nimport warp_fast\nimport plain\nimport own\nimport json\n",
 }
 OTHERS = {
@@ -40,6 +43,8 @@ def test_a_module_that_is_built_from_cuda_sources_is_reported():
         "kit._fast": FindingKind.UNSUPPORTED,
         "ops._C": FindingKind.UNSUPPORTED,
         "ops": FindingKind.UNSUPPORTED,
+        "fast_near": FindingKind.UNSUPPORTED,
+        "lib.near.fast_near": FindingKind.UNSUPPORTED,
         "near_points": FindingKind.UNKNOWN,
         "warp_fast": FindingKind.UNKNOWN,
     }
@@ -48,4 +53,6 @@ def test_a_module_that_is_built_from_cuda_sources_is_reported():
     for path, line in (("own/ops.py", "from . import _C"), ("own/more/ops.py", "from .. import _C")):
         file = migrate_source(f"import torch\n{line}\n".encode(), path, rules_for_built(built, rulebook), context)
         assert [each.api for each in file.findings] == ["own._C"]
+    file = migrate_source(data["lib/near/near.py"], "lib/near/near.py", rules_for_built(built, rulebook), context)
+    assert [each.api for each in file.findings] == ["lib.near.fast_near"]
     assert not migrate_source(b"from . import base\n", "splat/a.py", rules_for_built(built, rulebook), context).findings
