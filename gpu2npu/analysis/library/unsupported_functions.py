@@ -8,6 +8,7 @@ object that is not known is not followed.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,10 +36,11 @@ def analyse_library(root: Path, files: Mapping[str, bytes], version: str) -> tup
     """The needs of the functions of a library, and a note for each file that could not be read.
 
     `files` are its Python, C++ and CUDA files by path in the folder `root`, which is only a name here. `version` is one
-    of support.tables.VERSIONS.
+    of support.releases.VERSIONS.
     """
     # A setup script is not a part of what users import.
-    python = {path: source for path, source in files.items() if path.endswith(".py") and not path.endswith("setup.py")}
+    own = (path for path in files if path.endswith(".py") and posixpath.basename(path) != "setup.py")
+    python = {path: files[path] for path in own}
     meanings, notes = read_library(root, python)
     operators = OperatorNames(api for _, api in operator_lines(files, extensions(torch_project(files, root))))
     rulebook: Rulebook = without_own(load_rulebook(()), python, root.name)

@@ -329,3 +329,7 @@ def test_names_of_modules() -> None:
         "__init__.py": "megatron.core"
     }
     assert named(Path("/x/timm"), {"__init__.py": b"import timm.layers"}) == {"__init__.py": "timm"}
+
+
+def test_a_module_whose_name_ends_as_that_of_a_setup_script_is_read() -> None:
+    assert reaching_nccl({"env_setup.py": IN_NCCL, "setup.py": IN_NCCL}) == {"env_setup.reduce"}
