@@ -35,9 +35,9 @@ def operator_lines(files: Mapping[str, bytes], built: list[Extension]) -> dict[t
     for path in files:
         if may_export(path) and any(trigger in files[path] for trigger in _TRIGGERS):
             text = files[path].decode("utf-8", "replace")
-            lines = token_lines(text)
-            for api, index in _in_source(path, text, built):
-                found.setdefault((path, api), lines[index])
+            placed = list(_tokens(text))
+            for api, index in _in_source([token for token, _ in placed], _extension_name(path, built)):
+                found.setdefault((path, api), text.count("\n", 0, placed[index][1]) + 1)
     seen = {path for path, _ in found}
     for extension in built:
         place = extension.path, extension.line
@@ -54,10 +54,8 @@ def _only_extension(built: list[Extension], seen: set[str]) -> bool:
     return len(built) == 1 and bool(seen)
 
 
-def _in_source(path: str, source: str, built: list[Extension]) -> Iterator[tuple[str, int]]:
-    """Each exported name with the index of the token that exports it."""
-    sequence = tokens(source)
-    extension = _extension_name(path, built)
+def _in_source(sequence: list[Token], extension: str | None) -> Iterator[tuple[str, int]]:
+    """Each exported name with the index of the token that exports it. `extension` is what TORCH_EXTENSION_NAME is."""
     for index, token in enumerate(sequence[:-1]):
         if token.kind != "name" or sequence[index + 1] != ("sign", "("):
             continue
@@ -173,20 +171,6 @@ class Token(NamedTuple):
 
     kind: str
     text: str
-
-
-def tokens(source: str) -> list[Token]:
-    return [token for token, _ in _tokens(source)]
-
-
-def token_lines(source: str) -> list[int]:
-    """The line, from 1, in which each of the tokens begins."""
-    lines, line, counted = [], 1, 0
-    for _, offset in _tokens(source):
-        line += source.count("\n", counted, offset)
-        counted = offset
-        lines.append(line)
-    return lines
 
 
 def _tokens(source: str) -> Iterator[tuple[Token, int]]:
