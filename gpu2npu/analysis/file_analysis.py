@@ -42,7 +42,7 @@ class FileQuestion(str, Enum):
 
 class FileAnalyser(Struct, frozen=True):
     """Analyses the Python files and notebooks of a project for the release `version`. Picklable, so that workers can
-    have it. `chips` are the families of chips that it is to run on (of limits.CHIPS).
+    have it. `chips` are the families of chips that it is to run on (of chips.CHIPS).
     """
 
     version: str

@@ -32,13 +32,12 @@ _NAME = re.compile(r"(?<![\w$#{!])(?P<name>[A-Za-z_]\w*)")
 
 
 class Word(Struct, frozen=True):
-    """A word from `start` to `end`. `value_start` and `value_end` are inside its quotes where it is quoted as a whole
-    or, after `name=` or `--name=`, from there on. `quote` is that quote, empty where there is none."""
+    """A word from `start` to `end`, with its quotes. Each part of `quoted` is inside its quote, which comes last."""
 
     start: int
     end: int
     text: str
-    quoted: tuple[tuple[int, int, str], ...] = ()  # the quoted parts, without their quotes
+    quoted: tuple[tuple[int, int, str], ...] = ()
 
     def inside(self, start: int) -> tuple[int, int, str]:
         """The place of the word's rest from `start` on, inside its quotes where those are around it all; the quote."""

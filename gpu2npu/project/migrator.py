@@ -123,7 +123,7 @@ class Migrator(Struct, frozen=True):
         """Load the rules and collect what they need to know of the whole project.
 
         `spread` plans the parts of the project. `questions` are those that the analyses answer of each file, for
-        families of chips (of limits.CHIPS). `others` are the files that are not Python and may give the project's
+        families of chips (of chips.CHIPS). `others` are the files that are not Python and may give the project's
         programs a device. `read` is called with the rules and the release before anything is asked about the files, and
         gives their facts as far as other processes need them. `built` are the files that say what is installed.
         `stored` gives the files that read a device from others: as an earlier run found them, or by a function.

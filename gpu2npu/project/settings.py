@@ -29,7 +29,7 @@ class Settings(Struct, frozen=True):
     `version` is that of PyTorch that a project is written for, `torch_npu` a release of torch_npu, "" for the newest of
     the version. `rules` are files of the user's own rules, `only_rules` the ids of the only rules to apply,
     `skip_rules` of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see
-    formats/kinds.py), stays as it is. `chips` are families of chips (of limits.CHIPS). `codemods` are the structural
+    formats/kinds.py), stays as it is. `chips` are families of chips (of chips.CHIPS). `codemods` are the structural
     rewrites. `jobs` is the number of worker processes, None for one a CPU; `file_timeout` how many seconds the work on
     one file may take, None for as long as it likes. `file` is where a project's own settings are,
     `lang` the language they ask for.

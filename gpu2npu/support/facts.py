@@ -29,7 +29,7 @@ class Fact(Struct, frozen=True):
     """One fact about APIs in some releases of torch_npu.
 
     `apis` are qualified names, or patterns in which "*" stands for any characters. `since` and `until` are the first
-    and the last of tables.RELEASES it holds for; `word` is one that the library or the Python of the wheel must have,
+    and the last of releases.RELEASES it holds for; `word` is one that the library or the Python of the wheel must have,
     "" for none. `verdict` is the value of a VerdictKind, or "" where operators decide and the fact only adds to the
     evidence. `assume` is the argument that decides which path operators take ("foreach=False"). `source` is a URL or a
     file of a wheel.
@@ -48,7 +48,7 @@ class Fact(Struct, frozen=True):
 
 
 def fact_for(api: str, release: str, words: Set[str] = frozenset()) -> Fact | None:
-    """The fact for an API in one of tables.RELEASES: the first that names it, or else the first whose pattern fits.
+    """The fact for an API in one of releases.RELEASES: the first that names it, or else the first whose pattern fits.
 
     `words` are those of the wheel's library and Python.
     """

@@ -52,7 +52,7 @@ class Torch:
 
 @cache
 def torch_release(release: str) -> Torch:
-    """PyTorch of a minor release, one of tables.RELEASES. Raises ValueError for any other."""
+    """PyTorch of a minor release, one of releases.RELEASES. Raises ValueError for any other."""
     if release not in RELEASES:
         raise ValueError(f"no facts about PyTorch {release}: there are {', '.join(RELEASES)}")
     operators: dict[str, str] = {}

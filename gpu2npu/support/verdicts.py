@@ -100,7 +100,7 @@ def verdict(api: str, version: str) -> ApiVerdict:
 
     The verdict names it without what repeats torch in it (torch.torch.relu is torch.relu), and where only the public
     spelling of a class is known, by that. A name of torch or torch_npu that the data do not have is UNKNOWN, and so is
-    every other name. Raises ValueError when `version` is not one of tables.VERSIONS.
+    every other name. Raises ValueError when `version` is not one of releases.VERSIONS.
     """
     return _public_verdict(without_repeats(api), version)
 

@@ -113,7 +113,7 @@ class Affinities(Struct, frozen=True):
 
 @cache
 def knowledge_for(version: str) -> Affinities:
-    """Raises ValueError when `version` is not one of tables.VERSIONS."""
+    """Raises ValueError when `version` is not one of releases.VERSIONS."""
     table = table_for(version)
     known = [each for each in affinities() if each.unless_supported not in table.supported]
     return Affinities(
