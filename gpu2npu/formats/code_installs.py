@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from gpu2npu.engine.knowledge import Knowledge
-from gpu2npu.engine.marks import merged
+from gpu2npu.engine.marks import Mark, merged
 from gpu2npu.engine.skips import find_skips
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.formats.required_packages import installed, npu_findings, requirement, requirement_marks
@@ -83,7 +83,7 @@ class _Installs:
         places = ((self.values.place_of(self.names, text.lineno, text.col_offset), text) for text in texts)
         return {place: text for place, text in places if place is not None}
 
-    def of_call(self, call: ast.Call, scope: Scope) -> Iterator[object]:
+    def of_call(self, call: ast.Call, scope: Scope) -> Iterator[Mark]:
         """Yield the marks for what one call installs or requires."""
         qualified = self.names.qualified(call.func, scope) or ""
         if qualified in _SETUP:
@@ -105,7 +105,7 @@ class _Installs:
         given = file.into.get(place, ()) if file is not None else ()
         return [(key, source) for source, kind, key in given if kind == ARGUMENT]
 
-    def _required(self, call: ast.Call) -> Iterator[object]:
+    def _required(self, call: ast.Call) -> Iterator[Mark]:
         written = dict(self._arguments(call))
         for option in _REQUIRED:
             words = dict(self._given(call, option))
@@ -175,7 +175,7 @@ def _commands(words: Sequence[_Word]) -> Iterator[list[_Word]]:
                 yield [*further, *line, *further]
 
 
-def _installed(words: Sequence[_Word], knowledge: Knowledge) -> Iterator[object]:
+def _installed(words: Sequence[_Word], knowledge: Knowledge) -> Iterator[Mark]:
     for index, (_, word) in enumerate(words):
         program = _PROGRAM.fullmatch(word)
         if program is not None:

@@ -75,9 +75,6 @@ def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
     at = 0
     while (match := _INSTRUCTION.search(text, at)) is not None:
         at = match.end()
-        line_start = text.rfind("\n", 0, match.start("name")) + 1
-        if text[line_start : match.start("name")].strip():
-            continue
         name, start, end = match["name"].upper(), match.start("rest"), match.end()
         heredoc = _HEREDOC.search(match["rest"])
         if heredoc is not None and name in ("RUN", "COPY"):

@@ -126,10 +126,9 @@ def _program(cells: Sequence[Cell]) -> tuple[str, list[int]]:
     starts = []
     line = 1
     for cell in cells:
-        python = cell.python if cell.python is not None else ""
-        parts.append(f"{_BETWEEN}{python}\n")
+        parts.append(f"{_BETWEEN}{cell.python or ''}\n")
         starts.append(line + 1)
-        line += 1 + parts[-1].count("\n") - 1
+        line += parts[-1].count("\n")
     return "".join(parts), starts
 
 

@@ -216,7 +216,7 @@ def _report_names(place: Location, tree: Tree) -> ReportNames:
     heads = {}
     for path in tree.others:
         if path in at_root and may_be_report(path):
-            heads[path] = read_head(place.root / path, HEAD_BYTES)
+            heads[path] = read_head(place.root / path, _REPORT_HEAD)
     return choose_names(at_root, heads)
 
 
@@ -231,7 +231,7 @@ def _write_reports(outcome: Outcome, copy: Path, names: ReportNames, output: Out
 # wrote is replaced; a file of the project's own keeps its name, and the report is `gpu2npu_<name>` beside it.
 REPORTS = (*HEADERS, LOG_NAME, LAUNCHER_NAME)
 # Bytes of a file that show whether it is a report of ours.
-HEAD_BYTES = 256
+_REPORT_HEAD = 256
 
 _RENAMED = re.compile(r"^(?:gpu2npu_(?:\d+_)?)?(.+?)(?:\.\d+)?$")
 
@@ -247,7 +247,7 @@ class ReportNames(Struct, frozen=True):
 
 
 def choose_names(root_names: Collection[str], heads: Mapping[str, bytes]) -> ReportNames:
-    """`root_names` is everything at the project's root; `heads` the first HEAD_BYTES of what `may_be_report`."""
+    """`root_names` is everything at the project's root; `heads` the first bytes of what `may_be_report`."""
     ours = {name for name, head in heads.items() if _is_ours(name, head)}
     launchers = {name for name in ours if _report_of(name) == LAUNCHER_NAME}
     taken = set(root_names) - ours

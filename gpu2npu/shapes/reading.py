@@ -44,6 +44,11 @@ class Within(Struct, frozen=True):
 Reaching = ast.stmt | Within | None
 
 
+def identity(reaching: Reaching) -> int | None:
+    """Return what two bindings by one statement have in common, however they bind."""
+    return None if reaching is None else id(reaching.statement if isinstance(reaching, Within) else reaching)
+
+
 @dataclass(eq=False)
 class TermReader:
     """Reads a function, or the top level of a file. `given` has its parameters where a call of it is followed."""
@@ -116,8 +121,7 @@ class TermReader:
             return Term("leaf", value=("name", name, self.file.path))
         if not isinstance(scope.node, FUNCTIONS):
             return Term("leaf", value=(id(node), "code"))
-        reaching = self.reaching(first, self.file.statement(node))
-        where = None if reaching is None else id(reaching.statement if isinstance(reaching, Within) else reaching)
+        where = identity(self.reaching(first, self.file.statement(node)))
         return Term("leaf", value=("name", name, id(scope), self.depth, where))
 
     def _attribute(self, node: ast.Attribute) -> Term:

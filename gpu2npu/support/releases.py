@@ -162,6 +162,7 @@ def unknown_torch_npu(version: str) -> str:
     return f"there is no torch-npu {version}; the nearest are {', '.join(near)}"
 
 
+@cache
 def facts_of(version: str) -> Facts:
     """The facts of a version of `torch_npu_releases`. Raises KeyError for any other."""
     chain = []
@@ -204,7 +205,7 @@ def released_with(fact: str) -> tuple[str, ...]:
     section, _, name = fact.partition(" ")
     sections, wanted = ((section,), name) if section in SECTIONS else (SECTIONS, fact)
     there = (each.version for each in torch_npu_releases())
-    return tuple(version for version in there if any(wanted in _history(version)[each] for each in sections))
+    return tuple(version for version in there if any(wanted in facts_of(version)[each] for each in sections))
 
 
 @cache
@@ -215,7 +216,7 @@ def custom_operator(name: str) -> str | None:
 
 @cache
 def _custom_operators() -> dict[str, str]:
-    every = frozenset[str]().union(*(_history(each.version)["custom"] for each in torch_npu_releases()))
+    every = frozenset[str]().union(*(facts_of(each.version)["custom"] for each in torch_npu_releases()))
     return {operator.rpartition("::")[2].partition(".")[0]: operator for operator in sorted(every)}
 
 
@@ -269,11 +270,6 @@ def since_when(fact: str, version: str) -> str:
 def first_release() -> TorchNpu:
     """The oldest torch_npu on PyPI that is not a release candidate."""
     return next(each for each in torch_npu_releases() if "rc" not in each.version)
-
-
-@cache
-def _history(version: str) -> Facts:
-    return facts_of(version)
 
 
 def _entry(content: Mapping[str, Any]) -> TorchNpu:

@@ -12,7 +12,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import begins_line, same_line
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.shapes.kind import FusedMatch
-from gpu2npu.shapes.reading import TermReader, Within
+from gpu2npu.shapes.reading import TermReader, Within, identity
 
 # Expressions that give the same value wherever they are, as long as their names do.
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -119,7 +119,7 @@ class _Planning(Struct, frozen=True, eq=False):
             before = self.reading.reaching(name.id, place)
             if isinstance(before, ast.stmt) and before in deleted:
                 return False
-            if _key(self.reading.reaching(name.id, self.statement, deleted)) != _key(before):
+            if identity(self.reading.reaching(name.id, self.statement, deleted)) != identity(before):
                 return False
         return place in deleted or not self._is_moved(node)
 
@@ -188,10 +188,6 @@ class _Planning(Struct, frozen=True, eq=False):
 
 def _names(node: ast.expr) -> Iterator[ast.Name]:
     return (part for part in ast.walk(node) if isinstance(part, ast.Name))
-
-
-def _key(reaching: ast.stmt | Within | None) -> int | None:
-    return None if reaching is None else id(reaching.statement if isinstance(reaching, Within) else reaching)
 
 
 def _may_change(node: ast.AST) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gpu2npu.distributions import normalised
-from gpu2npu.formats.kinds import FileKind, kind_of
+from gpu2npu.formats.kinds import HEAD_BYTES, FileKind, kind_of
 from gpu2npu.formats.shell_lexer import Command, lex
 from gpu2npu.project.cache.store import Store, file_digests, name_of
 from gpu2npu.project.config import project_name
@@ -98,7 +98,6 @@ _WRAPPERS = frozenset(
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _TRAINS = re.compile(r"(?:\S*/)?\w*(?:train|finetune)\w*\.py|torch\.distributed\.(?:run|launch)")
 _SET_ENV = "/usr/local/Ascend/ascend-toolkit/set_env.sh"
-_SCRIPT_HEAD = 256  # bytes that state the interpreter
 
 
 def unsourced_scripts(files: Mapping[str, bytes]) -> Iterator[PathNote]:
@@ -106,7 +105,7 @@ def unsourced_scripts(files: Mapping[str, bytes]) -> Iterator[PathNote]:
 
     A script that sources another one is left out, unless that is in the project too and does not set it either.
     """
-    scripts = {path: source for path, source in files.items() if kind_of(path, source[:_SCRIPT_HEAD]) is FileKind.SHELL}
+    scripts = {path: source for path, source in files.items() if kind_of(path, source[:HEAD_BYTES]) is FileKind.SHELL}
     found = [path for path, source in sorted(scripts.items()) if _starts_without(source, scripts)]
     if found:
         others = f" (and {len(found) - 1} other scripts)" if len(found) > 1 else ""
