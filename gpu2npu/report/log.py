@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpu2npu.language import sentence, shown
 from gpu2npu.records import MigratedFile, Outcome
-from gpu2npu.report.text import counted, file_and_cell, one_line
+from gpu2npu.report.text import counted, file_and_line, one_line
 
 LOG_NAME = "msFmkTranspltlog.txt"
 # How every line of a log begins, so that a later migration knows the file for ours.
@@ -69,12 +69,9 @@ def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
     else:
         yield logging.INFO, f"{file.path}: {shown('unchanged')}"
     for change in file.changes:
-        place = f"{file_and_cell(file.path, change.span)}:{change.span.start_line}"
-        text = f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {shown(change.message)}"
-        yield logging.DEBUG, text
+        what = f"{change.rule}: {change.before!r} -> {change.after!r}: {shown(change.message)}"
+        yield logging.DEBUG, f"{file_and_line(file.path, change.span)}: {what}"
     for finding in sorted(file.findings, key=lambda finding: (finding.span, finding.rule)):
-        place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}"
-        yield logging.WARNING, f"{place}: {finding.api}: {shown(finding.message)}"
+        yield logging.WARNING, f"{file_and_line(file.path, finding.span)}: {finding.api}: {shown(finding.message)}"
     for advice in sorted(file.advice, key=lambda advice: (advice.span, advice.rule)):
-        place = f"{file_and_cell(file.path, advice.span)}:{advice.span.start_line}"
-        yield logging.INFO, f"{place}: {advice.api}: {shown(advice.message)}"
+        yield logging.INFO, f"{file_and_line(file.path, advice.span)}: {advice.api}: {shown(advice.message)}"

@@ -11,7 +11,7 @@ from gpu2npu.records import KNOWS_NPUS, AdviceKind, Finding, FindingKind, Outcom
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Part
 from gpu2npu.report.tables import CHANGE_LIST, FINDING_GROUPS
-from gpu2npu.report.text import counted, one_line
+from gpu2npu.report.text import counted, file_and_line, one_line
 
 _FINDING_LABELS = {
     FindingKind.UNSUPPORTED: message("  unsupported on the NPU"),
@@ -91,9 +91,8 @@ def finding_lines(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """The place and the words of each finding, for `--diff --findings`."""
     for file in outcome.files:
         for finding in sorted(file.findings, key=lambda each: (each.span, each.rule)):
-            cell = f"cell_{finding.span.cell}:" if finding.span.cell else ""
-            place = f"{file.path}:{cell}{finding.span.start_line}: {shown(finding.severity.value)} [{finding.rule}]"
-            yield one_line(f"{place} {finding.api}"), finding.message
+            kind = f"{shown(finding.severity.value)} [{finding.rule}]"
+            yield one_line(f"{file_and_line(file.path, finding.span)}: {kind} {finding.api}"), finding.message
 
 
 def problem_lines(outcome: Outcome) -> list[tuple[str, bool]]:

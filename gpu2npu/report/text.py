@@ -13,6 +13,11 @@ def file_and_cell(path: str, span: Span) -> str:
     return f"{path}:cell_{span.cell}" if span.cell else path
 
 
+def file_and_line(path: str, span: Span) -> str:
+    """The path with the first line of a place: `train.py:12`, `train.ipynb:cell_3:12`."""
+    return f"{path}:cell_{span.cell}:{span.start_line}" if span.cell else f"{path}:{span.start_line}"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """A number and its noun: "1 file", "2 files"; `many` where the plural has more than an s."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gpu2npu.language import sentence
 from gpu2npu.records import Advice, Finding, FindingKind, Severity
 from gpu2npu.report.check.result import SEVERITIES, Cause, Part
-from gpu2npu.report.text import file_and_cell
+from gpu2npu.report.text import file_and_line
 
 # The path of a file, a finding in it, and the part of the project that it is in.
 Place = tuple[str, Finding, Part]
@@ -44,7 +44,7 @@ def _cause(group: str, entries: list[Place]) -> Cause:
     finding = entries[0][1]
     names = Counter(each.api[:_LONGEST] for _, each, _ in entries)
     parts = Counter(part for _, _, part in entries)
-    places = dict.fromkeys(f"{file_and_cell(path, each.span)}:{each.span.start_line}" for path, each, _ in entries)
+    places = dict.fromkeys(file_and_line(path, each.span) for path, each, _ in entries)
     return Cause(
         group=group,
         severity=finding.severity,
@@ -56,6 +56,7 @@ def _cause(group: str, entries: list[Place]) -> Cause:
         places=len(entries),
         files=len({path for path, _, _ in entries}),
         first=tuple(places)[:_FIRST],
+        has_more=len(places) > _FIRST,
         parts=tuple((part, parts[part]) for part in Part if parts[part]),
     )
 

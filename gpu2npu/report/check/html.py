@@ -10,7 +10,7 @@ from gpu2npu.records import FindingKind
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import KINDS, CheckedFile, CheckResult, Readiness, Verdict
 from gpu2npu.report.check.text import LABELS, SEVERITY_LABELS, VERDICTS, apart, hours_range
-from gpu2npu.report.text import counted, file_and_cell
+from gpu2npu.report.text import counted, file_and_line
 from gpu2npu.report.webpage import embedded_json, render
 
 SHARES = (
@@ -87,7 +87,7 @@ def _details(file: CheckedFile) -> dict[str, Any]:
     """Return what the page shows of a file when it is opened."""
     findings = [
         {
-            "where": f"{file_and_cell(file.path, found.finding.span)}:{found.finding.span.start_line}",
+            "where": file_and_line(file.path, found.finding.span),
             "kind": found.kind.value,
             "severity": found.finding.severity.value,
             "rule": found.finding.rule,

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from gpu2npu.language import shown
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult
-from gpu2npu.report.text import file_and_cell, one_line
+from gpu2npu.report.text import file_and_line, one_line
 
 
 def junit_report(result: CheckResult, failing: Collection[Enum]) -> str:
@@ -42,7 +42,7 @@ def _add_finding(suite: Element, file: CheckedFile, found: CheckedFinding, faili
     message = one_line(f"{finding.api}: {shown(finding.message)}")
     if finding.kind in failing or finding.severity in failing:
         failure = SubElement(case, "failure", message=message, type=finding.severity.value)
-        place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}:{finding.span.start_column + 1}"
+        place = f"{file_and_line(file.path, finding.span)}:{finding.span.start_column + 1}"
         failure.text = one_line(f"{place} [{finding.severity.value}, {finding.kind.value}] {found.source.strip()}")
     else:
         SubElement(case, "skipped", message=message)

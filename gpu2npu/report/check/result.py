@@ -141,8 +141,8 @@ class Cause(Struct, frozen=True):
 
     `group` is 8 hexadecimal digits, the same in every run and report. `names` are the APIs with their numbers of
     places, the most frequent first; `rules` the ids of the rules; `message` is the whole message of the first place.
-    `first` are the first places ("path:line"), `files` is how many files have one, `parts` how many places are in
-    each part of the project.
+    `first` are the first lines that have places ("path:line"), and it `has_more` or not; `files` is how many files have
+    one, `parts` how many places are in each part of the project.
     """
 
     group: str
@@ -156,6 +156,7 @@ class Cause(Struct, frozen=True):
     files: int
     first: tuple[str, ...]
     parts: tuple[tuple[Part, int], ...]
+    has_more: bool = False
 
     @property
     def blocks(self) -> bool:
@@ -225,6 +226,10 @@ class CheckResult(Struct, frozen=True):
     chips: tuple[str, ...] = ()
     expired: int = 0
     seconds: float = 0.0
+
+    def first_places(self, cause: Cause) -> list[str]:
+        """The first places of a cause as a user finds them from the current folder."""
+        return [f"{self.shown_root}{place}" for place in cause.first]
 
     def reported(self) -> Iterator[tuple[CheckedFile, CheckedFinding]]:
         """Each finding that no baseline has, with its file."""

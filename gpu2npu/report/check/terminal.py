@@ -13,7 +13,7 @@ from gpu2npu.records import Severity
 from gpu2npu.report.check.causes import causes_of, group_of, shown_names
 from gpu2npu.report.check.result import Cause, CheckedFile, CheckedFinding, CheckResult, Verdict
 from gpu2npu.report.check.text import failure_lines, summary_lines
-from gpu2npu.report.text import counted, file_and_cell, one_line
+from gpu2npu.report.text import counted, file_and_line, one_line
 
 _STYLES = {
     Severity.BLOCKER: "bold red",
@@ -58,15 +58,14 @@ def _cause(result: CheckResult, cause: Cause, file: CheckedFile, found: CheckedF
     )
     yield head
     span = found.finding.span
-    place = f"{file_and_cell(file.path, span)}:{span.start_line}:{span.start_column + 1}"
+    place = f"{file_and_line(file.path, span)}:{span.start_column + 1}"
     margin = len(str(found.context_start + len(found.context)))
     yield Text.assemble((" " * margin + "--> ", _MARGIN), one_line(f"{result.shown_root}{place}"))
     yield from _code(found, margin)
     advice = cause.message if len(cause.names) == 1 else cause.advice
     yield Text.assemble((" " * margin + " = ", _MARGIN), one_line(shown(advice)))
     if cause.places > 1:
-        further = ", ".join(cause.first[1:])
-        more = ", ..." if cause.places > len(cause.first) else ""
+        further, more = ", ".join(result.first_places(cause)[1:]), ", ..." if cause.has_more else ""
         counts = shown(f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}")
         counts += f", {shown('also')} {further}{more}" if further else ""
         yield Text.assemble((" " * margin + " = ", _MARGIN), (one_line(counts), "dim"))

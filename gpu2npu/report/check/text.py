@@ -9,7 +9,7 @@ from gpu2npu.language import message, shown
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.check.causes import causes_of, shown_names
 from gpu2npu.report.check.result import Cause, CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
-from gpu2npu.report.text import counted, file_and_cell, one_line
+from gpu2npu.report.text import counted, file_and_line, one_line
 
 LABELS = {
     FindingKind.UNSUPPORTED: "unsupported on the NPU",
@@ -57,8 +57,7 @@ def _cause_lines(result: CheckResult, cause: Cause) -> Iterator[str]:
     severity, kind = shown(cause.severity.value), shown(cause.kind.value)
     yield one_line(f"{severity}: {shown_names(cause)} [{kind}, {', '.join(cause.rules)}]")
     yield one_line(f"  {shown(advice)}")
-    where = ", ".join(f"{result.shown_root}{place}" for place in cause.first)
-    more = ", ..." if cause.places > len(cause.first) else ""
+    where, more = ", ".join(result.first_places(cause)), ", ..." if cause.has_more else ""
     counts = shown(f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}")
     yield one_line(f"  {counts}: {where}{more}")
 
@@ -66,7 +65,7 @@ def _cause_lines(result: CheckResult, cause: Cause) -> Iterator[str]:
 def _finding_line(result: CheckResult, file: CheckedFile, found: CheckedFinding) -> str:
     """Columns count from 1, as editors do."""
     finding = found.finding
-    place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}:{finding.span.start_column + 1}"
+    place = f"{file_and_line(file.path, finding.span)}:{finding.span.start_column + 1}"
     words = f"{finding.severity.value}, {finding.kind.value}"
     return one_line(f"{result.shown_root}{place} {finding.rule} [{words}] {finding.api}: {shown(finding.message)}")
 
@@ -94,7 +93,7 @@ def _summary(result: CheckResult, causes: int) -> Iterator[str]:
     if readiness.blockers:
         yield "Blockers, the most used first:"
         for blocker in readiness.blockers[:_MOST_BLOCKERS]:
-            yield f"  {blocker.places} x {shown_names(blocker)}, first at {blocker.first[0]}"
+            yield f"  {blocker.places} x {shown_names(blocker)}, first at {result.first_places(blocker)[0]}"
         if len(readiness.blockers) > _MOST_BLOCKERS:
             yield f"  and {counted(len(readiness.blockers) - _MOST_BLOCKERS, 'other')}"
     kernels = result.native.kernels - result.native.apart

@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from gpu2npu.records import Finding, FindingKind, Severity, Span
+from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, NativeCode, Readiness, Verdict
 from gpu2npu.report.check.terminal import print_report
+from gpu2npu.report.check.text import text_report
 
 LINES = ("def f(x):", "    # [bold]前[/bold]", "\tx.cuda(\x1b)", "    return x")
 
@@ -58,6 +60,19 @@ def test_each_cause_has_its_code() -> None:
         "",
         "b.py: not checked: cut short",
     ]
+
+
+def test_all_places_are_from_the_current_folder() -> None:
+    elsewhere = replace(result(Span(10, 1, 10, 7), Span(11, 4, 11, 10)), shown_root="/p/")
+    blocked = replace(elsewhere, readiness=replace(elsewhere.readiness, blockers=causes_of(elsewhere.places())))
+    assert "  --> /p/a.py:10:2\n" in printed(blocked) and "in 1 file, also /p/a.py:11\n" in printed(blocked)
+    for text in (printed(blocked), text_report(blocked)):
+        assert "  2 x torch.x, first at /p/a.py:10\n" in text
+
+
+def test_there_are_no_more_places_than_lines() -> None:
+    twice = result(Span(10, 1, 10, 7), Span(10, 2, 10, 7))
+    assert "2 places in 1 file: a.py:10\n" in text_report(twice)
 
 
 @pytest.mark.parametrize(
