@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
+from gpu2npu.language import restored, use
 from gpu2npu.records import Change, Finding, FindingKind, Operation, PathNote, Severity, Span
 from gpu2npu.report.check.gitlab import gitlab_report
 from gpu2npu.report.check.junit import junit_report
@@ -80,3 +81,13 @@ def test_statistics() -> None:
         ["1", "0", "1", "1", "note", "env"],
     ]
     assert json.loads(statistics_json(statistics_of(more)))[1]["rule"] == "no-graphs"
+
+
+def test_why_a_file_is_not_checked_is_in_the_language_in_use() -> None:
+    unread = result(notes=(PathNote("d.py", "there was not enough memory to migrate it", failed=True),))
+    with restored():
+        use("zh")
+        (issue,) = json.loads(gitlab_report(unread))
+        error = ElementTree.fromstring(junit_report(unread, above("any")).encode()).find(".//error")
+    assert issue["description"] == "没有检查：迁移它的内存不足"
+    assert error is not None and error.attrib["message"] == "迁移它的内存不足"

@@ -43,7 +43,7 @@ def _issue(file: CheckedFile, found: CheckedFinding) -> dict[str, Any]:
 def _failure(failure: tuple[str, str]) -> dict[str, Any]:
     path, reason = failure
     return {
-        "description": one_line(f"not checked: {reason}"),
+        "description": one_line(shown(f"not checked: {reason}")),
         "check_name": "not-checked",
         "fingerprint": _fingerprint(path, "not checked"),
         "severity": "critical",

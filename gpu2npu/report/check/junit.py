@@ -26,7 +26,7 @@ def junit_report(result: CheckResult, failing: Collection[Enum]) -> str:
                 _add_finding(suite, file, found, failing)
     for path, reason in result.failures:
         case = _case(SubElement(root, "testsuite", name=one_line(path)), path, "not-checked", 1)
-        SubElement(case, "error", message=one_line(reason), type="not-checked")
+        SubElement(case, "error", message=one_line(shown(reason)), type="not-checked")
     if not len(root):
         _case(SubElement(root, "testsuite", name=one_line(result.name)), result.name, "check", 1)
     for suite in root:
