@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,11 +81,12 @@ def next_steps(outcome: Outcome, source: str, destination: str) -> Iterator[str]
     if any(file.findings for file in outcome.files):
         files = f"{FINDING_GROUPS} (what is left to do, each cause once) and {CHANGE_LIST}, in {destination}"
         yield f"Open first: {files}; their line numbers are those of {source}"
+    place, copy = shlex.quote(source), shlex.quote(destination)
     if Path(source).is_file():
-        yield f"Next: cd {destination} && gpu2npu run {Path(source).name}"
+        yield f"Next: cd {copy} && gpu2npu run {shlex.quote(Path(source).name)}"
         return
     script = next((entry for entry in _ENTRIES if any(file.path == entry for file in outcome.files)), _SCRIPT)
-    yield f"Next: gpu2npu verify -i {source} --migrated {destination} -- {script}"
+    yield f"Next: gpu2npu verify -i {place} --migrated {copy} -- {script}"
 
 
 def finding_lines(outcome: Outcome) -> Iterator[tuple[str, str]]:

@@ -74,6 +74,11 @@ def test_one_file_is_run_next(tmp_path: Path) -> None:
     assert line == "Next: cd out/tiny_msft && gpu2npu run tiny.py"
 
 
+def test_commands_have_paths_with_blanks_in_quotes() -> None:
+    (line,) = next_steps(Outcome("my p", ()), "my p", "out/my p_msft")
+    assert line.startswith("Next: gpu2npu verify -i 'my p' --migrated 'out/my p_msft' -- ")
+
+
 def test_that_code_beside_that_for_npus_stays_is_reported() -> None:
     files = (MigratedFile("a.py", traits=frozenset({"knows-npus"})), MigratedFile("b.py"))
     assert list(largest_causes(Outcome("p", files))) == [
