@@ -64,7 +64,7 @@ HEADERS = {
     FINDING_GROUPS: _GROUP_HEADER,
 }
 
-_Row = tuple[str | int, ...]
+Row = tuple[str | int, ...]
 _Cell = TypeVar("_Cell")
 
 # What spreadsheets take for a formula, by OWASP's page on CSV injection.
@@ -76,7 +76,7 @@ def tables(outcome: Outcome) -> dict[str, bytes]:
     return {name: csv_bytes(HEADERS[name], rows) for name, rows in rows_of(outcome).items()}
 
 
-def rows_of(outcome: Outcome) -> dict[str, Sequence[_Row]]:
+def rows_of(outcome: Outcome) -> dict[str, Sequence[Row]]:
     """The rows of each table by the name of its CSV file; HEADERS has the columns."""
     files = outcome.files
     return {
@@ -91,7 +91,7 @@ def rows_of(outcome: Outcome) -> dict[str, Sequence[_Row]]:
     }
 
 
-def csv_bytes(header: _Row, rows: Iterable[_Row]) -> bytes:
+def csv_bytes(header: Row, rows: Iterable[Row]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(header)
@@ -119,12 +119,12 @@ def header_line(table: str) -> bytes:
     return csv_bytes(HEADERS[table], ())
 
 
-def change_rows(files: Iterable[MigratedFile | CheckedFile]) -> list[_Row]:
+def change_rows(files: Iterable[MigratedFile | CheckedFile]) -> list[Row]:
     entries = [(file.path, change) for file in files for change in file.changes]
     return [_change_row(path, change) for path, change in sorted(entries, key=_place)]
 
 
-def _change_row(path: str, change: Change) -> _Row:
+def _change_row(path: str, change: Change) -> Row:
     what = (change.operation.value, shown(change.message), change.rule, change.before, change.after)
     return (*_lines(path, change.span), *what)
 
@@ -134,24 +134,24 @@ def _lines(path: str, span: Span) -> tuple[str, int, int]:
     return file_and_cell(path, span), span.start_line, span.end_line
 
 
-def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list[_Row]:
+def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list[Row]:
     entries = [(file.path, finding) for file in files for finding in file.findings if finding.kind in kinds]
     return [_finding_row(path, finding) for path, finding in sorted(entries, key=_place)]
 
 
-def _finding_row(path: str, finding: Finding) -> _Row:
+def _finding_row(path: str, finding: Finding) -> Row:
     what = (finding.api, shown(finding.message), finding.severity.value, group_of(finding))
     return (*_lines(path, finding.span), *what)
 
 
-def place_rows(places: Iterable[tuple[str, Finding, Part]]) -> list[_Row]:
+def place_rows(places: Iterable[tuple[str, Finding, Part]]) -> list[Row]:
     """One row a finding, of every kind, in the order given: for a table in memory, see PLACE_HEADER."""
     return [
         (*_finding_row(path, finding), finding.kind.value, finding.rule, part.value) for path, finding, part in places
     ]
 
 
-def group_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+def group_rows(files: Iterable[MigratedFile]) -> list[Row]:
     """One row a cause of findings, the worst first; names and places share a cell, one a line."""
     places = sorted(((file.path, finding) for file in files for finding in file.findings), key=_place)
     return [
@@ -170,15 +170,15 @@ def group_rows(files: Iterable[MigratedFile]) -> list[_Row]:
     ]
 
 
-def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[_Row]:
+def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[Row]:
     return [_advice_row(path, advice, advice.message) for path, advice in _advice(files, kind)]
 
 
-def _advice_row(path: str, advice: Advice, message: str) -> _Row:
+def _advice_row(path: str, advice: Advice, message: str) -> Row:
     return (*_lines(path, advice.span), advice.api, shown(message), Severity.ADVICE.value, group_of(advice))
 
 
-def performance_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+def performance_rows(files: Iterable[MigratedFile]) -> list[Row]:
     """The rows for what runs on the CPU, then one for each other cause: its first place, and how many there are."""
     files = tuple(files)
     causes: dict[str, list[tuple[str, Advice]]] = {}
@@ -197,7 +197,7 @@ def _more(places: Sequence[tuple[str, Advice]]) -> str:
 
 def affinity_rows(
     files: Iterable[MigratedFile], written: Mapping[tuple[str, Advice], str] = MappingProxyType({})
-) -> list[_Row]:
+) -> list[Row]:
     """Return a row for each place; `written` are the kinds of `--affinity` that follow its advice."""
     return [
         (
@@ -223,7 +223,7 @@ def _place(entry: tuple[str, Change | Finding | Advice]) -> tuple[object, ...]:
     return path, record.span, record.rule
 
 
-def native_rows(places: Iterable[NativePlace]) -> list[_Row]:
+def native_rows(places: Iterable[NativePlace]) -> list[Row]:
     """One row a place; the lines of Python code that call it share a cell, one a line."""
     return [
         (place.path, place.api, place.line, place.kind.value, "\n".join(place.called_from))
@@ -237,9 +237,7 @@ def write_tables(outcome: Outcome, folder: Path, names: Mapping[str, str]) -> No
         (folder / names[table]).write_bytes(content)
 
 
-LOG_NAME = "pytorch_analysis.txt"
-
-Row = tuple[str | int, ...]
+ANALYSIS_LOG = "pytorch_analysis.txt"
 
 
 class Table(Struct, frozen=True):
@@ -258,4 +256,4 @@ def write_analysis_tables(tables: Mapping[str, Table], folder: Path) -> None:
 def write_analysis_log(folder: Path, lines: Iterable[str]) -> None:
     """Writes the log: one line for each of `lines`, whatever characters they hold."""
     text = "".join(f"{one_line(line)}\n" for line in lines)
-    (folder / LOG_NAME).write_bytes(text.encode("utf-8", "backslashreplace"))
+    (folder / ANALYSIS_LOG).write_bytes(text.encode("utf-8", "backslashreplace"))
