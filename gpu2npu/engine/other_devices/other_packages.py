@@ -49,7 +49,18 @@ class OtherPackageCode:
             if region not in self._packages:
                 self._packages[region] = self.package_of(region)
             return None if self.is_given_away(edit, region) else self._packages[region]
-        return None
+        return self._chooser(edit)
+
+    def _chooser(self, edit: Edit) -> Rule | None:
+        """The rule for the package whose answer decides on a device: `"cuda" if tf.test.is_gpu() else "cpu"`."""
+        file = self.names.file
+        whole = (each for each in file.unordered().get(ast.IfExp, ()) if holds(file.bounds(each), edit.place))
+        tests = [each.test for each in whole if isinstance(each, ast.IfExp)]
+        called = [
+            self.names.qualified(each.func, file.scope_of(each)) for each in walk(*tests) if isinstance(each, ast.Call)
+        ]
+        rules = (foreign_rule(each or "", self.names, self.table) for each in called)
+        return next(filter(None, rules), None)
 
     def regions(self) -> Iterator[_Region]:
         """The file, or its innermost classes with imports of their own, where nothing is of PyTorch."""
