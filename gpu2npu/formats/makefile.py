@@ -11,7 +11,7 @@ from gpu2npu.formats.marks import shifted
 from gpu2npu.formats.shell import shell_marks
 
 # A line with those that continue it.
-_LINE = re.compile(r"(?:[^\n\\]|\\.|\\\n)+")
+_LINE = re.compile(r"(?:[^\n\\]|\\\r?\n|\\.)+")
 _VARIABLE = re.compile(
     r"\s*(?:export\s+|override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:(?::{1,3}|[?+!])?=\s*(?P<value>.*)|$)", re.DOTALL
 )

@@ -24,6 +24,11 @@ def test_options_and_conditions(migrated) -> None:
     assert migrated(before, "Makefile") == after
 
 
+def test_lines_that_go_on_behind_a_carriage_return(migrated) -> None:
+    before = "FLAGS = --fp16 \\\r\n  --device cuda\r\na:\r\n\tpython t.py \\\r\n\t  --device cuda\r\n"
+    assert migrated(before, "Makefile") == before.replace("cuda", "npu")
+
+
 def test_commands_in_variables_are_reported(migrate) -> None:
     result = migrate("GPUS := $(shell nvidia-smi -L | wc -l)\nCXX = nvcc\n", "Makefile")
     assert result.content is None
