@@ -84,7 +84,7 @@ def conda_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark
     wanted, new = npu_requirements([*found, *(one for node in pip for one in _required(_strings(node)))], knowledge)
     for torch in (one for one in wanted if one in found):
         message = f"{ADDED} Add {new} to the packages under pip."
-        marks.append(of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message))
+        marks.append(of_environment(torch.place, TORCH_NPU, FindingKind.REVIEW, torch.name, message))
     return marks + missing_release(found, knowledge)
 
 

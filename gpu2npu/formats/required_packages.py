@@ -66,6 +66,10 @@ class Required(Struct, frozen=True):
     marker: str
     extras: str = ""
 
+    @property
+    def place(self) -> Bounds:
+        return self.start, self.end
+
 
 def requirement(text: str, start: int = 0) -> Required | None:
     """The requirement in `text`, which is at `start`; None where it is none, but an option, a path or a URL."""
@@ -89,36 +93,32 @@ def requirement(text: str, start: int = 0) -> Required | None:
 
 def requirement_marks(required: Required, knowledge: Knowledge) -> list[Mark]:
     """Return the marks for one requirement."""
+    name, wanted = required.name, torch_of(knowledge.version)
     rule = knowledge.distributions.get(required.name)
     if rule is not None and not rule.then.keep:
         report = rule.then.report
         kind, message = (report.kind, report.message) if report else (FindingKind.REVIEW, rule.why)
-        return [of_environment((required.start, required.end), rule.id, kind, required.name, message)]
-    if required.name in _TORCH and knowledge.uses_device and not _has_wheel(required, knowledge):
+        return [of_environment(required.place, rule.id, kind, name, message)]
+    if name in _TORCH and knowledge.uses_device and not _has_wheel(required, knowledge):
         wheel, pythons = _torch_npu(knowledge), ", ".join(pythons_of(_torch_npu(knowledge)))
         message = f"PyPI has no wheel of torch-npu {wheel} for the Python of this line, but for {pythons}."
-        return [of_environment((required.start, required.end), TORCH_NPU, FindingKind.REVIEW, required.name, message)]
-    if required.name in _TORCH and not allows(required.specifier, torch_of(knowledge.version)):
-        wanted = torch_of(knowledge.version)
-        written = f"{required.name}{required.specifier}"
-        message = f"torch-npu needs PyTorch {wanted}, which this excludes: write {required.name}=={wanted}."
-        return [_pin((required.start, required.end), TORCH_NPU, written, message)]
-    paired = companion(required.name, torch_of(knowledge.version))
+        return [of_environment(required.place, TORCH_NPU, FindingKind.REVIEW, name, message)]
+    if name in _TORCH and not allows(required.specifier, wanted):
+        message = f"torch-npu needs PyTorch {wanted}, which this excludes: write {name}=={wanted}."
+        return [_pin(required, TORCH_NPU, message)]
+    paired = companion(name, wanted)
     if paired is not None and not allows(required.specifier, paired):
-        written = f"{required.name}{required.specifier}"
-        message = (
-            f"It is for another PyTorch: write {required.name}=={paired}, which is for {torch_of(knowledge.version)}."
-        )
-        return [_pin((required.start, required.end), COMPANION, written, message)]
-    if rule is None and BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
-        place, kind = (required.start, required.end), FindingKind.UNSUPPORTED
-        return [of_environment(place, CUDA_BUILD, kind, required.name, FOR_CUDA)]
+        message = f"It is for another PyTorch: write {name}=={paired}, which is for {wanted}."
+        return [_pin(required, COMPANION, message)]
+    if rule is None and BUILT_FOR_CUDA.fullmatch(name + required.extras):
+        return [of_environment(required.place, CUDA_BUILD, FindingKind.UNSUPPORTED, name, FOR_CUDA)]
     return []
 
 
-def _pin(place: Bounds, rule: str, written: str, message: str) -> Found:
+def _pin(required: Required, rule: str, message: str) -> Found:
     """The finding about a pin that cannot be met beside torch-npu; the message shows the right one."""
-    return Found(place, rule, FindingKind.REVIEW, written, message, Severity.CHANGE)
+    written = f"{required.name}{required.specifier}"
+    return Found(required.place, rule, FindingKind.REVIEW, written, message, Severity.CHANGE)
 
 
 def is_for_others(name: str) -> bool:
@@ -149,7 +149,7 @@ def npu_findings(found: Iterable[Required], knowledge: Knowledge) -> Iterator[Fo
     wanted, text = npu_requirements(found, knowledge)
     for torch in wanted:
         message = f"{ADDED} Require {text}{torch.marker} too."
-        yield of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message)
+        yield of_environment(torch.place, TORCH_NPU, FindingKind.REVIEW, torch.name, message)
 
 
 def _torch_npu(knowledge: Knowledge) -> str:
@@ -172,7 +172,7 @@ def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mar
         return []
     message = f"PyPI has no torch-npu for PyTorch {knowledge.version}: install the wheel of Ascend's own release."
     return [
-        of_environment((one.start, one.end), TORCH_NPU, FindingKind.REVIEW, one.name, message)
+        of_environment(one.place, TORCH_NPU, FindingKind.REVIEW, one.name, message)
         for one in found
         if one.name in _TORCH
     ]

@@ -51,8 +51,7 @@ def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -
     for torch in wanted:
         if hashed:
             message = f"{ADDED} Add {new} with its hash: pip checks hashes for this file."
-            place = (torch.start, torch.end)
-            marks.append(of_environment(place, TORCH_NPU, FindingKind.REVIEW, torch.name, message))
+            marks.append(of_environment(torch.place, TORCH_NPU, FindingKind.REVIEW, torch.name, message))
             continue
         marks.append(_new_line(text, torch.start, new + torch.marker + ("" if CPU_INDEX in text else _INDEX)))
     return marks
