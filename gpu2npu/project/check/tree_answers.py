@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
+from gpu2npu.analysis.file_analysis import FileQuestion
 from gpu2npu.engine.imports import joined_files
 from gpu2npu.project.cache.answers import NAMES, FileAnswer, FileAnswers, data_digests, name_bit, shared_facts
 from gpu2npu.project.cache.store import StoredFacts
@@ -30,7 +31,7 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
     Raises UsageError if a rule file cannot be used.
     """
     with files.session.pool.retained():
-        migrator = files.session.migrator(writes=files.choice.diffs)
+        migrator = files.session.migrator({FileQuestion.TORCH_APIS}, writes=files.choice.diffs)  # it gives no advice
         looked_at = _Files(files, migrator, _stored(files, migrator))
         looked_at.look()
         later = _later(files, looked_at.entries)
