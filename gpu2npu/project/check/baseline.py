@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from gpu2npu.project.errors import OutputError, UsageError
@@ -38,10 +38,8 @@ class Known(Struct, frozen=True, order=True):
     api: str
 
 
-class Baseline(Struct, frozen=True):
-    """Known findings by the path of their file, relative to the folder that the baseline is in, with "/"."""
-
-    findings: Mapping[str, Collection[Known]] = field(default_factory=dict)
+# Known findings by the path of their file, relative to the folder that the baseline is in, with "/".
+Baseline = Mapping[str, Collection[Known]]
 
 
 def read_baseline(file: Path) -> Baseline:
@@ -54,12 +52,10 @@ def read_baseline(file: Path) -> Baseline:
         content = json.loads(data)
         if content["format"] != FORMAT:
             raise UsageError(f"The baseline '{file}' was written by another version of gpu2npu; update it.")
-        return Baseline(
-            {
-                path: frozenset(Known(one["fingerprint"], one["rule"], one["api"]) for one in entries)
-                for path, entries in content["findings"].items()
-            }
-        )
+        return {
+            path: frozenset(Known(one["fingerprint"], one["rule"], one["api"]) for one in entries)
+            for path, entries in content["findings"].items()
+        }
     except OSError as error:
         raise UsageError(f"The baseline '{file}' cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -70,11 +66,7 @@ def read_baseline(file: Path) -> Baseline:
 
 def write_baseline(baseline: Baseline, file: Path) -> None:
     """Sorted, so that the same findings make the same bytes. Raises OutputError."""
-    findings = {
-        path: [asdict(known) for known in sorted(entries)]
-        for path, entries in sorted(baseline.findings.items())
-        if entries
-    }
+    findings = {path: [asdict(each) for each in sorted(known)] for path, known in sorted(baseline.items()) if known}
     text = json.dumps({"format": FORMAT, "tool": "gpu2npu", "findings": findings}, indent=1) + "\n"
     try:
         write_atomically(file, text.encode())
@@ -86,7 +78,7 @@ def mark_known(files: Iterable[CheckedFile], baseline: Baseline, root: Path, fil
     """The files with those findings marked that the baseline has. `root` is what their paths are relative to."""
     marked = []
     for checked in files:
-        known = {entry.fingerprint for entry in baseline.findings.get(baseline_path(checked.path, root, file), ())}
+        known = {entry.fingerprint for entry in baseline.get(baseline_path(checked.path, root, file), ())}
         findings = tuple(replace(found, known=found.fingerprint in known) for found in checked.findings)
         marked.append(replace(checked, findings=findings))
     return tuple(marked)
@@ -99,23 +91,21 @@ def expired(
     paths from the baseline, and of `rules`."""
     met = {baseline_path(each.path, root, file): {one.fingerprint for one in each.findings} for each in files}
     gone: dict[str, list[Known]] = {}
-    for path, entries in baseline.findings.items():
+    for path, entries in baseline.items():
         if _is_under(path, checked):
             left = [one for one in entries if one.fingerprint not in met.get(path, ()) and one.rule in rules]
             if left:
                 gone[path] = left
-    return Baseline(gone)
+    return gone
 
 
 def updated(files: Iterable[CheckedFile], baseline: Baseline, gone: Baseline, root: Path, file: Path) -> Baseline:
     """The baseline with all findings of the files and without what is gone."""
-    findings = {
-        path: set(entries).difference(gone.findings.get(path, ())) for path, entries in baseline.findings.items()
-    }
+    findings = {path: set(entries).difference(gone.get(path, ())) for path, entries in baseline.items()}
     for checked in files:
         entries = findings.setdefault(baseline_path(checked.path, root, file), set())
         entries.update(Known(each.fingerprint, each.finding.rule, each.finding.api) for each in checked.findings)
-    return Baseline(findings)
+    return findings
 
 
 def baseline_path(path: str, root: Path, file: Path) -> str:

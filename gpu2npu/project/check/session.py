@@ -67,14 +67,14 @@ def check_project(
     files = tuple(
         sorted((_filtered(file, reported) for each in checked for file in each.files), key=lambda file: file.path)
     )
-    left = Baseline()
+    left: Baseline = {}
     if choice.baseline is not None:
         below = {baseline_path(f"{tree.prefix}{tree.location.only or ''}", root, choice.baseline) for tree in trees}
         left = expired(files, baseline, root, choice.baseline, below, reported)
         if choice.update_baseline:
             baseline = updated(files, baseline, left, root, choice.baseline)
             write_baseline(baseline, choice.baseline)
-            left = Baseline()
+            left = {}
         files = mark_known(files, baseline, root, choice.baseline)
     native = _sum(each.native for each in checked)
     met = {found.finding.rule for file in files for found in file.findings}
@@ -98,7 +98,7 @@ def check_project(
         rules=tuple(notes.rules[rule] for rule in sorted(met)),
         notes=problems,
         native=native,
-        expired=sum(len(entries) for entries in left.findings.values()),
+        expired=sum(len(entries) for entries in left.values()),
         seconds=time.perf_counter() - started,
     )
     return result, chosen
@@ -122,9 +122,9 @@ def _baseline(choice: CheckChoice) -> Baseline:
     if choice.baseline is None:
         if choice.update_baseline:
             raise UsageError("--update-baseline needs --baseline FILE, the file to update.")
-        return Baseline()
+        return {}
     if choice.update_baseline and not choice.baseline.exists():
-        return Baseline()
+        return {}
     return read_baseline(choice.baseline)
 
 
