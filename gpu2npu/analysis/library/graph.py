@@ -17,7 +17,7 @@ from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, chain, is_annotation, last_name
 from gpu2npu.report.third_party import Need
 
-_CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
+CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _RUNS = ("forward", "__call__")
 _AUTOGRAD = "torch.autograd.Function"
 _KEEPING = frozenset({"append", "add", "update", "setdefault", "extend", "insert", "dict", "set", "list", "namedtuple"})
@@ -226,7 +226,7 @@ class _Builder:
         runs the modules that its constructor makes; an autograd function its `forward` and `backward`."""
         node = self.meanings.dotted(cls)
         line = self.graph.places[node][1]
-        for constructor in _CONSTRUCTORS:
+        for constructor in CONSTRUCTORS:
             self._run_method(node, cls, constructor, line)
         for base in self.meanings.bases(cls):
             if base.kind is MeaningKind.CLASS:

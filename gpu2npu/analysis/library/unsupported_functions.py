@@ -15,7 +15,7 @@ from pathlib import Path
 from gpu2npu.analysis.cuda_cpp.callers import OperatorNames
 from gpu2npu.analysis.cuda_cpp.extensions import extensions
 from gpu2npu.analysis.cuda_cpp.operators import operator_lines
-from gpu2npu.analysis.library.graph import Graph, Step, call_graph, chain_of
+from gpu2npu.analysis.library.graph import CONSTRUCTORS, Graph, Step, call_graph, chain_of
 from gpu2npu.analysis.library.meanings import MeaningKind, Meanings
 from gpu2npu.analysis.library.needs import Needs
 from gpu2npu.engine import without_own
@@ -106,4 +106,4 @@ def _place(graph: Graph, node: str) -> tuple[str, int]:
 def _is_constructor(node: str, steps: Mapping[str, Step]) -> bool:
     """Return whether only its class is reported, which is there too."""
     owner, _, name = node.rpartition(".")
-    return name in ("__init__", "__new__", "__post_init__") and owner in steps
+    return name in CONSTRUCTORS and owner in steps
