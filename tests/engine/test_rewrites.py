@@ -58,6 +58,14 @@ def test_findings_about_code_that_is_replaced_are_gone():
     assert not any(finding.rule == "data-parallel" for finding in migrate(WRAPPED).findings)
 
 
+def test_findings_about_code_that_a_replacement_has_stay():
+    source = "import torch\nx = wrap(torch.cuda.cudart(), torch.cuda.cudart())\n"
+    start, argument = source.index("wrap"), (source.index("torch.cuda"), source.index(", "))
+    edit = Edit((start, len(source) - 1), ("own(", argument, ")"), "r", "m")
+    migrated = migrate_source(source.encode(), "a.py", load_rulebook(), ProjectContext(), FileRewrite((edit,)))
+    assert [finding.span.start_column for finding in migrated.findings] == [len("x = wrap(")]
+
+
 def test_new_code_alone_needs_its_import():
     at = TEXT.index("model = ")
     source = b"import torch\nx = 1\n"

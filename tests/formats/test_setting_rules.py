@@ -109,6 +109,7 @@ def test_a_device_of_a_users_library_needs_no_plugin(tmp_path: Path) -> None:
         ("a0 = cfg.orchid\n" + "".join(f"a{n + 1} = a{n}\n" for n in range(30)) + "if a30.backend == 'gpu': ...", True),
         ("if plot.backend == 'gpu': ...", False),
         ("plot.get('backend', 'gpu')", False),
+        ("plot(cfg.orchid, 'backend', 'gpu')", False),
         ("f(cfg.orchid.backend, 'gpu')", False),
         ("f(backend='gpu')\nx = {'backend': 'gpu'}", False),
         ("orchid.update(plot={'backend': 'gpu'})", False),

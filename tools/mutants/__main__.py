@@ -18,7 +18,10 @@ from tools.mutants.judgement import Judge
 from tools.mutants.warm_tests import EndedError
 
 ROOT = Path(__file__).resolve().parents[2]
-_OF_RULES = ("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods", "tests/analysis")
+_OF_RULES = (
+    *("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods", "tests/analysis"),
+    *("tests/cli/rules", "tests/project/test_explain.py"),
+)
 TESTS = {
     "gpu2npu/codemods": ("tests/codemods",),
     "gpu2npu/emulator/kernels": ("tests/emulator/kernels",),
