@@ -18,11 +18,12 @@ from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of
 from gpu2npu.codemods.program.entries import Entry, calls_in, find_entries
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.model_uses import ModelUses
-from gpu2npu.codemods.spellings import line_end, spelling
+from gpu2npu.codemods.spellings import first_code, line_end, spelling, top_imports
 from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.text.blocks import begins_line, is_elif, lines_of, same_line, start_of
 from gpu2npu.python.text.templates import code, followed, lines_above, lines_at, lines_instead, plain
-from gpu2npu.python.tree.syntax import IMPORTS, elements, last_name
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.syntax import elements, last_name
 from gpu2npu.records import Edit, FileRewrite, FindingKind, NewText
 
 RULE = "amp-model"
@@ -67,7 +68,8 @@ def amp_model(program: TrainingProgram, choice: CodemodChoice) -> dict[str, File
         return None
     steps: list[Step] = []
     for backward in found:
-        steps += _rewritten(backward)
+        of_file = [other.call for other in found if other.file is backward.file]
+        steps += _rewritten(backward, of_file)
     return of_rule(RULE, by_file(steps))
 
 
@@ -153,7 +155,7 @@ def _is_step(file: ParsedFile, call: ast.Call) -> bool:
     return is_named or any(_OPTIMIZER.match(each) for each in made)
 
 
-def _rewritten(found: Backward) -> Iterator[Step]:
+def _rewritten(found: Backward, of_file: Iterable[ast.Call]) -> Iterator[Step]:
     file, call = found.file, found.call
     reason = _obstacle(found)
     if reason is not None:
@@ -166,7 +168,7 @@ def _rewritten(found: Backward) -> Iterator[Step]:
     yield from ((file, edit) for edit in torch.edits)
     yield from _split_lines(found)
     scaler = scaler_name(file)
-    yield make_scaler(file, code("{scaler} = {torch}.npu.amp.GradScaler()", scaler=scaler, torch=torch.name))
+    yield make_scaler(file, code("{scaler} = {torch}.npu.amp.GradScaler()", scaler=scaler, torch=torch.name), of_file)
     loss = call.func.value
     yield replaced(file, loss, code("{scaler}.scale({loss})", scaler=scaler, loss=file.bounds(loss)), _MESSAGE)
     yield from scaled_steps(found, scaler, torch.name)
@@ -181,11 +183,25 @@ def scaled_steps(found: Backward, scaler: str, torch: str) -> Iterator[Step]:
         at = file.bounds(step)[0]
         made = code("{scaler}.step({optimizer})", scaler=scaler, optimizer=file.bounds(step.func.value))
         yield replaced(file, step, lines_instead(file, at, made, code("{scaler}.update()", scaler=scaler)), _MESSAGE)
-    if found.clips and found.steps:
-        at = file.bounds(file.statement(found.clips[0]))[0]
-        optimizer = file.code(found.steps[0].func.value) if isinstance(found.steps[0].func, ast.Attribute) else ""
-        line = code("{scaler}.unscale_({optimizer})", scaler=scaler, optimizer=optimizer)
-        yield inserted(file, at, lines_above(file, at, [line]), _MESSAGE)
+        clipping = _clipping(found, step)
+        if clipping:
+            at = file.bounds(clipping[0])[0]
+            line = code("{scaler}.unscale_({optimizer})", scaler=scaler, optimizer=file.code(step.func.value))
+            yield inserted(file, at, lines_above(file, at, [line]), _MESSAGE)
+
+
+def _clipping(found: Backward, step: ast.Call) -> list[ast.stmt]:
+    """The statements above a step of the optimizer, in its block, that clip gradients."""
+    block, index = _in_block(found.file, found.file.statement(step))
+    return [each for each in block[:index] if not set(found.clips).isdisjoint(calls_in(each))]
+
+
+def clipping_obstacle(found: Backward) -> str | None:
+    """The reason why clipping is left to the author: gradients are unscaled once for each step of the optimizer."""
+    clipping = [each for step in found.steps for each in _clipping(found, step)]
+    if set(found.clips) <= set(calls_in(*clipping)):
+        return None
+    return "Gradients are clipped in another block than that of the optimizer's step"
 
 
 def _split_lines(found: Backward) -> Iterator[Step]:
@@ -214,9 +230,21 @@ def _obstacle(found: Backward) -> str | None:
         return "Several optimizers step after this backward pass"
     if any(not _is_whole(file, node) for node in (call, *found.steps, *found.clips)):
         return "The result of a call is used here, or it shares a line with the head of its block"
+    if _is_given_loss(found):
+        return "The loss is passed to another object's backward pass"
     if any(last_name(node.func) == "backward" for node in calls_in(*found.forward)):
         return "There is more than one backward pass in this block"
-    return None
+    return clipping_obstacle(found)
+
+
+def _is_given_loss(found: Backward) -> bool:
+    """`accelerator.backward(loss)`, `torch.autograd.backward(loss)`, not `loss.backward(gradient)`."""
+    file, call = found.file, found.call
+    owner = call.func.value if call.args and isinstance(call.func, ast.Attribute) else None
+    stored = {file.code(node) for node in walk(*found.forward) if isinstance(getattr(node, "ctx", None), ast.Store)}
+    while isinstance(owner, ast.Attribute) and file.code(owner) not in stored:
+        owner = owner.value
+    return isinstance(owner, ast.Name) and owner.id not in stored
 
 
 def _has_mixed_precision(file: ParsedFile) -> bool:
@@ -239,10 +267,10 @@ def scaler_name(file: ParsedFile) -> str:
     return "grad_scaler" if taken else "scaler"
 
 
-def make_scaler(file: ParsedFile, line: NewText) -> Step:
-    """Below the imports: every function of the file has it then."""
-    last = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
-    at = line_end(file, last[-1]) if last else 0
+def make_scaler(file: ParsedFile, line: NewText, uses: Iterable[ast.AST]) -> Step:
+    """Below the imports that are above its uses: every function of the file has it then."""
+    above = top_imports(file, min(file.bounds(use)[0] for use in uses))
+    at = line_end(file, above[-1]) if above else first_code(file)
     blank = [] if file.text[at : at + 1] in {"\n", "\r", ""} else [plain("")]
     return inserted(file, at, lines_at(file, at, "", [plain(""), line, *blank]), _MESSAGE, NPU)
 

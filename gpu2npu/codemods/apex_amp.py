@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.amp_model import (
     Backward,
+    clipping_obstacle,
     forward_of,
     make_scaler,
     model_calls,
@@ -153,7 +154,7 @@ def _obstacle(uses: _Uses, made: ast.Assign | None, backwards: Sequence[Backward
         return "`with amp.scale_loss(loss, optimizer) as scaled:` holds more than the backward pass"
     if any(not each.steps or any(step.args or step.keywords for step in each.steps) for each in backwards):
         return "No plain `optimizer.step()` was found below a backward pass in its block"
-    return None
+    return next(filter(None, map(clipping_obstacle, backwards)), None)
 
 
 def _scale(file: ParsedFile, call: ast.Call) -> str | None:
@@ -199,7 +200,7 @@ def _rewritten(uses: _Uses, made: ast.Assign, backwards: Sequence[Backward]) -> 
     if len({function_above(file, call) for call in everywhere}) == 1:
         yield replaced(file, made, line, _MESSAGE, NPU)
     else:
-        yield make_scaler(file, line)
+        yield make_scaler(file, line, everywhere)
         yield _removed(file, made)
     for found in backwards:
         yield from scaled_steps(found, scaler, torch.name)

@@ -87,7 +87,7 @@ def _imports_of_torch(file: ParsedFile, qualified: str) -> bool:
     """Return whether `import torch.distributed` makes `torch.distributed`, or `torch.distributed.x`, available."""
     modules = [
         alias.name
-        for statement in _imports(file)
+        for statement in top_imports(file)
         if isinstance(statement, ast.Import)
         for alias in statement.names
         if alias.asname is None
@@ -115,7 +115,7 @@ def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
 def _last_alias(file: ParsedFile, qualified: str, before: int | None) -> int | None:
     """Return the offset for a name in `from torch.utils.data import DataLoader`, if there is such a statement."""
     module = qualified.rpartition(".")[0]
-    for found in _imports(file, before):
+    for found in top_imports(file, before):
         if not isinstance(found, ast.ImportFrom) or found.names[0].name == "*":
             continue
         if module and _module(found) == module and qualified not in _LOCAL:
@@ -123,7 +123,7 @@ def _last_alias(file: ParsedFile, qualified: str, before: int | None) -> int | N
     return None
 
 
-def _imports(file: ParsedFile, before: int | None = None) -> list[Import]:
+def top_imports(file: ParsedFile, before: int | None = None) -> list[Import]:
     """The imports at the top level, in source order; those above an offset, if one is given."""
     found = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
     return found if before is None else [each for each in found if line_end(file, each) <= before]
@@ -135,7 +135,7 @@ def _place(file: ParsedFile, qualified: str, before: int | None) -> int:
     An import of a module of torch is put below `import torch`, one of Python's own among the others in alphabetical
     order, any other below them all.
     """
-    imports = [found for found in _imports(file, before) if _module(found) != "__future__"]
+    imports = [found for found in top_imports(file, before) if _module(found) != "__future__"]
     if qualified == "torch":
         imports = [found for found in imports if _module(found).partition(".")[0] == "torch"] or imports
     after = _last_torch(imports) if qualified.startswith("torch.") else _last_before(imports, qualified)

@@ -137,13 +137,42 @@ def test_the_loop_of_a_class():
             "print(loss); optimizer.step()\n            lr = optimizer.step()",
             "is used here",
         ),
+        ("loss.backward()", "torch.autograd.backward(loss)", "passed to another"),
+        ("loss.backward()", "accelerator.backward(loss)", "passed to another"),
+        ("        if step % 2:\n            nn.utils", "        nn.utils", "in another block"),
     ],
 )
 def test_what_is_not_certain_is_reported_and_stays(old, new, reason):
     source = SCRIPT.replace(old, new)
+    if "in another block" in reason:
+        source = source.replace("            optimizer.step()", "        if step % 2:\n            optimizer.step()")
     rewrite = plan(source).rewrites["train.py"]
     assert any(reason in finding.message for finding in rewrite.found)
     assert all(finding.rule == "amp-model" for finding in rewrite.found)
+
+
+def test_gradients_are_unscaled_once_however_they_are_clipped():
+    clipping = "            nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
+    chosen = f"            if norm:\n    {clipping}            else:\n    {clipping.replace('norm_', 'value_')}"
+    looped = clipping.replace("            ", "            for part in net:\n                ")
+    for code in (chosen, looped):
+        assert after(SCRIPT.replace(clipping, code)) == SCRIPT_AFTER.replace(clipping, code)
+
+
+@pytest.mark.parametrize(
+    ("head", "between"),
+    [
+        ("import torch\n", ""),
+        ('#!/usr/bin/env python\n"""Doc."""\n', "try:\n    import torch\nexcept OSError:\n    raise\n"),
+    ],
+)
+def test_the_scaler_is_above_the_loop_and_below_what_begins_a_file(head, between):
+    source = (
+        f"{head}{between}net = torch.nn.Linear(1, 1).cuda()\nfor x in load():\n    loss = net(x).sum()\n"
+        "    loss.backward()\n    optimizer.step()\nimport matplotlib\n"
+    )
+    text = after(source, "net")
+    assert text.startswith(head) and text.index("scaler =") < text.index("net =")
 
 
 def test_a_model_that_nothing_trains_is_an_error():

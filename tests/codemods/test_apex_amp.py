@@ -33,6 +33,7 @@ def main():
 
 main()
 """
+CHOSEN = SCRIPT[SCRIPT.index("        if i") : SCRIPT.index("            optimizer.step")]
 AFTER = """import torch
 
 scaler = torch.npu.amp.GradScaler(init_scale=128.0, growth_interval=2**31 - 1)
@@ -107,6 +108,7 @@ def test_gradients_are_cleared_behind_autocast():
         ("scaled.backward(retain_graph=True)", "check(scaled)", "more than the backward pass"),
         ("optimizer.step()", "optimizer.step(closure)", "No plain"),
         ("amp.state_dict()", "amp.float_function(f)", "amp.float_function"),
+        (CHOSEN, CHOSEN.partition("\n")[2].replace("    ", "", 1) + "        if i % 4 == 3:\n", "in another block"),
         ("model(x)", "other(x)", "No call of the model"),
         ("net, opt = amp.initialize(net", "new, opt = amp.initialize(net", "was found alone"),
         ("from apex import amp", "from apex import amp, optimizers", "imported with others"),
