@@ -147,7 +147,8 @@ def _called(entry: Entry) -> tuple[ParsedFile, Definition] | None:
         return None
     calls = [each for each in calls_in(*guard.body) if not _is_plain(entry, entry.file, each)]
     found = _definitions(entry, calls[0]) if len(calls) == 1 else []
-    return found[0] if len(found) == 1 and found[0][0] is not entry.file else None
+    is_other = len(found) == 1 and found[0][0] is not entry.file and begins_line(entry.file, guard.body[0])
+    return found[0] if is_other else None
 
 
 def at_start_and_end(
@@ -228,11 +229,11 @@ def _at_top_level(entry: Entry, begin: Sequence[NewText], message: str) -> Itera
 
 def _in_guard(entry: Entry, guard: ast.If, begin: Sequence[NewText], message: str) -> Iterator[Step]:
     file, first = entry.file, guard.body[0]
-    place = _below_options(entry, guard.body, begin)
-    if place is not None or begins_line(file, first):
-        start, indent = place or (next_line(file, file.bounds(guard.test)[1]), _indent(file, guard))
+    if begins_line(file, first):
+        top = next_line(file, file.bounds(guard.test)[1]), _indent(file, guard)
+        start, indent = _below_options(entry, guard.body, begin) or top
         yield inserted(file, start, lines_at(file, start, indent, begin), message, NPU)
-    else:  # if __name__ == '__main__': main()
+    else:  # if __name__ == '__main__': main() becomes lines, of which the last ends the group
         start, indent = file.bounds(first)[0], _indent(file, guard)
         yield inserted(file, start, lines_above(file, start, [plain(""), *begin], indent), message, NPU)
 

@@ -124,8 +124,10 @@ def test_in_the_guard_if_main_may_need_the_group_before_its_options_or_not_come_
 
 
 def test_in_a_main_guard_of_one_line():
-    result = after(f"{HEAD}\nif __name__ == '__main__': main()\n")
-    assert result == f"if __name__ == '__main__':\n{INSIDE}    main()\n    dist.destroy_process_group()\n"
+    reading = f"import argparse\n{HEAD}".replace("def main():\n", f"def main():\n{OPTIONS}")
+    for head in (HEAD, reading):
+        result = after(f"{head}\nif __name__ == '__main__': main()\n")
+        assert result == f"if __name__ == '__main__':\n{INSIDE}    main()\n    dist.destroy_process_group()\n"
 
 
 def test_line_ends_stay():
