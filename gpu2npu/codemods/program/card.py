@@ -251,8 +251,4 @@ def spawned_functions(file: ParsedFile) -> frozenset[Function]:
 
 
 def _is_named_only_in(places: list[ast.AST], functions: set[Function], file: ParsedFile) -> bool:
-    return bool(places) and all(any(above in functions for above in _functions_above(file, node)) for node in places)
-
-
-def _functions_above(file: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
-    return (above for above in file.above(node) if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef))
+    return bool(places) and all(any(above in functions for above in file.above(node)) for node in places)
