@@ -75,6 +75,13 @@ def test_what_the_wrapper_does_otherwise_is_reported(body, line, message, findin
     assert message in text
 
 
+def test_a_class_that_a_loader_is_given_may_count_cards(findings):
+    cls = "\nclass Split:\n    def __call__(self, rows):\n        return rows[: torch.cuda.device_count()]\n"
+    body = "    net = nn.DataParallel(net.cuda())\n    x = Loader(d, collate_fn=Split())\n"
+    ((path, at, text),) = findings({"a.py": f"{HEAD}{cls}\ndef part():\n{body}{TRAINS}{TAIL}"})
+    assert (path, at) == ("a.py", 8) and "a rank has one card" in text
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -299,6 +299,10 @@ LEFT = {
         "        f.write(str(model(x)))\n        torch.save(x, y)\n",
         "put dist.get_rank() into its name",
     ),
+    "an attribute that is set while a file is open": (
+        "with open('log.txt', 'w') as f:\n    f.write('x')\n    args.done = True\n",
+        "put dist.get_rank() into its name",
+    ),
     "a file read back under a condition": (
         "torch.save(x, 'cache.pt')\nif args.cached:\n    x = torch.load('cache.pt')\n",
         "let all ranks call dist.barrier()",

@@ -38,6 +38,10 @@ LEFT = {
         "if isinstance(ds, torch.utils.data.IterableDataset):\n    train_loader = DataLoader(ds, batch_size=64)",
         "An iterable dataset has no indices",
     ),
+    "a dataset that is tested by a name": (
+        "big = isinstance(ds, torch.utils.data.IterableDataset)\nif big:\n    train_loader = DataLoader(ds, 64)",
+        "An iterable dataset has no indices",
+    ),
     "a dataset that is tested before": (
         "def make(data):\n    if not isinstance(data, torch.utils.data.IterableDataset):\n        return None\n"
         "    return DataLoader(data, batch_size=64)\ntrain_loader = make(ds)",
