@@ -21,14 +21,9 @@ from gpu2npu.emulator.npu_ops.attention_arithmetic import (
     forward,
 )
 
-_UNSUPPORTED = ("padding_mask", "query_rope", "key_rope", "q_start_idx", "kv_start_idx", "sink", "dropout_mask")
-
 
 def _called(a: Arguments, scale: float, seed: int) -> tuple[Sequences, Attention]:
     """The attention of a call of any version, and its sequences."""
-    for name in _UNSUPPORTED:
-        if getattr(a, name, None) is not None:
-            raise NotImplementedError(f"attention with {name}")
     pse_type = getattr(a, "pse_type", 1)
     if pse_type not in (0, 1):
         raise NotImplementedError(f"a pse made by the operator (pse_type {pse_type})")
@@ -53,7 +48,7 @@ def npu_fusion_attention(a: Arguments) -> tuple[Array, Array, Array, Array, int,
     seed, generator = a.seed, getattr(a, "generator", None)
     if a.keep_prob < 1 and not seed and generator is not None:
         seed = int(generator.integers(1, 1 << 62))
-    sequences, attention = _called(a, a.scale, seed)
+    sequences, attention = _called(a, a.scale, seed + a.offset)
     y, largest, total = forward(sequences, attention, a.query, a.key, a.value)
     length = largest.size // BLOCK * a.key.shape[0] if a.keep_prob < 1 else 0
     return y, largest, total, np.empty(0, a.query.dtype), seed, a.offset, length
@@ -75,7 +70,7 @@ def npu_fusion_attention_v3(a: Arguments) -> tuple[Array, ...]:
 @by_schema(kernel, "npu::npu_fusion_attention_grad")
 def npu_fusion_attention_grad(a: Arguments) -> tuple[Array, ...]:
     """Gradients for query, key, value and pse (empty without one), and an empty one for the sink."""
-    sequences, attention = _called(a, a.scale_value, a.seed)
+    sequences, attention = _called(a, a.scale_value, a.seed + a.offset)
     saved = Saved(a.softmax_max, a.softmax_sum, a.attention_in)
     dq, dk, dv, dpse = backward(sequences, attention, a.query, a.key, a.value, a.dy, saved)
     return dq, dk, dv, np.empty(0, F32) if dpse is None else dpse, np.empty(0, F32)
@@ -90,5 +85,5 @@ def npu_fusion_attention_grad_v2(a: Arguments) -> tuple[Array, ...]:
 @by_schema(kernel, "npu::npu_fusion_attention_grad_v3")
 def npu_fusion_attention_grad_v3(a: Arguments) -> tuple[Array, ...]:
     """Gradients as those of `npu_fusion_attention_grad`."""
-    seed = 0 if a.seed is None else int(a.seed[0])
-    return npu_fusion_attention_grad(Arguments(**{**vars(a), **_ends(a), "seed": seed}))
+    seed, offset = (0 if each is None else int(each[0]) for each in (a.seed, a.offset))
+    return npu_fusion_attention_grad(Arguments(**{**vars(a), **_ends(a), "seed": seed, "offset": offset}))

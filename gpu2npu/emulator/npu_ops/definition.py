@@ -148,6 +148,8 @@ def uncomputed(op: OpOverload) -> Callable[..., Any]:
         while reason is not None and reason.__cause__ is not None:
             reason = reason.__cause__
         name = op._schema.name.removeprefix(f"{NAMESPACE}::")
+        if str(reason).startswith("torch_npu."):
+            raise NotImplementedError(str(reason)) from None
         if reason is not None and str(reason):
             raise NotImplementedError(f"torch_npu.{name}: the emulated NPU does not compute {reason}") from None
         raise NotImplementedError(

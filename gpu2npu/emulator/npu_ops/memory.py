@@ -133,10 +133,10 @@ def _dtype(number: int | torch.dtype) -> torch.dtype:
     return _SCALAR_TYPES[number]
 
 
-@_own("npu_dtype_cast", "_npu_dtype_cast")
-def npu_dtype_cast(self: torch.Tensor, dtype: int | torch.dtype, input_dtype: int | None = None) -> torch.Tensor:
+@by_schema(_own, "npu_dtype_cast", "_npu_dtype_cast")
+def npu_dtype_cast(a: Arguments) -> torch.Tensor:
     """The tensor in another dtype."""
-    return self.to(_dtype(dtype))
+    return a.self.to(_dtype(a.dtype))  # type: ignore[no-any-return]
 
 
 @_own("npu_dtype_cast_")
@@ -233,7 +233,7 @@ def npu_prefetch(self: torch.Tensor, dependency: torch.Tensor | None, max_size: 
 @by_schema(_own, "npu_dropout_gen_mask")
 def npu_dropout_gen_mask(a: Arguments) -> torch.Tensor:
     """The bit mask that `_npu_dropout` would draw for a tensor of this size."""
-    mask: torch.Tensor = torch.ops.npu._npu_dropout(torch.ones(a.size, device=a.device or "npu"), a.p)[1]
+    mask: torch.Tensor = torch.ops.npu._npu_dropout(torch.ones(a.size, dtype=a.dtype, device=a.device or "npu"), a.p)[1]
     return mask
 
 
@@ -243,7 +243,7 @@ def npu_alloc_float_status(self: torch.Tensor) -> torch.Tensor:
     return torch.zeros(_FLOAT_STATUS, device=self.device)
 
 
-@_own("npu_get_float_status", "npu_clear_float_status")
-def npu_get_float_status(self: torch.Tensor, mode: int = 0) -> torch.Tensor:
+@by_schema(_own, "npu_get_float_status", "npu_clear_float_status")
+def npu_get_float_status(a: Arguments) -> torch.Tensor:
     """Eight zeros: overflow shows as inf in the results, as on chips from Ascend 910B on, and raises no flag."""
-    return torch.zeros(_FLOAT_STATUS, device=self.device)
+    return torch.zeros(_FLOAT_STATUS, device=a.self.device)

@@ -117,17 +117,15 @@ def _retained_tokens(count: int, num_out_tokens: int | None) -> int:
     return min(num_out_tokens, count) if num_out_tokens > 0 else count + num_out_tokens
 
 
-@kernel("npu::npu_moe_token_permute")
-def npu_moe_token_permute(
-    tokens: Array, indices: Array, num_out_tokens: int | None = None, padded_mode: bool = False
-) -> tuple[Array, Array]:
+@by_schema(kernel, "npu::npu_moe_token_permute")
+def npu_moe_token_permute(a: Arguments) -> tuple[Array, Array]:
     """Tokens (N, H) copied to each of their experts (N, top k), sorted by expert; and each copy's place, int32."""
-    flat = indices.reshape(-1)
+    flat = a.indices.reshape(-1)
     order = np.argsort(flat, kind="stable")
     places = np.empty(flat.size, np.int32)
     places[order] = np.arange(flat.size, dtype=np.int32)
-    top = flat.size // max(len(tokens), 1)
-    return tokens[order[: _retained_tokens(flat.size, num_out_tokens)] // max(top, 1)], places
+    top = flat.size // max(len(a.tokens), 1)
+    return a.tokens[order[: _retained_tokens(flat.size, a.num_out_tokens)] // max(top, 1)], places
 
 
 def _copies(rows: Array, sorted_indices: Array) -> Array:
@@ -137,14 +135,11 @@ def _copies(rows: Array, sorted_indices: Array) -> Array:
     return np.where(inside[:, None], taken, taken.dtype.type(0))
 
 
-@kernel("npu::npu_moe_token_permute_grad")
-def npu_moe_token_permute_grad(
-    tokens: Array, grad_permuted_tokens: Array, indices: Array, sorted_indices: Array, padded_mode: bool = False
-) -> Array:
+@by_schema(kernel, "npu::npu_moe_token_permute_grad")
+def npu_moe_token_permute_grad(a: Arguments) -> Array:
     """The gradient for the tokens: the sum over their copies."""
-    return rounded(
-        _copies(grad_permuted_tokens, sorted_indices).reshape(len(tokens), -1, tokens.shape[1]).sum(1), tokens.dtype
-    )
+    copies = _copies(a.grad_permuted_tokens, a.sorted_indices)
+    return rounded(copies.reshape(len(a.tokens), -1, a.tokens.shape[1]).sum(1), a.tokens.dtype)
 
 
 @by_schema(kernel, "npu::npu_moe_token_unpermute")
@@ -173,9 +168,6 @@ def npu_moe_token_unpermute_grad(a: Arguments) -> tuple[Array, Array | None]:
     return rounded(result, a.permuted_tokens.dtype), grad_probs
 
 
-_GROUPED = ("x", "weight", "bias", "group_list", "split_item", "group_type", "group_list_type")  # that are computed
-
-
 @by_schema(kernel, "npu::npu_grouped_matmul")
 def npu_grouped_matmul(a: Arguments) -> list[Array]:
     """Products x[i] @ weight[i] + bias[i]; or of the groups of rows of one x, given by running ends or by counts.
@@ -183,9 +175,6 @@ def npu_grouped_matmul(a: Arguments) -> list[Array]:
     `group_type` 0 groups the rows of x, -1 nothing; `group_list_type` 0 means running ends, 1 counts. `split_item`
     2 and 3 join the results into one tensor.
     """
-    for name, value in vars(a).items():
-        if name not in _GROUPED and value not in (None, 0, []):
-            raise NotImplementedError(f"npu_grouped_matmul with {name}")
     rows = list(a.x)
     weights = [each for matrix in a.weight for each in (matrix if matrix.ndim == 3 else [matrix])]
     biases = None if not a.bias else [each for vector in a.bias for each in (vector if vector.ndim == 2 else [vector])]

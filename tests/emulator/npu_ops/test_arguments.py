@@ -1,16 +1,26 @@
 """Tests of functions of all arguments of an operator, and of the table of derivatives: their names are the schemas'."""
 
 import ast
+import importlib
 import itertools
+import pkgutil
 from pathlib import Path
 
+import pytest
 import torch
+import torch_npu
 
 from gpu2npu.emulator import npu_ops
-from gpu2npu.emulator.npu_ops.arguments import bound
+from gpu2npu.emulator.npu_ops.arguments import HARMLESS, bound, by_schema, options_read
 
 FILES = sorted(Path(npu_ops.__path__[0]).rglob("*.py"))
 ADDED = {"generator"}  # by the dispatcher, to what draws
+# Parameters of functions without a namespace that change no result, or that the documentation calls reserved.
+IDLE = {
+    *("additional_output", "can_refresh", "indices", "inner_k_tiles", "layout", "max_size", "non_blocking", "offset"),
+    *("dependency", "performance_mode", "require_contiguous", "self", "x1", "y", "query", "key", "value"),
+    "input_dtype",  # of npu_format_cast, which changes no value
+}
 
 
 def _arguments(operator):
@@ -22,17 +32,17 @@ def definition_of(operator):
     return getattr(getattr(torch.ops.npu, packet), overload or "default")
 
 
-def _functions():
-    """Each function that is registered by schema: its operators, its one parameter and its body."""
-    for function in itertools.chain.from_iterable(ast.parse(file.read_text()).body for file in FILES):
+def _functions(*decorators, skipped=0, files=FILES):
+    """Each function that a decorator registers, with its operators."""
+    for function in itertools.chain.from_iterable(ast.parse(file.read_text()).body for file in files):
         for call in getattr(function, "decorator_list", ()):
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "by_schema":
-                yield function, [ast.literal_eval(each) for each in call.args[1:]]
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in decorators:
+                yield function, [ast.literal_eval(each) for each in call.args[skipped:]]
 
 
 def test_a_function_reads_arguments_that_all_its_operators_have():
     checked = 0
-    for function, operators in _functions():
+    for function, operators in _functions("by_schema", skipped=1):
         (parameter,) = (argument.arg for argument in function.args.args)
         read = {
             node.attr
@@ -63,3 +73,56 @@ def test_what_a_call_leaves_out_is_the_schema_s():
     found = bound("npu::npu_swiglu", (1,), {})
     assert vars(found) == {"self": 1, "dim": -1}
     assert vars(bound("npu::npu_swiglu", (1, 2), {})) == vars(bound("npu::npu_swiglu", (), {"dim": 2, "self": 1}))
+
+
+def _bodies():
+    """Each operator that is bound by its schema, with the function that computes it."""
+    for info in pkgutil.walk_packages(npu_ops.__path__, f"{npu_ops.__name__}."):
+        module = importlib.import_module(info.name)
+        for function, operators in _functions("by_schema", skipped=1, files=[Path(module.__file__)]):
+            for operator in operators:
+                yield operator if "::" in operator else f"npu::{operator}", getattr(module, function.name)
+
+
+def test_each_option_is_read_harmless_or_refused():
+    refused = set()
+    for operator, body in _bodies():
+        registered = {}
+        register = lambda name, to=registered: lambda run: to.setdefault(name, run)  # noqa: E731
+        by_schema(register, operator)(body)
+        for argument in definition_of(operator)._schema.arguments:
+            name = argument.name
+            if not argument.has_default_value() or name in HARMLESS | options_read(body):
+                continue
+            default = argument.default_value
+            other = f"other than {default}" if isinstance(default, str) else 7 if default is None else not default
+            called = operator.removeprefix("npu::").partition(".")[0]
+            with pytest.raises(NotImplementedError, match=f"^torch_npu.{called}: .* does not compute {name}"):
+                registered[operator](**{name: other})
+            refused.add(f"{called}.{name}")
+    assert refused > {
+        *("npu_mm_all_reduce_base.reduce_op", "npu_mm_reduce_scatter_base.reduce_op"),
+        *("npu_moe_token_permute.padded_mode", "npu_all_gather_base_mm.gather_index"),
+        *("npu_cross_entropy_loss.return_zloss", "npu_rotated_iou.v_threshold", "npu_fusion_attention_v3.sink"),
+        *("npu_grouped_matmul.scale", "npu_fused_infer_attention_score_v2.learnable_sink"),
+    }
+    assert not {name for name in HARMLESS if not any(name in _arguments(operator) for operator, _ in _bodies())}
+
+
+def test_a_function_without_a_namespace_reads_its_parameters():
+    for function, operators in _functions("kernel", "composite", "_own"):
+        loaded = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+        parameters = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+        assert parameters - loaded <= IDLE, operators
+
+
+def test_an_option_that_is_not_computed_is_named():
+    boxes = torch.ones(1, 5, 2).npu()
+    with pytest.raises(NotImplementedError) as raised:
+        torch_npu.npu_rotated_iou(boxes, boxes, v_threshold=0.5)
+    sentence = "torch_npu.npu_rotated_iou: the emulated NPU does not compute v_threshold 0.5, only the default, 0.0"
+    assert str(raised.value).splitlines()[0] == sentence
+    assert torch_npu.npu_rotated_iou(boxes, boxes, v_threshold=0).shape == (1, 2, 2)
+    square = torch.ones(2, 2).npu()
+    with pytest.raises(NotImplementedError, match="npu_ffn: the emulated NPU does not compute scale, only the default"):
+        torch_npu.npu_ffn(square, square, square, "relu", scale=square)

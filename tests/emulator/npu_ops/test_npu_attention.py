@@ -207,6 +207,12 @@ def test_dropout_repeats_in_the_backward_pass_and_with_the_seed():
     with_dropout = torch_npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7)[0]
     assert 0.9 < with_dropout.mean().item() < 1.1
     assert not torch.equal(with_dropout, torch_npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7)[0])
+    drawn = [
+        torch.ops.npu.npu_fusion_attention(ones, ones, ones, 2, "BNSD", keep_prob=0.7, seed=5, offset=i)[0]
+        for i in (0, 0, 1)
+    ]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
 
 
 def test_gradients_by_finite_differences():
@@ -220,7 +226,7 @@ def test_what_is_wrong_or_not_computed_says_so():
     q = torch.randn(B, N, S, D).npu()
     with pytest.raises(NotImplementedError, match="with another mask than"):
         torch_npu.npu_fusion_attention(q, q, q, N, "BNSD", sparse_mode=2, atten_mask=~COMPRESSED.npu())
-    with pytest.raises(NotImplementedError, match="npu_fusion_attention: the emulated NPU does not compute attention"):
+    with pytest.raises(NotImplementedError, match="npu_fusion_attention: the emulated NPU does not compute sink, only"):
         torch_npu.npu_fusion_attention(q, q, q, N, "BNSD", sink=torch.ones(N).npu())
     joined = q.transpose(0, 2).reshape(S, B, -1)  # "SBH"
     for shape in ((B + 1, N, S, S), (B, N + 1, S, S)):

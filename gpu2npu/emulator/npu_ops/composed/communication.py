@@ -26,12 +26,6 @@ def _group(hcom: str) -> Any:
     raise RuntimeError(f"no process group of this process has the communicator {hcom!r}")
 
 
-def _refuse(name: str, a: Arguments, *known: str) -> None:
-    for option, value in vars(a).items():
-        if option not in known and (isinstance(value, Tensor) or (option.endswith("quant_mode") and value)):
-            raise NotImplementedError(f"torch_npu.{name}: the emulated NPU does not compute it with {option}")
-
-
 def _product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     return x1 @ x2 if bias is None else (x1 @ x2 + bias).to(x1.dtype)
 
@@ -39,7 +33,6 @@ def _product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
 @by_schema(composite, "npu_mm_all_reduce_base")
 def npu_mm_all_reduce_base(a: Arguments) -> Tensor:
     """The sum over the ranks of x1 @ x2 + bias, plus x3."""
-    _refuse("npu_mm_all_reduce_base", a, "x1", "x2", "bias", "x3")
     result = _product(a.x1, a.x2, a.bias).contiguous()
     torch.distributed.all_reduce(result, group=_group(a.hcom))
     return result if a.x3 is None else result + a.x3
@@ -48,7 +41,6 @@ def npu_mm_all_reduce_base(a: Arguments) -> Tensor:
 @by_schema(composite, "npu_all_gather_base_mm")
 def npu_all_gather_base_mm(a: Arguments) -> tuple[Tensor, Tensor]:
     """The rows of all ranks' `self`, times x2, plus bias; and these rows, unless `gather_output` is off."""
-    _refuse("npu_all_gather_base_mm", a, "self", "x2", "bias")
     rows = a.self.new_empty((a.world_size * len(a.self), *a.self.shape[1:]))
     torch.distributed.all_gather_into_tensor(rows, a.self.contiguous(), group=_group(a.hcom))
     return _product(rows, a.x2, a.bias), rows if a.gather_output else a.self.new_empty(0)
@@ -57,7 +49,6 @@ def npu_all_gather_base_mm(a: Arguments) -> tuple[Tensor, Tensor]:
 @by_schema(composite, "npu_mm_reduce_scatter_base")
 def npu_mm_reduce_scatter_base(a: Arguments) -> Tensor:
     """This rank's rows of the sum over the ranks of self @ x2 + bias."""
-    _refuse("npu_mm_reduce_scatter_base", a, "self", "x2", "bias")
     whole = _product(a.self, a.x2, a.bias).contiguous()
     result = whole.new_empty((len(whole) // a.world_size, whole.shape[1]))
     torch.distributed.reduce_scatter_tensor(result, whole, group=_group(a.hcom))

@@ -31,21 +31,6 @@ _EARLIER_NAMES = {  # of the options of npu_fused_infer_attention_score_v2
 }
 
 
-_COMPUTED = {
-    *("query", "key", "value", "pse_shift", "atten_mask", "actual_seq_lengths", "actual_seq_lengths_kv"),
-    *("quant_scale2", "quant_offset2", "antiquant_scale", "antiquant_offset", "block_table", "query_rope", "key_rope"),
-    *("num_heads", "scale", "pre_tokens", "next_tokens", "input_layout", "num_key_value_heads", "sparse_mode"),
-    *("inner_precise", "block_size", "softmax_lse_flag", "workspace"),
-}
-
-
-def _refuse(a: Arguments, *names: str) -> None:
-    for name in names:
-        value = getattr(a, name)
-        if isinstance(value, np.ndarray) or value:
-            raise NotImplementedError(f"inference attention with {name}")
-
-
 def _mask_of(mask: Array | None, mode: int, batch: int, batches: int, rows: int, columns: int) -> Array | None:
     """The mask of one sequence, (rows, columns), or the triangle as it is."""
     if mask is None or mode not in _BY_MASK:
@@ -67,15 +52,13 @@ def _with_rope(parts: list[Array], rope: list[Array] | None) -> list[Array]:
     return [np.concatenate((part, wide(other)), axis=-1) for part, other in zip(parts, rope, strict=True)]
 
 
-def _attend(given: Arguments, renamed: Mapping[str, str]) -> tuple[Array, Array]:
+def _attend(a: Arguments, renamed: Mapping[str, str]) -> tuple[Array, Array]:
     """The result in the query's layout and dtype (int8 with `quant_scale2`), and the logarithms of the rows' sums.
 
     Those are (B, heads, S, 1), or (T, heads, 1), in float32. `renamed` has the names of the arguments of
     `npu_fused_infer_attention_score` for those of another operator.
     """
-    a = bound(
-        "npu::npu_fused_infer_attention_score", (), {renamed.get(name, name): x for name, x in vars(given).items()}
-    )
+    a = bound("npu::npu_fused_infer_attention_score", (), {renamed.get(name, name): x for name, x in vars(a).items()})
     layout, heads = a.input_layout.upper(), a.num_heads
     ours, theirs = Layout(layout, heads), Layout(layout, a.num_key_value_heads or heads)
 
@@ -127,14 +110,12 @@ def _requantized(part: Array, scale: Array, offset: Array | None) -> Array:
 @by_schema(kernel, "npu::npu_prompt_flash_attention")
 def npu_prompt_flash_attention(a: Arguments) -> Array:
     """Attention of whole prompts, in the query's layout; rows beyond a sequence's length are 0."""
-    _refuse(a, "deq_scale1", "quant_scale1", "deq_scale2")
     return _attend(a, {"scale_value": "scale"})[0]
 
 
 @by_schema(kernel, "npu::npu_incre_flash_attention")
 def npu_incre_flash_attention(a: Arguments) -> Array:
     """Attention of one new token of each sequence over its cache, which may be paged or in int8."""
-    _refuse(a, "dequant_scale1", "quant_scale1", "dequant_scale2", "kv_padding_size")
     by_mask = Arguments(**vars(a), sparse_mode=1)
     return _attend(by_mask, {"scale_value": "scale", "actual_seq_lengths": "actual_seq_lengths_kv"})[0]
 
@@ -142,7 +123,6 @@ def npu_incre_flash_attention(a: Arguments) -> Array:
 @by_schema(kernel, "npu::npu_fused_infer_attention_score")
 def npu_fused_infer_attention_score(a: Arguments) -> tuple[Array, Array]:
     """Attention of prompts or of new tokens; and the logarithms of the rows' sums, or one 0 unless they are wanted."""
-    _refuse(a, *(name for name in vars(a) if name not in _COMPUTED))
     found = _attend(a, {})
     return found if a.softmax_lse_flag else (found[0], np.zeros(1, F32))
 

@@ -45,6 +45,8 @@ def npu_add_rms_norm_quant(a: Arguments) -> tuple[Array, Array, Array]:
 @by_schema(kernel, "npu::npu_add_rms_norm_dynamic_quant")
 def npu_add_rms_norm_dynamic_quant(a: Arguments) -> tuple[Array, Array, Array, Array, Array]:
     """The RMS norm of x = x1 + x2 times each smooth scale, by rows: y1, y2 (zeros without a second), x, both scales."""
+    if a.output_mask not in (None, [True, a.smooth_scale2 is not None]):
+        raise NotImplementedError(f"output_mask {a.output_mask}, only of the results that have smooth scales")
     x = rounded(wide(a.x1) + wide(a.x2), a.x1.dtype)
     values, target = _normed(x, a.gamma, a.beta, a.epsilon), integers(a.y_dtype)
     y1, scale1 = by_rows(smoothed(values, a.smooth_scale1, None), target)

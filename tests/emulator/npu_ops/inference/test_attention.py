@@ -147,7 +147,7 @@ def test_rotary_parts_and_shifts():
 @pytest.mark.usefixtures("beyond_the_table")
 def test_what_is_not_computed_is_named():
     q, k, v = (each.npu() for each in made(shared=HEADS))
-    with pytest.raises(NotImplementedError, match="inference attention with learnable_sink"):
+    with pytest.raises(NotImplementedError, match="score_v2: the emulated NPU does not compute learnable_sink"):
         torch_npu.npu_fused_infer_attention_score_v2(
             q, k, v, learnable_sink=torch.ones(HEADS).npu(), num_query_heads=HEADS, input_layout="BNSD"
         )

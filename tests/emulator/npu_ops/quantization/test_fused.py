@@ -1,5 +1,8 @@
 """Norms and gated units that end in integers, against their parts in torch on the CPU."""
 
+from functools import partial
+
+import pytest
 import torch
 import torch.nn.functional as F
 import torch_npu
@@ -39,9 +42,12 @@ def test_norms():
 def test_norms_by_rows():
     x1, x2, gamma, smooth = (torch.randn(shape).half() for shape in ((4, 5, 32), (4, 5, 32), (32,), (32,)))
     values = normed((x1 + x2).half(), gamma)
-    y1, y2, x, scale1, scale2 = torch_npu.npu_add_rms_norm_dynamic_quant(
-        x1.npu(), x2.npu(), gamma.npu(), smooth_scale1=smooth.npu(), smooth_scale2=(2 * smooth).npu()
-    )
+    scales = {"smooth_scale1": smooth.npu(), "smooth_scale2": (2 * smooth).npu()}
+    quantized = partial(torch_npu.npu_add_rms_norm_dynamic_quant, x1.npu(), x2.npu(), gamma.npu(), **scales)
+    y1, y2, x, scale1, scale2 = quantized(output_mask=[True, True])
+    assert torch.equal(y1, quantized()[0])
+    with pytest.raises(NotImplementedError, match=r"does not compute output_mask \[True, False\]"):
+        quantized(output_mask=[True, False])
     expected = (values * smooth.float()).abs().amax(-1) / 127
     torch.testing.assert_close(scale1.cpu(), expected, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(scale2.cpu(), 2 * expected, rtol=1e-4, atol=1e-6)
