@@ -125,10 +125,10 @@ def message(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """The text in the language in use; a text that the catalogue does not have stays English."""
+    """The text in the language in use, line by line; one that the catalogue does not have stays English."""
     if _current == "en" or not text.strip():
         return text
-    return _translated(text)
+    return "".join(_translated(part) if part.strip() else part for part in _GAP.split(text))
 
 
 def exactly(text: str) -> str | None:
@@ -197,19 +197,18 @@ def _as_a_part(text: str) -> Iterator[_Reading]:
 
 
 def _as_several(text: str) -> Iterator[_Reading]:
-    """By lines, or else by sentences: a first message of its own, or a name with a colon, and the rest."""
+    """By sentences: a first message of its own, or a name with a colon, and the rest."""
     if named := _NAMED.fullmatch(text):
         score, rest = _remembered(named[2])
         if score:
             yield score, f"{named[1]}\uff1a{rest}"
-    for gap in (_GAP, _SENTENCE_END):
-        for cut in gap.finditer(text):
-            parts = (text[: cut.start()], text[: cut.end()])  # a message that another follows ends with a space
-            heads = [*_as_one(parts[0]), *_as_a_part(parts[0]), *(_as_one(parts[1]) if gap is _SENTENCE_END else ())]
-            if heads:
-                score, head = max((known, text.rstrip(" ")) for known, text in heads)
-                further, rest = _remembered(text[cut.end() :])
-                yield score + further, f"{head}{cut.group() if gap is _GAP or not _is_wide(head[-1:]) else ''}{rest}"
+    for cut in _SENTENCE_END.finditer(text):
+        parts = (text[: cut.start()], text[: cut.end()])  # a message that another follows ends with a space
+        heads = [*_as_one(parts[0]), *_as_a_part(parts[0]), *_as_one(parts[1])]
+        if heads:
+            score, head = max((known, text.rstrip(" ")) for known, text in heads)
+            further, rest = _remembered(text[cut.end() :])
+            yield score + further, f"{head}{'' if _is_wide(head[-1:]) else cut.group()}{rest}"
 
 
 def _as_cited(text: str) -> Iterator[_Reading]:

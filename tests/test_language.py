@@ -246,3 +246,10 @@ def test_what_an_editor_shows_of_an_edit_is_in_chinese() -> None:
     change = Change(Span(1, 0, 1, 10), "rule", Operation.MODIFY, "Any.", "torch.cuda.x", "torch.npu.x")
     text = hover_text(MigratedFile("a.py", changes=(change,)), None, "2.1.0", (0, 2))
     assert text.startswith("`torch.cuda.x` \u53d8\u4e3a `torch.npu.x` (rule)")
+
+
+def test_many_lines_are_translated_one_by_one(chinese: None) -> None:
+    """A rule file with twenty mistakes took minutes: the text was looked up from and to each of its sentences."""
+    line = "a.json: $.rules[0].then (rule 'r'): 'renam' is not a key here, did you mean 'rename'."
+    text = "\n".join(line.replace("[0]", f"[{number}]") for number in range(200))
+    assert shown(f"Error: {text}").splitlines()[1:] == [shown(each) for each in text.splitlines()[1:]]
