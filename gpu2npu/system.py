@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 try:
@@ -21,6 +21,13 @@ _TIMER_EXIT = 124  # as `timeout` of coreutils has it
 # The exit codes of a process that `ends_after` ended, as `multiprocessing` gives them.
 ENDED_BY_TIMER = tuple(-number for number in _TIMER_SIGNALS) or (_TIMER_EXIT,)
 _CLOCK_FACTOR = 10
+
+
+def holds(test: Callable[[], bool]) -> bool:
+    """Return what `Path.is_dir` or `is_file` gives, false for a name that is too long or may not be looked up."""
+    with contextlib.suppress(OSError):
+        return test()
+    return False
 
 
 @contextlib.contextmanager

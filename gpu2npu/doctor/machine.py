@@ -18,7 +18,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpu2npu.distributions import normalised
 from gpu2npu.support.cann import cann_key
+from gpu2npu.system import holds
 
 NPU_SMI_SECONDS = 20  # it answers in two, and can hang where the driver does
 _PYTHON_SECONDS = 60
@@ -123,7 +125,7 @@ def read_machine(
         root,
         environment,
         platform.machine(),
-        getpass.getuser(),
+        _user(),
         version,
         _packages(search_path),
         tuple(_toolkits(root, environment)),
@@ -172,8 +174,9 @@ def _ask(python: Path) -> tuple[str, list[str]]:
 def _packages(search_path: list[str]) -> dict[str, Package]:
     found: dict[str, Package] = {}
     for each in distributions(path=search_path):
-        name = re.sub(r"[-_.]+", "-", each.metadata["Name"] or "").lower()
-        found.setdefault(name, Package(each.version, Path(str(each.locate_file("")))))
+        found.setdefault(
+            normalised(each.metadata["Name"] or ""), Package(each.version, Path(str(each.locate_file(""))))
+        )
     return found
 
 
@@ -184,12 +187,13 @@ def _toolkits(root: Path, environment: Mapping[str, str]) -> Iterator[Toolkit]:
     homes = [root / environment["ASCEND_HOME_PATH"].lstrip("/")] if environment.get("ASCEND_HOME_PATH") else []
     for place in (root / each.lstrip("/") for each in places):
         homes += [place / "ascend-toolkit/latest", place / "cann", place / "latest"]
-        homes += [*sorted(place.glob("ascend-toolkit/*")), *sorted(place.glob("cann-*"))]
+        if holds(place.is_dir):  # of a folder that may not be looked into, glob raises an error
+            homes += [*sorted(place.glob("ascend-toolkit/*")), *sorted(place.glob("cann-*"))]
     for home in homes:
-        if not home.is_dir() or any(home.samefile(other) for other in found):
+        if not holds(home.is_dir) or any(home.samefile(other) for other in found):
             continue
         toolkit = _toolkit(home)
-        if toolkit.version or (home / "set_env.sh").is_file():
+        if toolkit.version or holds((home / "set_env.sh").is_file):
             found[home] = toolkit
     yield from sorted(found.values(), key=lambda each: _order(each.version), reverse=True)
 
@@ -232,6 +236,14 @@ def _npu_smi(environment: Mapping[str, str]) -> NpuSmi | None:
     except OSError as error:
         return NpuSmi(126, error.strerror or "")
     return NpuSmi(done.returncode, done.stdout)
+
+
+def _user() -> str:
+    """The name of the user, or the number of one who has none, as containers may be started."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _process_limit() -> int | None:

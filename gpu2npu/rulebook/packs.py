@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.rule import Rule, RuleError
+from gpu2npu.system import holds
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -73,7 +74,7 @@ def _files_of(source: Path) -> tuple[Path, ...]:
     name = str(source)
     if name.startswith(PREFIX):
         return _pack_called(name.removeprefix(PREFIX)).files
-    if not source.is_dir():
+    if not holds(source.is_dir):
         return (source,)
     if files := _files_in(source):
         return files

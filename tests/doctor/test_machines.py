@@ -1,6 +1,7 @@
 """Broken machines, made as folders and fake commands: each is named by its check, with the command that mends it."""
 
 import json
+import os
 import platform
 from pathlib import Path
 
@@ -316,3 +317,13 @@ def test_a_python_that_is_none(built):
 def test_the_abi_of_torch_as_it_is_installed():
     torch = pytest.importorskip("torch")
     assert cxx11_abi(Path(torch.__file__).parent / "lib/libc10.so") is torch.compiled_with_cxx11_abi()
+
+
+def test_a_user_without_a_name_and_a_folder_that_cannot_be_looked_into(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that is started for a number: getuser() raises an error, and stat() for what others own."""
+    monkeypatch.setattr("getpass.getuser", lambda: {}[0])
+    built.environment["HOME"] = "/" + "a" * 300
+    read = read_machine(built.root, built.environment)
+    assert read.user == str(os.getuid()) and read.toolkit is not None

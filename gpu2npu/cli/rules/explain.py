@@ -24,6 +24,7 @@ from gpu2npu.rulebook.load import select_rules
 from gpu2npu.support.behaviour import Row, row
 from gpu2npu.support.chips import CHIPS
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
+from gpu2npu.system import holds
 
 # What a project's folder has at its top.
 _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
@@ -117,7 +118,7 @@ def _place(place: str) -> tuple[Path, int, int]:
     before, _, last = name.rpartition(":cell_")
     cell = int(last) if before and last.isdecimal() else 0
     name = before if cell else name
-    if not colon or not number.isdecimal() or not Path(name).is_file():
+    if not colon or not number.isdecimal() or not holds(Path(name).is_file):
         raise click.UsageError(f"'{place}' is not a file and a line of it; write FILE:LINE, such as train.py:12.")
     return Path(name), cell, int(number)
 

@@ -403,7 +403,9 @@ def test_explain(project: Path) -> None:
     assert "No rule has its words on this line." in run("rules", "explain", "proj/other.py:1").output
 
 
-@pytest.mark.parametrize("place", ["proj/train.py", "proj/train.py:x", "proj/none.py:1", "proj:1", ":1"])
+@pytest.mark.parametrize(
+    "place", ["proj/train.py", "proj/train.py:x", "proj/none.py:1", "proj:1", ":1", f"{'a' * 300}:1"]
+)
 def test_explain_needs_a_file_and_a_line(project: Path, place: str) -> None:
     assert "is not a file and a line of it" in refusal("rules", "explain", place)
 
@@ -413,6 +415,7 @@ def test_explain_refuses(project: Path) -> None:
     assert "is not in the project" in refusal("rules", "explain", "proj/train.py:1", "-i", "/usr")
     assert "is not known" in refusal("rules", "explain", "proj/train.py:1", "-v", "9")
     assert "cannot be read" in refusal("rules", "explain", "proj/train.py:1", "-r", "none.json")
+    assert "cannot be read (File name too long)" in refusal("rules", "list", "-r", "a" * 300)
 
 
 # The reference.
