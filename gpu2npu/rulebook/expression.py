@@ -107,7 +107,7 @@ def compile_problem(pattern: str) -> str | None:
         for text in (pattern, pattern.encode()):  # files are searched as bytes first: no \u there
             re.compile(text)
             _compiled(text, False)
-    except (re.error, regex.error, OverflowError, RecursionError) as error:
+    except (re.error, regex.error, ValueError, OverflowError, RecursionError) as error:
         return f"is not a regular expression ({str(error) or 'nested too deeply'})"
     return None
 
@@ -121,7 +121,7 @@ def _parts(pattern: str) -> int:
             open_groups.append(0)
             continue
         if part["close"]:
-            last = open_groups.pop() + 1
+            last = open_groups.pop() + 1 if len(open_groups) > 1 else 1  # that of a comment opens none
         elif part["least"] is not None:
             repeated = last * max(int(part["most"] or 0), int(part["least"] or 0), 1)
             open_groups[-1] -= last

@@ -97,6 +97,7 @@ def test_flags_and_templates() -> None:
     assert template_problem(r"(?P<n>a)|(b)", r"\g<n>\2") is None
     assert "invalid group reference 2" in str(template_problem("(a)", r"\2"))
     assert "is not a regular expression" in str(compile_problem("(a"))
+    assert "is not a regular expression" in str(compile_problem(f"a{{{'9' * 5000}}}"))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_counts_within_counts_are_refused_before_they_take_memory(pattern: str) 
 
 
 @pytest.mark.parametrize(
-    "pattern", ["a{1000}b{1000}", "(?:a{100}){100}", r"\({9999}", "[(]{9999}(?:x{9}y{9}){99}", "a{,}"]
+    "pattern", ["a{1000}b{1000}", "(?:a{100}){100}", r"\({9999}", "[(]{9999}(?:x{9}y{9}){99}", "a{,}", "(?x)a # )\nb"]
 )
 def test_counts_of_an_ordinary_size_are_taken(pattern: str) -> None:
     assert compile_problem(pattern) is None
