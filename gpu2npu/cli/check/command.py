@@ -302,12 +302,12 @@ def check(
                 stdin_name,
             )
         )
-    if sources or baseline is not None or statistics or form not in check_repos.FORMATS:
+    if sources or baseline is not None or statistics or add_skips or form not in check_repos.FORMATS:
         known = ", ".join(check_repos.FORMATS)
         raise click.UsageError(
-            f"--repos takes its paths from LIST, no baseline or --statistics, and the formats {known}."
+            f"--repos takes its paths from LIST, no baseline, --statistics or --add-skips, and the formats {known}."
         )
-    if form in check_repos.FILES and output is None:
+    if form in check_repos.FILES and output in (None, _STDIN):
         raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
     ctx.exit(check_repos.check_many(settings, choice, repos, Rollup(form, output, fail_on, rows, last), executor))
 

@@ -172,7 +172,7 @@ def check_text(
 
     Raises UsageError where no file of that name is looked into, or a baseline is asked for.
     """
-    place = Path(os.path.relpath(name))
+    place = Path(os.path.relpath(name or os.curdir))
     path = PurePath(place.name) if ".." in place.parts else PurePath(place)
     if kind_of(path.name, text[:HEAD_BYTES]) is None:
         raise UsageError(f"Files named {name!r} are not checked; give a name such as train.py or run.sh.")
