@@ -172,7 +172,7 @@ def note_release(copy: Path, emulated: str) -> None:
     from gpu2npu.report.log import LOG_NAME  # takes longer to import than the rest, and most folders are no copy
 
     log = copy / LOG_NAME
-    found = re.search(r"PyTorch (\d[\w.]*)", log.read_text("utf-8")[:1000]) if log.is_file() else None
+    found = re.search(r"PyTorch (\d[\w.]*)", log.read_text("utf-8", errors="replace")[:1000]) if log.is_file() else None
     if found is not None and release_of(found[1]) != release_of(emulated):
         is_of = f"the emulated NPU is that of torch_npu {wheel_version(emulated)}"
         say(
@@ -196,6 +196,7 @@ def _forecast(
     npus: int,
 ) -> int:
     """Run CMD without arithmetic, print and write the forecast, and return CMD's exit code."""
+    from gpu2npu.cli.check.output import write
     from gpu2npu.forecast import runs, text
 
     def start(words: Sequence[str], folder: Path, most: int | None) -> Launch:
@@ -205,7 +206,7 @@ def _forecast(
     for line in text.lines(found):
         say(line, err=True)
     if plan is not None:
-        runs.write(found, plan)
+        write(runs.plan_text(found, plan), plan)
         say(f"The forecast is in {plan}.", err=True)
     return int(found["exit_code"])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import tempfile
@@ -11,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.emulator.launch import Launch
+from gpu2npu.emulator.launch import Launch, LaunchError
 from gpu2npu.forecast import variants
 from gpu2npu.forecast.plan import CATEGORIES, CHIP, DOES, GUESSES, WAITS, Document, make, peak, records
 from gpu2npu.forecast.text import batches, lines, outcome, readable, stated, title
@@ -83,9 +82,13 @@ def _run(command: Sequence[str], start: Start, steps: int | None, quiet: bool) -
 def _wait(launch: Launch, quiet: bool) -> int:
     """Run a command to its end; it gets the signals that this process is sent, and its exit code is a shell's."""
     output = subprocess.DEVNULL if quiet else None
-    with subprocess.Popen(
-        [launch.program, *launch.argv[1:]], env=launch.environment, stdout=output, stderr=output
-    ) as process:
+    try:
+        process = subprocess.Popen(
+            [launch.program, *launch.argv[1:]], env=launch.environment, stdout=output, stderr=output
+        )
+    except OSError as error:
+        raise LaunchError(f"{launch.program}: {error.strerror}", 126) from None
+    with process:
         own = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command too
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
@@ -97,15 +100,11 @@ def _wait(launch: Launch, quiet: bool) -> int:
     return code if code >= 0 else 128 - code
 
 
-def write(plan: Document, path: Path) -> None:
-    """Write the plan beside its final name and move it there: a page if it ends in .html, else JSON."""
+def plan_text(plan: Document, path: Path) -> str:
+    """The plan as it is in a file: a page if its name ends in .html, else JSON."""
     if path.suffix.lower() in (".html", ".htm"):
-        text = page(plan)
-    else:
-        text = json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+        return page(plan)
+    return json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
 
 
 def page(plan: Any) -> str:

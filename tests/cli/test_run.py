@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -100,6 +101,21 @@ def test_bad_usage_is_one_clear_sentence(arguments, exit_code, words):
     assert result.exit_code == exit_code
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+def test_what_is_no_program_and_a_plan_that_cannot_be_written_are_sentences(gpu2npu_run, tmp_path):
+    (tmp_path / "data").write_bytes(b"\0\1")
+    (tmp_path / "data").chmod(0o755)
+    (tmp_path / "msFmkTranspltlog.txt").write_bytes("迁移 PyTorch 2.1.0".encode("gbk"))  # as other tools write it
+    for options in ([], ["--shapes-only"]):
+        result = gpu2npu_run(*options, "./data")
+        assert (result.returncode, "./data: Exec format error" in result.stderr) == (126, True)
+        assert "this copy was migrated for PyTorch 2.1.0" in result.stderr
+    named = os.fsdecode(b"caf\xe9")
+    assert gpu2npu_run("--shapes-only", "--plan", "plan.json", "true", named).returncode == 0
+    assert json.loads((tmp_path / "plan.json").read_bytes())["command"][0] == "true"
+    result = gpu2npu_run("--shapes-only", "--plan", f"{'a' * 300}.json", "true")
+    assert result.returncode == 74 and "could not be written: File name too long" in result.stderr
 
 
 def test_a_real_torch_npu_is_hidden_only_on_request(gpu2npu_run, tmp_path):
