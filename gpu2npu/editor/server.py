@@ -42,7 +42,7 @@ class _Documents(Struct, frozen=True):
 
     async def publish(self, uri: str) -> None:
         """Show what is found in a text."""
-        document = self.server.workspace.get_text_document(uri)
+        document, texts = self.server.workspace.get_text_document(uri), self.server.workspace.text_documents
         version, text = document.version, document.source
 
         def check() -> Checked | None:
@@ -54,7 +54,7 @@ class _Documents(Struct, frozen=True):
             message = str(error) if isinstance(error, UsageError) else f"an internal error in {uri}: {error!r}"
             self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"gpu2npu: {message}"))
             return
-        if document.version == version:  # else another check of it is on its way
+        if document in texts.values() and document.version == version:  # else another check of it is on its way
             found = list(diagnostics(checked, document.position_codec)) if checked is not None else []
             self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
@@ -62,8 +62,8 @@ class _Documents(Struct, frozen=True):
         """Take in files that changed on the disk, and check all that is open: its names may mean something else now."""
         for name in filter(None, map(to_fs_path, uris)):
             await self.session.work(partial(self.session.refresh, name))
-        for uri in list(self.server.workspace.text_documents):
-            await self.publish(uri)
+        for document in list(self.server.workspace.text_documents.values()):
+            await self.publish(document.uri)
 
     def follow_folders(self) -> None:
         """Take the folders that are open from the editor."""

@@ -188,3 +188,24 @@ def test_what_changes_in_the_project_counts_in_all_that_is_open(edit: Callable[.
         assert [each.code for each in await editor.found("beside/b.py", 1)] == ["torch-cuda"]
 
     edit(session, "-v", "2.7.1", folder="inside")
+
+
+def test_a_text_is_shown_by_its_own_address_and_not_once_it_is_closed(edit: Callable[..., None]) -> None:
+    async def session(editor: Editor) -> None:
+        assert len(await editor.open("a#b.py", TEXT)) == 2
+        saved = types.TextDocumentIdentifier(editor.uri("a#b.py"))
+        editor.client.text_document_did_save(types.DidSaveTextDocumentParams(saved))
+        assert len(await editor.found("a#b.py", 1)) == 2
+        item = types.TextDocumentItem(editor.uri("closed.py"), "python", 1, TEXT)
+        editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        closed = types.TextDocumentIdentifier(item.uri)
+        editor.client.text_document_did_close(types.DidCloseTextDocumentParams(closed))
+        last = types.TextDocumentItem(editor.uri("last.py"), "python", 1, TEXT)
+        editor.client.text_document_did_open(types.DidOpenTextDocumentParams(last))
+        shown = {}
+        while last.uri not in shown:
+            got = await editor.published.get()
+            shown[got.uri] = got.diagnostics
+        assert list(shown[item.uri]) == []
+
+    edit(session, "-v", "2.7.1")
