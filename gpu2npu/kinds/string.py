@@ -184,9 +184,10 @@ class _Strings:
         lowered = core.lower()
         for each in self.table.strings:
             new = each.rule.then.rename
-            if new is None or each.text not in lowered or re.search(rf"\b{each.text}\b", lowered) is None:
+            if new is None or each.text not in lowered or not re.search(rf"\b{re.escape(each.text)}\b", lowered):
                 continue
-            if re.search(rf"[:=]\s*[\"']?{each.text}\b", core) and is_read(self.place(text.node, scope, new)):
+            is_set = re.search(rf"[:=]\s*[\"']?{re.escape(each.text)}\b", core)
+            if is_set and is_read(self.place(text.node, scope, new)):
                 self._report_part(text, each.rule, new)
                 return
             if " " in core or len(core) >= _LONGEST:

@@ -184,3 +184,9 @@ def test_a_variable_that_the_code_knows_under_its_new_name_stays(migrate_with, k
     assert [finding.message for finding in result.findings] == (
         [] if renames else ["This file knows NPU_SET already; left as it is."]
     )
+
+
+def test_a_text_with_a_role_is_no_regular_expression(migrate_with) -> None:
+    rule = {"id": "pool", "match": {"string": "gpu(0", "role": "device"}, "then": {"rename": "npu(0"}}
+    result = migrate_with([rule], 'import torch\ndevice = "GPU(0"\nx = torch.zeros(1, device=device)\n')
+    assert result.failure is None and b'device = "NPU(0"' in result.content
