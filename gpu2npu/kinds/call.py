@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from gpu2npu.engine.line_sites import Site
-    from gpu2npu.python.meaning.names import Names
 
 
 class CallMatch(ReferenceMatch, frozen=True):
