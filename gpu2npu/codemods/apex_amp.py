@@ -69,7 +69,7 @@ class _Uses(Struct, frozen=True, eq=False):
                 if (file.qualified(whole) or "") == _AMP:
                     break
                 whole = parent
-            inner = file.parents[whole] if (file.qualified(whole) or "") == _AMP else whole
+            inner = file.parents[whole] if isinstance(file.parents[whole], ast.Attribute) else whole
             name = file.qualified(inner) or ""
             if name.startswith(f"{_AMP}.") or name == _AMP:
                 call = file.call_of(inner)
@@ -164,8 +164,11 @@ def _scale(file: ParsedFile, call: ast.Call) -> str | None:
         return ""
     if not isinstance(scale, ast.Constant):
         return None
-    text = scale.value if isinstance(scale.value, str) else file.code(scale)
-    return "enabled=False" if float(text) == 1 else f"init_scale={float(text)}, growth_interval=2**31 - 1"
+    try:
+        number = float(scale.value if isinstance(scale.value, str) else file.code(scale))
+    except ValueError:
+        return None
+    return "enabled=False" if number == 1 else f"init_scale={number}, growth_interval=2**31 - 1"
 
 
 def _is_chosen(file: ParsedFile, node: ast.AST) -> bool:

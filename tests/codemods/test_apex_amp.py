@@ -107,6 +107,8 @@ def test_gradients_are_cleared_behind_autocast():
         ("    net, opt = amp", "    if fp16:\n        net, opt = amp", "under a condition"),
         ("scaled.backward(retain_graph=True)", "check(scaled)", "more than the backward pass"),
         ("optimizer.step()", "optimizer.step(closure)", "No plain"),
+        ("loss_scale=128", "loss_scale='fast'", "no counterpart"),
+        ("def main():\n", "def main():\n    print(amp)\n", "passed on"),
         ("amp.state_dict()", "amp.float_function(f)", "amp.float_function"),
         (CHOSEN, CHOSEN.partition("\n")[2].replace("    ", "", 1) + "        if i % 4 == 3:\n", "in another block"),
         ("model(x)", "other(x)", "No call of the model"),

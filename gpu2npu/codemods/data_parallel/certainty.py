@@ -119,7 +119,7 @@ def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry])
 
 def _reason_to_stay(wrap: Wrap, programs: Sequence[Entry]) -> str | None:
     """Return why a wrap stays as it is, and what to write there; None if it does not stay."""
-    module = wrap.module_code
+    module = wrap.file.code(_unmoved(wrap.module))
     if not programs:
         return (
             "An NPU has no DataParallel, and no script that comes here was found (one that loads hundreds of files is "
