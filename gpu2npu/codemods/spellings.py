@@ -143,7 +143,7 @@ def _place(file: ParsedFile, qualified: str, before: int | None) -> int:
         after = imports[-1]
     if after is not None:
         return line_end(file, after)
-    return line_start(file, file.bounds(imports[0])[0]) if imports else first_code(file)
+    return max(line_start(file, file.bounds(imports[0])[0]) if imports else 0, first_code(file))
 
 
 def _last_torch(imports: Sequence[Import]) -> Import | None:
@@ -174,7 +174,8 @@ def first_code(file: ParsedFile) -> int:
     for index, statement in enumerate(file.tree.body):
         is_docstring = index == 0 and isinstance(statement, ast.Expr) and string_value(statement.value) is not None
         if not is_docstring and not (isinstance(statement, ast.ImportFrom) and _module(statement) == "__future__"):
-            return line_start(file, start_of(file, statement))
+            is_first = same_line(file, statement)[0] is statement
+            return line_start(file, start_of(file, statement)) if is_first else line_end(file, statement)
     return len(file.text)
 
 

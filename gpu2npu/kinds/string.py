@@ -144,9 +144,11 @@ class _Strings:
     def quoted(self, quoted: Quoted, scope: Scope) -> None:
         """Apply the first rule that is for a string or an f-string."""
         node, literals = quoted.node, quoted.literals
-        if isinstance(node, ast.Constant) and len(literals) != 1:
-            if isinstance(node.value, str) and self.table.literal.search(node.value) is not None:
-                self.spelled_in_parts(node, node.value, scope)
+        if len(literals) != 1:
+            first, *others = node.values if isinstance(node, ast.JoinedStr) else [node]
+            whole = None if any(isinstance(each, ast.Constant) for each in others) else string_value(first)
+            if whole is not None and self.table.literal.search(whole) is not None:
+                self.spelled_in_parts(node, whole, scope)
             return
         text = quoted.text if isinstance(node, ast.Constant) else self._beginning(quoted)
         if text is None:
@@ -219,7 +221,7 @@ class _Strings:
         return formatted_texts(self.file, quoted.node, literals[0])[0] if is_rest else None
 
     def spelled_in_parts(self, node: ast.expr, whole: str, scope: Scope) -> None:
-        """Report `"cuda" ":0"`: too rare to be edited, but not to be passed over."""
+        """Report `"cuda" ":0"`, `"cuda:" f"{card}"`: too rare to be edited, but not to be passed over."""
         for candidate in self.table.strings:
             if candidate.literal.fullmatch(whole) and candidate.rule.then.rename is not None:
                 place = self.place(node, scope, candidate.rule.then.rename)

@@ -55,6 +55,12 @@ def test_a_name_at_hand_takes_no_import(source, qualified, name):
             "import torch  # first\nimport torch.distributed as dist\nx = 1\n",
         ),
         (
+            "from __future__ import annotations; import torch\n",
+            "os",
+            "from __future__ import annotations; import torch\nimport os\n",
+        ),
+        ('"""Doc."""; x = 1\n', "os", '"""Doc."""; x = 1\nimport os\n'),
+        (
             '"""Doc."""\nfrom __future__ import annotations\nx = 1\n',
             "os",
             '"""Doc."""\nfrom __future__ import annotations\nimport os\nx = 1\n',
