@@ -24,6 +24,7 @@ from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.python.flow.values import Values
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Json, Match
 from gpu2npu.rulebook.rule import Role, Rule
@@ -145,10 +146,11 @@ class _Strings:
         """Apply the first rule that is for a string or an f-string."""
         node, literals = quoted.node, quoted.literals
         if len(literals) != 1:
-            first, *others = node.values if isinstance(node, ast.JoinedStr) else [node]
-            whole = None if any(isinstance(each, ast.Constant) for each in others) else string_value(first)
-            if whole is not None and self.table.literal.search(whole) is not None:
-                self.spelled_in_parts(node, whole, scope)
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            spelled = (string_value(parts[0]) if parts else None) or ""
+            is_begun = spelled.endswith(":") and all(isinstance(each, ast.FormattedValue) for each in parts[1:])
+            if (is_begun or len(parts) == 1) and self.table.literal.search(spelled) is not None:
+                self.spelled_in_parts(node, spelled, scope)
             return
         text = quoted.text if isinstance(node, ast.Constant) else self._beginning(quoted)
         if text is None:

@@ -210,6 +210,8 @@ DOUBTFUL = [
     "comm = 'nccl'",
     "names.append('cuda')",
     "device = 'cuda' ':0'",
+    "device = 'cuda:' f'{card}'",
+    "device = f'cuda' f':{card}' ''",
     "record = {'cpu': cpu, 'cuda': cuda}",
     "name, device = 'cuda', pick()",
     "where = where or 'cuda'",
