@@ -7,18 +7,12 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import Codemod, CodemodChoice, Option
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
-from gpu2npu.codemods.program.entries import calls_in
 from gpu2npu.codemods.program.files import FILE_CALLS, ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.place import is_integer
-from gpu2npu.python.tree.syntax import (
-    argument_of,
-    arguments,
-    dotted_name,
-    string_value,
-)
+from gpu2npu.python.tree.syntax import argument_of, last_name, string_value
 from gpu2npu.records import FileRewrite
 
 FOLDER = "ascend_modelarts_function"
@@ -49,11 +43,9 @@ def modelarts(program: TrainingProgram, choice: CodemodChoice) -> dict[str, File
 
 def _wrapped(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     api = _called(file, call)
-    if api is None or any(_called(file, node) is not None for node in calls_in(*arguments(call))):
-        return
-    for index, keyword, writes in _PATHS[api]:
+    for index, keyword, writes in _PATHS.get(api or "", ()):
         path = argument_of(call, keyword, index)
-        if path is None or is_integer(path) or _is_mapped(path):
+        if path is None or is_integer(path) or _is_mapped(file, path):
             continue
         writes = writes or (api in {"open", "io.open"} and _writes(call))
         name = spelling(file, _MAPPED)
@@ -72,8 +64,9 @@ def _called(file: ParsedFile, call: ast.Call) -> str | None:
     return api if api in _PATHS else None
 
 
-def _is_mapped(path: ast.expr) -> bool:
-    return isinstance(path, ast.Call) and (dotted_name(path.func) or "").rpartition(".")[2] == "mapped"
+def _is_mapped(file: ParsedFile, path: ast.expr) -> bool:
+    """Return whether a path is mapped already, or a file that a known call gives."""
+    return isinstance(path, ast.Call) and (last_name(path.func) == "mapped" or _called(file, path) is not None)
 
 
 def _writes(call: ast.Call) -> bool:

@@ -11,6 +11,11 @@ from tests.codemods.edited import after_edits
 
 CASES = {
     "open": ("x = open(path)", "x = open(mapped(path))"),
+    "a path of another call": (
+        "x = open(join(d, os.listdir(d)[0]))",
+        "x = open(mapped(join(d, os.listdir(mapped(d))[0])))",
+    ),
+    "a file that is given on": ("torch.load(open(path, 'rb'))", "torch.load(open(mapped(path), 'rb'))"),
     "writing": ("x = open('log.txt', 'a')", "x = open(mapped('log.txt', writes=True), 'a')"),
     "unknown mode": ("x = open('log.txt', mode=m)", "x = open(mapped('log.txt', writes=True), mode=m)"),
     "save": ("torch.save(model, f=name)", "torch.save(model, f=mapped(name, writes=True))"),
