@@ -9,6 +9,7 @@ import click
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.project.errors import UsageError
+from gpu2npu.system import holds
 
 _EPILOG = """\
 \b
@@ -63,7 +64,7 @@ def choose_entry(source: Path, main: Path, target_model: str) -> CodemodChoice:
     if not all(part.isidentifier() and not keyword.iskeyword(part) for part in target_model.split(".")):
         raise UsageError(f"The target model '{target_model}' is not a variable's name such as net or self.model.")
     root = source if source.is_dir() else source.parent
-    file = next((path for path in (root / main, main) if path.is_file()), None)
+    file = next((path for path in (root / main, main) if holds(path.is_file)), None)
     if file is None:
         raise UsageError(f"The entry file '{main}' is not in the input '{source}'; give its path there.")
     inside = file.resolve()

@@ -86,6 +86,7 @@ def test_the_launcher_starts_a_command_of_the_users_own(run, project):
     ("arguments", "message"),
     [
         (["-m", "missing.py"], "'missing.py' is not in the input 'proj'"),
+        (["-m", "a" * 300], f"'{'a' * 300}' is not in the input 'proj'"),
         (["-m", "outside.py"], "'outside.py' is outside the input 'proj'"),
         (["-m", "notes.txt"], "'notes.txt' is not a Python file (.py)"),
         (["-m", "tools/train.py"], "'tools/train.py' never assigns the target model 'model'"),

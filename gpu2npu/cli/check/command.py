@@ -277,7 +277,7 @@ def check(
         say(f"Note: {meaning}.", err=True)
     end_cleanly_on_signals()
     refuse_missing_package(report)
-    if report is not None and output is None:
+    if report is not None and output in (None, _STDIN):
         raise click.UsageError(f"--report {report} needs -o PLACE, where the tables are written.")
     if report is not None and (repos is not None or form != "text" or statistics):
         raise click.UsageError("--report writes the tables of one check: give no --format, --repos or --statistics.")
@@ -289,6 +289,8 @@ def check(
             raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
         if add_skips and _STDIN in sources:
             raise click.UsageError("--add-skips writes into files: give a folder or a file, not standard input.")
+        if add_skips and (output is not None or statistics):
+            raise click.UsageError("--add-skips writes no report: give no -o or --statistics.")
         if _STDIN in sources and len(sources) > 1:
             raise click.UsageError("- is standard input, which is checked by itself: give no other SRC.")
         if statistics and form not in ("text", "json"):

@@ -251,6 +251,8 @@ def test_a_baseline(project: Path, run) -> None:
         ["--repos", "train.py", "--format", "html", "-o", "-"],
         ["--repos", "train.py", "--statistics"],
         ["--repos", "train.py", "--add-skips"],
+        ["train.py", "--add-skips", "-o", "report.txt"],
+        ["train.py", "--report", "csv", "-o", "-"],
         ["--repos", "train.py", "--format", "csv"],
         ["--repos", "train.py", "--last", "nowhere"],
         [".", "--last", "train.py"],
