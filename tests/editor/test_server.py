@@ -196,6 +196,8 @@ def test_a_text_is_shown_by_its_own_address_and_not_once_it_is_closed(edit: Call
         saved = types.TextDocumentIdentifier(editor.uri("a#b.py"))
         editor.client.text_document_did_save(types.DidSaveTextDocumentParams(saved))
         assert len(await editor.found("a#b.py", 1)) == 2
+        long = types.TextDocumentItem(editor.uri("long.py"), "python", 1, TEXT + "y = f(1)\n" * 5_000)  # others wait
+        editor.client.text_document_did_open(types.DidOpenTextDocumentParams(long))
         item = types.TextDocumentItem(editor.uri("closed.py"), "python", 1, TEXT)
         editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         closed = types.TextDocumentIdentifier(item.uri)
