@@ -17,7 +17,13 @@ from typing import Any, Generic, TypeVar
 from tools.mutants.copies import Copy
 
 MOST_IN_A_CHILD = 150
-SURROUNDINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTEST_CURRENT_TEST": ""}
+# A file that is written again within a second has the same time and often the same size: no bytecode is kept of it.
+SURROUNDINGS = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTEST_CURRENT_TEST": "",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 Key = TypeVar("Key")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
