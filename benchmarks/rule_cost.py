@@ -80,7 +80,7 @@ def _other_words(match: Match) -> Match:
     if isinstance(match, CudaOnlyMatch):
         return replace(match, **{name: f"(?:{pattern})twin" for name, pattern in match.cuda_only_patterns.items()})
     if isinstance(match, CodeMatch):
-        return replace(match, code=re.sub(r"[(\[ ]|$", r"twin\g<0>", match.code, count=1))
+        return replace(match, code=re.sub(r"'?[(\[ ]|$", r"twin\g<0>", match.code, count=1))
     other: dict[str, Any] = {name: _other(word) for name in _WORDS if (word := getattr(match, name, None)) is not None}
     if hasattr(match, "distributions"):
         other["distributions"] = frozenset(map(_other, match.distributions))
