@@ -11,8 +11,9 @@ from gpu2npu.emulator.npu_ops.arguments import Arguments, by_schema
 _CACHES = 4  # dimensions: blocks, block size, heads, depth; or blocks, parts of depth, block size, width of a part
 
 
-def _store(tokens: Array, cache: Array, slots: Array) -> None:
-    """Tokens (T, heads, D) into their slots of a cache (blocks, size, heads, D), or (blocks, parts, size, width)."""
+def _store(tokens: Array, cache: Array, slots: Array, mode: str | None) -> None:
+    """Tokens (T, heads, D) into their slots of a cache (blocks, size, heads, D), or (blocks, parts, size, width), which
+    the mode "Norm" has not."""
     if cache.ndim != _CACHES or tokens.ndim != 3:
         raise NotImplementedError(f"a cache of shape {list(cache.shape)} for tokens of shape {list(tokens.shape)}")
     heads, depth = tokens.shape[1:]
@@ -22,7 +23,7 @@ def _store(tokens: Array, cache: Array, slots: Array) -> None:
         cache[blocks, places] = tokens[valid]
         return
     parts, size, width = cache.shape[1:]
-    if parts * width != heads * depth:
+    if mode == "Norm" or parts * width != heads * depth:
         raise RuntimeError(f"tokens of shape {list(tokens.shape)} do not fit a cache of shape {list(cache.shape)}")
     blocks, places = np.divmod(slots[valid], size)
     cache[blocks, :, places] = tokens[valid].reshape(-1, parts, width)
@@ -33,8 +34,8 @@ def npu_scatter_pa_kv_cache(a: Arguments) -> None:
     """Write the tokens' keys and values into both caches, each token at its slot; a negative slot is none."""
     if a.compress_lens is not None or a.compress_seq_offsets is not None or a.seq_lens is not None:
         raise NotImplementedError("compressed caches")
-    _store(a.key, a.key_cache, a.slot_mapping)
-    _store(a.value, a.value_cache, a.slot_mapping)
+    _store(a.key, a.key_cache, a.slot_mapping, a.cache_mode)
+    _store(a.value, a.value_cache, a.slot_mapping, a.cache_mode)
 
 
 @by_schema(kernel, "npu::npu_gather_pa_kv_cache")

@@ -1,5 +1,6 @@
 """Tokens into the slots of paged caches and out again."""
 
+import pytest
 import torch
 import torch_npu
 
@@ -27,3 +28,7 @@ def test_parts_of_the_depth_side_by_side():
     torch_npu.npu_scatter_pa_kv_cache(key.npu(), key.npu(), cache, cache.clone(), SLOTS.npu())
     for i, slot in enumerate(SLOTS.tolist()[:3]):
         assert torch.equal(cache[slot // 5, :, slot % 5].cpu().flatten(), key[i].flatten())
+    with pytest.raises(RuntimeError, match="do not fit a cache"):
+        torch_npu.npu_scatter_pa_kv_cache(
+            key[:3].npu(), key[:3].npu(), cache, cache.clone(), SLOTS[:3].npu(), cache_mode="Norm"
+        )
