@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from msgspec import Struct
 
+from gpu2npu.python.flow.forward import BUDGET, LONGEST
 from gpu2npu.python.flow.value_files import Path, State
-from gpu2npu.python.flow.values import BUDGET, LONGEST, Values
+from gpu2npu.python.flow.values import Values
 from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.tree.place import (
     AnyPlace,

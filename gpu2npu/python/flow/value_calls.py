@@ -39,6 +39,10 @@ class CallValues(ValueProject):
         """All states that a value gets to."""
         raise NotImplementedError
 
+    def holders(self, place: int) -> Iterable[int]:
+        """The places that a class or an object gets to."""
+        raise NotImplementedError
+
     def call_at(self, names: Names, node: ast.Call) -> int:
         """The place of a call in a file; 0 where there is none."""
         file, end = self.file_of(names), (node.end_lineno or 0, node.end_col_offset or 0)
@@ -142,14 +146,12 @@ class CallValues(ValueProject):
         return found
 
     def _calls_of(self, function: int) -> Iterator[int]:
-        states = list(self.reach(function))
-        for place, path in tuple(states):
-            what = self.kind(place)[0]
-            if path in _CALLED_BY.get(what, ()):
-                states += self.reach(place)
-        for place, path in states:
-            if not path:
-                yield from self.at(place).loads.get(place, {}).get("()", ())
+        for place, path in self.reach(function):
+            called: Iterable[int] = () if path else (place,)
+            if path in _CALLED_BY.get(self.kind(place)[0], ()):
+                called = self.holders(place)
+            for at in called:
+                yield from self.at(at).loads.get(at, {}).get("()", ())
 
     def bindings(self, call: int, key: str) -> Iterator[tuple[int, str, Path]]:
         """The parameters that an argument of a call is for: the place, the field that it is taken from, and those that

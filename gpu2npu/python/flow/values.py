@@ -19,12 +19,11 @@ from gpu2npu.python.facts.values import (
     KEYS,
     LOAD,
     MODULE,
-    STORE,
     TEXT,
     TYPE,
-    ClassValue,
 )
-from gpu2npu.python.flow.value_calls import CallValues, ValueOrigin
+from gpu2npu.python.flow.forward import GIVING, ForwardValues
+from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.value_files import (
     Path,
     State,
@@ -35,18 +34,11 @@ from gpu2npu.python.flow.value_files import (
     alike,
     matches,
     other_names,
-    states_from,
     widened,
 )
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED
-
-BUDGET, NEAR_BUDGET = 300, 80  # states that one question may visit, and one about what is near
-LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
-# Methods from whose results `for` and `with` take what they take from an object; 1: the whole result.
-_GIVING: dict[Path, int] = {(".__iter__", "()"): 0, (".__enter__", "()"): 1}
-_MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
 
 
 class ValueUse(NamedTuple):
@@ -71,7 +63,7 @@ class Way(NamedTuple):
     line: int
 
 
-class Values(CallValues):
+class Values(ForwardValues):
     """Answers about the values of a project."""
 
     # Questions
@@ -149,113 +141,6 @@ class Values(CallValues):
                 return True
             state = above
         return False
-
-    def closed(self, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> Steps:
-        """The states that `step` leads to from `start` within the budget, for the question that is asked now."""
-        seen, is_complete = self._states(start, step, longest, more)
-        if not is_complete:
-            self.cut()
-        return seen
-
-    def _states(self, start: State, step: Step, longest: int = LONGEST, more: int = 0) -> tuple[Steps, bool]:
-        return states_from(start, step, NEAR_BUDGET if self._is_near else BUDGET, longest, more)
-
-    # Forward
-
-    def reach(self, place: int) -> Steps:
-        """All states that a value gets to."""
-        found: Steps = self.ask((REACH, place), lambda: self.closed((place, ()), self._after, LONGEST_OF_USES, 1))
-        return found
-
-    def _after(self, place: int, path: Path) -> Iterator[State]:
-        file = self.at(place)
-        for target, kind, label in file.out.get(place, ()):
-            if kind == ASSIGN:
-                yield target, path
-            elif kind == TEXT:
-                yield target, widened(path)
-            elif kind == INHERIT:
-                if path and not self._overrides(file, target, path):
-                    yield from self._held(target, path)
-            elif kind == KEYS:
-                for other in other_names(path, label):
-                    yield from self._held(target, other)
-            elif kind == STORE:
-                yield from self._held(target, (label, *path))
-            elif kind == ARGUMENT:
-                for parameter, taken, added in self.bindings(target, label):
-                    if not taken or (path and matches(path[0], taken)):
-                        yield parameter, (*added, *(path[1:] if taken else path))
-        if path:
-            loads = file.loads.get(place)
-            yield from ((target, path[1:]) for target in alike(loads, path[0], matches))
-            if loads and path[0][0] == ".":
-                yield from ((result, path) for result in self.given_back(file, place))
-        elif ".value" in file.loads.get(place, ()):  # a text that has a `value` is a member of an Enum
-            yield from ((target, path) for target in file.loads[place][".value"])
-        if file.path in self.project.data and place == file.first + self.project.data[file.path].root:
-            yield from ((call, path) for call in self.readers_of(place))
-        what, one = file.kinds.get(place, UNKNOWN)
-        if what == "class" and len(path) > 1 and path[0] == "()":
-            yield file.first + one.instance, path[1:]
-        elif what == "instance" and path:
-            yield from ((each, path) for each in self._selves_above(file, one))
-            yield from ((each, path) for each in self._annotated(file.first + one.node))
-            if path[1:2] == ("()",) and path[0][1:] in CALLED:
-                yield place, path[1:]
-            elif path[:2] in _GIVING:
-                yield place, ("[*]", *path[3 - _GIVING[path[:2]] :])
-            if path[0][1:] in one.fields:  # of a named tuple, which is unpacked
-                yield place, (f"[{one.fields.index(path[0][1:])}]", *path[1:])
-        elif what == "module" and path:
-            yield from self._importers(file, path)
-
-    def _held(self, place: int, path: Path) -> Iterator[State]:
-        """A place that holds a value, and the objects that are in it."""
-        yield place, path
-        if self.kind(place)[0] not in _MADE:
-            yield from ((origin.place, path) for origin in self.origins(place) if origin.kind in _MADE)
-
-    def _annotated(self, cls: int) -> Iterable[int]:
-        """The values that are annotated with a class."""
-        found: dict[int, None] = self.ask(
-            ("annotated", cls),
-            lambda: {
-                target: None
-                for place, path in self.reach(cls)
-                if not path
-                for target, kind, _ in self.at(place).out.get(place, ())
-                if kind == TYPE
-            },
-        )
-        return found
-
-    def _overrides(self, file: ValueFile, cls: int, path: Path) -> bool:
-        """Return whether a class defines what it would inherit: its objects too, but for what is of them. To call an
-        object is not to call its class."""
-        what = file.kinds.get(cls, UNKNOWN)[0]
-        if path[0] == "()":
-            return what == "instance" or (what == "class" and len(path) == 1)
-        return what == "class" and path[0] in file.stores.get(cls, ())
-
-    def _selves_above(self, file: ValueFile, made: ClassValue) -> Iterator[int]:
-        """The first parameters of the methods that a class inherits."""
-        for base in made.bases:
-            for origin in self.origins(file.first + base):
-                if origin.kind == "class":
-                    above = self.at(origin.place)
-                    one: ClassValue = above.kinds[origin.place][1]
-                    yield from (above.first + each for each in one.selves)
-                    yield from self._selves_above(above, one) if one is not made else ()
-
-    def _importers(self, file: ValueFile, path: Path) -> Iterator[State]:
-        """The places where other files import a name of a module, or the module itself and take the name from it."""
-        name, rest = path[0], path[1:]
-        if name[0] != ".":
-            return
-        for other, nodes in self.importers(file.path, name[1:]).items():
-            first = self.first_of(other)
-            yield from ((first + node, path if is_module else rest) for node, is_module in nodes)
 
     # Back
 
@@ -351,8 +236,8 @@ class Values(CallValues):
                 if path[0] in self.fluent and path[1:2] == ("()",) and path[0] not in file.stored:
                     yield place, path[2:]
                 if path[0] == "[each]":
-                    made = (given for given in _GIVING if given[0] in file.stored)
-                    yield from ((place, (*given, *path[_GIVING[given] :])) for given in made)
+                    made = (given for given in GIVING if given[0] in file.stored)
+                    yield from ((place, (*given, *path[GIVING[given] :])) for given in made)
                 yield file.first + one.node, ("()", *path)
                 if self.holds_argument(file, one):
                     yield from self._given(place, file.first + one.node, path)

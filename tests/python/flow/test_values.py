@@ -9,7 +9,8 @@ from gpu2npu.engine.strings.value_effects import EFFECTS
 from gpu2npu.engine.torch_library import TORCH, torch_project
 from gpu2npu.project.check.tree_answers import Dependencies
 from gpu2npu.python.facts.reading import encoded_facts
-from gpu2npu.python.flow.values import BUDGET, NEAR_BUDGET, Values, ValueUse, Way
+from gpu2npu.python.flow.forward import BUDGET, NEAR_BUDGET
+from gpu2npu.python.flow.values import Values, ValueUse, Way
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
@@ -132,6 +133,26 @@ def test_what_is_left_out_near_a_value_is_not_left_out_of_all() -> None:
     with near.near("a.py"):
         assert "unknown" in {use.kind for use in found(near, "a.py", "given")[1]}
     assert found(near, "a.py", "given")[1] == uses
+
+
+def chain(name: str, count: int, last: str) -> str:
+    """Functions that give what they are given to the next one, and the last of them."""
+    given_on = [f"def {name}{each}(v): return {name}{each + 1}(v)" for each in range(count)]
+    return "\n".join([*given_on, f"def {name}{count}(v): return {last}"])
+
+
+BOX = "class Box:\n    def __init__(self, inner): self.inner = inner\n"
+
+
+def test_an_object_is_followed_once_for_all_that_it_has() -> None:
+    ways = f"{chain('f', BUDGET // 8, 'print(v.inner.inner)')}\n{chain('g', BUDGET // 8, 'Box(v)')}\n"
+    values = values_in({"a.py": f'{BOX}{ways}f0(g0(Box("given")))\n'})
+    assert given(values, "a.py", "given") == [("print", "0")]
+
+
+def test_what_an_object_has_is_not_all_where_the_object_is_over_the_budget() -> None:
+    values = values_in({"a.py": f'{BOX}{chain("f", BUDGET, "print(v.inner)")}\nf0(Box("given"))\n'})
+    assert {use.kind for use in found(values, "a.py", "given")[1]} == {"unknown"}
 
 
 def test_the_way_of_a_value_has_the_lines_that_it_comes_through() -> None:
