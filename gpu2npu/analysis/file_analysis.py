@@ -9,8 +9,6 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.analysis.affinity.advice import affinity_advice
-from gpu2npu.analysis.affinity.settings import settings_advice
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
 from gpu2npu.analysis.torch_apis.limits import limit_findings
@@ -85,6 +83,9 @@ class FileAnalyser(Struct, frozen=True):
             findings += limits
             advice += numeric_advice(code)
         if FileQuestion.AFFINITY_APIS in self.questions:
+            from gpu2npu.analysis.affinity.advice import affinity_advice  # a check asks for none, and starts sooner
+            from gpu2npu.analysis.affinity.settings import settings_advice
+
             advice += affinity_advice(code, self.version) + settings_advice(code, self.version, self.chips)
         skips = find_skips(code.text)
         unchanged = [names.file.lines.span(*place) for place in other_device_branches(names)] if findings else []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -56,10 +56,11 @@ class Row:
     passes: str = ""
     at_run_time: bool = False
     disagrees: str = ""
-    holds: Condition = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", condition(self.when))
+    @property
+    def holds(self) -> Condition:
+        """The condition that `when` is, which is parsed when it is first asked for."""
+        return condition(self.when)
 
     def is_for(self, version: str, chip: str) -> bool:
         """Return whether it holds in a version (of PyTorch or of torch_npu), on a chip of a family."""

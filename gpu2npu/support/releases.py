@@ -196,16 +196,21 @@ def has_fact(version: str, fact: str) -> bool:
     known = known_version(version)
     if known == VERSIONS[0]:
         known = first_release().version
-    return known is not None and wheel_version(known) in released_with(fact)
+    wheel = wheel_version(known) if known is not None else ""
+    return wheel in _entries() and _has(wheel, fact)
+
+
+def _has(wheel: str, fact: str) -> bool:
+    section, _, name = fact.partition(" ")
+    sections, wanted = ((section,), name) if section in SECTIONS else (SECTIONS, fact)
+    facts = facts_of(wheel)
+    return any(wanted in facts[each] for each in sections)
 
 
 @cache
 def released_with(fact: str) -> tuple[str, ...]:
     """The versions of torch_npu, in order, that have a fact, which is written as for `has_fact`."""
-    section, _, name = fact.partition(" ")
-    sections, wanted = ((section,), name) if section in SECTIONS else (SECTIONS, fact)
-    there = (each.version for each in torch_npu_releases())
-    return tuple(version for version in there if any(wanted in facts_of(version)[each] for each in sections))
+    return tuple(each.version for each in torch_npu_releases() if _has(each.version, fact))
 
 
 @cache

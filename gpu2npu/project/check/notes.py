@@ -25,8 +25,30 @@ if TYPE_CHECKING:
 class RuleNotes(Struct, frozen=True):
     """The notes on rules by their ids, and a sentence for each distribution that a plugin brings to Ascend."""
 
-    rules: dict[str, RuleNote]
+    rules: Mapping[str, RuleNote]
     plugins: dict[str, str]
+
+
+class _Notes(Mapping[str, RuleNote]):
+    """The notes on rules, each written when it is asked for."""
+
+    def __init__(self, rules: Iterable[Rule], others: Mapping[str, str]) -> None:
+        self._rules = {rule.id: rule for rule in rules}
+        self._others = others
+
+    def __getitem__(self, name: str) -> RuleNote:
+        from gpu2npu.rulebook.reference import page_of, section_of
+
+        rule = self._rules.get(name)
+        if rule is None:
+            return RuleNote(name, self._others[name], "api-facts.md")
+        return RuleNote(rule.id, rule.why, page_of(rule), section_of(rule))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._others.keys() | self._rules.keys())
+
+    def __len__(self) -> int:
+        return len(self._others.keys() | self._rules.keys())
 
 
 def rule_notes(rules: tuple[Path, ...], store: Store | None = None) -> RuleNotes:
@@ -43,7 +65,8 @@ def rule_notes(rules: tuple[Path, ...], store: Store | None = None) -> RuleNotes
         return _loaded(rules)
     notes = store.find(name, RuleNotes)
     if notes is None:
-        notes = _loaded(rules)
+        loaded = _loaded(rules)
+        notes = RuleNotes(dict(loaded.rules), loaded.plugins)
         store.put({name: notes})
     return notes
 
@@ -51,16 +74,13 @@ def rule_notes(rules: tuple[Path, ...], store: Store | None = None) -> RuleNotes
 def _loaded(files: tuple[Path, ...]) -> RuleNotes:
     from gpu2npu.rulebook.in_code import WHY
     from gpu2npu.rulebook.load import load_rulebook
-    from gpu2npu.rulebook.reference import page_of, section_of
     from gpu2npu.rulebook.rule import RuleError
 
     try:
         rules = load_rulebook(files).rules
     except RuleError as error:
         raise UsageError(str(error)) from error
-    others = {name: RuleNote(name, why, "api-facts.md") for name, why in WHY.items()}
-    notes = others | {rule.id: RuleNote(rule.id, rule.why, page_of(rule), section_of(rule)) for rule in rules}
-    return RuleNotes(notes, plugins(rules))
+    return RuleNotes(_Notes(rules, WHY), plugins(rules))
 
 
 def plugins(rules: Iterable[Rule]) -> dict[str, str]:
