@@ -120,6 +120,7 @@ class Session:
         def read(rulebook: Rulebook, version: str) -> Mapping[str, bytes]:
             rule_table(rulebook, version)  # before workers start, which then have it
             if writes:
+                import gpu2npu.analysis.affinity.advice
                 import gpu2npu.python.text.writing  # noqa: F401  # and LibCST
             self.pool.share(rulebook)
             return read_all_facts(self.python, self.pool, StoredFacts(self.store, self.digests) if self.store else None)
