@@ -11,7 +11,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import value_of
-from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
@@ -25,6 +25,21 @@ _FEW = 3  # statements of a branch that are looked at
 def chooses_cuda(body: Sequence[ast.AST] | ast.expr) -> bool:
     """Return whether code names CUDA's device or moves something there."""
     return any(map(names_device, walk(body) if isinstance(body, ast.expr) else walk(*body)))
+
+
+def chooses_another(body: Sequence[ast.stmt], refusal: ast.stmt) -> bool:
+    """Return whether code behind a refusal chooses CUDA's device, other than the one that was tested: not `if
+    device.index is None: device = torch.device("cuda", 0)` behind `if device.type != "cuda": raise ...`."""
+    test = refusal.test if isinstance(refusal, ast.If) else None
+    kind = test.left if isinstance(test, ast.Compare) else None
+    tested = dotted_name(kind.value) if isinstance(kind, ast.Attribute) and kind.attr == "type" else None
+    return chooses_cuda([each for each in body if tested is None or not _assigns_only(each, tested)])
+
+
+def _assigns_only(statement: ast.stmt, name: str) -> bool:
+    if isinstance(statement, ast.If):
+        return not statement.orelse and all(_assigns_only(each, name) for each in statement.body)
+    return isinstance(statement, ast.Assign) and [name] == [dotted_name(each) for each in statement.targets]
 
 
 def names_device(node: ast.AST, devices: Set[str] = _CUDA) -> bool:

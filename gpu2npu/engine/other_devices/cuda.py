@@ -20,6 +20,7 @@ from gpu2npu.engine.other_devices.capability import (
 from gpu2npu.engine.other_devices.choices import (
     affirmed,
     answers_for_nvidia,
+    chooses_another,
     chooses_cuda,
     decides_device,
     guarded,
@@ -206,9 +207,8 @@ class _CudaCode:
         first, last = node.body[0], otherwise(node)
         if isinstance(last, ast.Raise) and self._needs_cuda(node.test):
             return self._is_refusal(node, last) and not chooses_cuda(node.body)
-        is_error = isinstance(first, ast.Return) and isinstance(first.value, ast.Call)
+        is_error = isinstance(first, ast.Raise) or (isinstance(first, ast.Return) and isinstance(first.value, ast.Call))
         is_error = is_error or (len(node.body) == 1 and isinstance(first, ast.If) and ends_in_error(first))
-        is_error = is_error or isinstance(first, ast.Raise)
         if not (is_error or isinstance(first, ast.Return)) or not self._is_denial(node.test):
             return False
         of_kernels = _is_of_tensor(node.test) and self.code.calls_kernels(node.orelse or self._after(node))
@@ -284,10 +284,10 @@ class _CudaCode:
         return self._needs_cuda(node.test) and self._is_refusal(node, node)
 
     def _is_refusal(self, node: ast.stmt, raised: ast.stmt) -> bool:
-        """`raise RuntimeError("A GPU is needed for quantization.")`, where no device is used after it."""
+        """`raise RuntimeError("A GPU is needed for quantization.")`, where no other device is used after it."""
         parts = (part.values if isinstance(part, ast.JoinedStr) else (part,) for part in walk(raised))
         texts = [string_value(each) for part in parts for each in part]
-        return self.table.is_cuda_only("refusal", *texts) and not chooses_cuda(self._after(node))
+        return self.table.is_cuda_only("refusal", *texts) and not chooses_another(self._after(node), node)
 
     def _captures(self, node: ast.If, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""

@@ -36,6 +36,21 @@ def test_a_program_that_names_the_vendor_of_its_gpu_runs_on_an_npu(migrate):
 
 
 @pytest.mark.parametrize(
+    ("behind", "stays"),
+    [
+        ("if where.index is None:\n        where = torch.device('cuda', torch.cuda.current_device())", True),
+        ("where = torch.device('cuda', 0)", True),
+        ("rows = rows.to(torch.device('cuda', 0))", False),  # a device of its own, which is used
+        ("if where.index is None:\n        rows = rows.cuda()", False),
+    ],
+)
+def test_a_refused_device_may_be_completed_behind_its_refusal(migrate, behind, stays):
+    refusal = "if where.type != 'cuda':\n        raise TypeError('cuDF has its frames on a GPU of NVIDIA')"
+    code = f"import torch\ndef table(rows, where):\n    {refusal}\n    {behind}\n    return rows, where\n"
+    assert (migrate(code) == code) is stays
+
+
+@pytest.mark.parametrize(
     ("also", "stays"), [("torch.cuda.get_device_capability(x.device)[0] != 10", True), ("x.dim() != 2", False)]
 )
 def test_a_refusal_may_ask_for_a_capability_too(migrate, also, stays):
