@@ -14,7 +14,7 @@ from gpu2npu.engine.marks import Mark, applied, reported, review
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.flow import Flow, is_read, judge_by_flow, judge_by_texts, judge_data
 from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.keys import is_option, stays
+from gpu2npu.engine.strings.keys import is_key, is_option, stays
 from gpu2npu.engine.strings.places import LEFT, NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText, formatted_texts
@@ -248,7 +248,8 @@ class _Strings:
             is_same = self.names.follow(matched.group()).startswith(f"{candidate.text}.")
             verdict = YES if is_same else LEFT
         elif verdict in (UNSURE, LEFT) and (prefix or suffix):
-            verdict = YES
+            is_own_key = suffix.islower() and is_key(place)  # state["torch.cuda.get_rng_state"]
+            verdict = NO if is_own_key else YES
         is_raised = verdict == NO and isinstance(self.file.parents[self.file.parents[text.node]], ast.Raise)
         if (verdict == NO and not is_raised) or rule.then.keep:
             return
