@@ -21,7 +21,7 @@ from gpu2npu.python.flow.reachability import (
 )
 from gpu2npu.python.project.imports import ImportGraph, chosen_by_name
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, is_main_guard
+from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORT_FUNCTIONS, Definition, is_main_guard, last_name
 
 _Node = TypeVar("_Node", bound=ast.AST)
 # Finds nodes in a file, whatever program it is part of.
@@ -163,14 +163,22 @@ def entry_of(program: TrainingProgram, path: str) -> Entry | None:
 
 def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:
     names, files, index = _loaded(program, file)
+    taking = [path for path, loaded in files.items() if program.of_file(_takes_modules, loaded)]
     chosen = [
         part
-        for path in sorted(chosen_by_name(program, files))
+        for path in sorted(chosen_by_name(program, taking))
         if path in files and path != file.path
         for part in files[path].tree.body
         if isinstance(part, DEFINITIONS)
     ]
     return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH, chosen))
+
+
+def _takes_modules(file: ParsedFile) -> bool:
+    """Return whether a file takes anything from a module that it imports by name: not `import_module(plugin)` alone."""
+    is_likely = any(name in file.text for name in IMPORT_FUNCTIONS)
+    calls = (call for call in all_calls(file) if last_name(call.func) in IMPORT_FUNCTIONS) if is_likely else ()
+    return any(not isinstance(file.parents[call], ast.Expr) for call in calls)
 
 
 def _loaded(

@@ -75,6 +75,42 @@ def test_a_class_that_is_taken_by_name_is_run_by_the_program_that_trains_it(afte
     assert "device_ids=[torch.npu.current_device()])" in written["models/one_model.py"]
 
 
+FIT = """import importlib
+import torch
+
+
+def plug_in(options):
+    for plugin in options["plugins"]:
+        importlib.import_module(plugin)
+    return getattr(torch, options["kind"])
+
+
+def main(options):
+    plug_in(options)(options["x"]).sum().backward()
+
+
+if __name__ == "__main__":
+    main({"plugins": [], "kind": "relu"})
+"""
+SCORE = """import torch
+
+
+def main(net, rows):
+    net = torch.nn.DataParallel(net)
+    return [net(row) for row in rows]
+
+
+if __name__ == "__main__":
+    main(torch.nn.Linear(2, 2).cuda(), [])
+"""
+
+
+def test_a_module_that_is_imported_for_its_effect_alone_gives_the_program_nothing(after: After) -> None:
+    written = after({"app/fit.py": FIT, "app/score.py": SCORE})
+    assert set(written) == {"app/score.py"}  # fit.py, which trains, does not come to it
+    assert "    net = net.npu()\n" in written["app/score.py"]
+
+
 SHARED = """import torch
 from torch.nn.parallel import DataParallel
 
