@@ -18,8 +18,11 @@ from gpu2npu.records import NewText
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
 _SPAWN = frozenset(
-    {"colossalai.launch", "colossalai.launch_from_torch", "deepspeed.initialize", "horovod.torch.init",
-     "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
+    {"colossalai.launch", "colossalai.launch_from_torch", "deepspeed.initialize", "detectron2.engine.launch",
+     "horovod.torch.init", "ignite.distributed.Parallel", "ignite.distributed.initialize", "lightning.Fabric",
+     "lightning.fabric.Fabric", "mmcv.runner.init_dist", "mmengine.dist.init_dist",
+     "timm.utils.init_distributed_device", "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes",
+     "torchtnt.utils.init_from_env"}
 )  # fmt: skip
 # Their objects make the process group of whoever started the program: torchrun, deepspeed.
 _ARGUMENTS = frozenset({"Seq2SeqTrainingArguments", "TrainingArguments"})

@@ -134,6 +134,21 @@ def test_a_function_that_gives_the_model_away_may_be_for_training(after):
     )
 
 
+MAKERS = {
+    "lightning": "lightning.Fabric(accelerator='gpu')",
+    "mmengine.dist": "mmengine.dist.init_dist('pytorch')",
+    "timm.utils": "timm.utils.init_distributed_device(options)",
+}
+
+
+@pytest.mark.parametrize("module", MAKERS)
+def test_a_library_that_makes_the_group_leaves_one_card_to_data_parallel(after, findings, module):
+    code = f"import {module}\nfrom torch import nn\n\nif options.many:\n    {MAKERS[module]}\nelse:\n"
+    code += "    net = nn.DataParallel(net)\nnet(x).sum().backward()\n"
+    assert "    net = net.npu()\n" in after({"fit.py": code})["fit.py"]
+    assert any("makes its processes itself (fit.py:5)" in message for _, _, message in findings({"fit.py": code}))
+
+
 def test_a_class_of_accelerate_makes_the_group_itself(after, findings):
     engine = "from accelerate import Accelerator\nfrom torch import nn\n\nclass Engine(Accelerator):\n"
     engine += "    def prepare_model(self, model):\n        model = nn.DataParallel(model)\n        return model\n"

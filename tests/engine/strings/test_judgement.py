@@ -325,22 +325,6 @@ def test_names_of_the_api_in_strings(migrate, text: str) -> None:
     assert migrate(text) == text.replace("cuda", "npu")
 
 
-KEYS_OF_OWN = [
-    "s = {'torch.cuda.initial_seed': 1}\nsave(s)\nn = load()['torch.cuda.initial_seed']\n",
-    "def f(s):\n    if 'torch.cuda.memory' in s:\n        print(s['torch.cuda.memory'])\n",
-]
-
-
-@pytest.mark.parametrize("text", KEYS_OF_OWN)
-def test_names_of_functions_as_keys_that_are_read_as_they_are_written(migrate, text: str) -> None:
-    assert migrate(text) == text
-
-
-def test_names_of_types_as_keys_that_are_looked_up_by_a_type(migrate) -> None:
-    text = "def f(x):\n    sizes = {'torch.cuda.HalfTensor': 2}\n    return sizes[x.type()], sizes['torch.cuda.HalfTensor']\n"
-    assert migrate(text) == text.replace("cuda", "npu")
-
-
 @pytest.mark.parametrize("text", BACKENDS)
 def test_backends(migrate, text: str) -> None:
     assert text.replace("nccl", "hccl").splitlines()[-1] in migrate(text).splitlines()

@@ -45,3 +45,19 @@ def test_a_key_of_what_is_not_known_is_named_as_one(rulebook) -> None:
     text = text.replace("options['cuda']", "options == 'cuda'")
     (found,) = migrate_source(text.encode(), "a.py", rulebook, ProjectContext()).findings
     assert "what it is compared with in a.py:2 is not known" in found.message
+
+
+KEYS_OF_OWN = [
+    "s = {'torch.cuda.initial_seed': 1}\nsave(s)\nn = load()['torch.cuda.initial_seed']\n",
+    "def f(s):\n    if 'torch.cuda.memory' in s:\n        print(s['torch.cuda.memory'])\n",
+]
+
+
+@pytest.mark.parametrize("text", KEYS_OF_OWN)
+def test_names_of_functions_as_keys_that_are_read_as_they_are_written(migrate, text: str) -> None:
+    assert migrate(text) == text
+
+
+def test_names_of_types_as_keys_that_are_looked_up_by_a_type(migrate) -> None:
+    text = "s = {'torch.cuda.HalfTensor': 2}\ndef f(x):\n    return s[x.type()], s['torch.cuda.HalfTensor']\n"
+    assert migrate(text) == text.replace("cuda", "npu")
