@@ -60,12 +60,12 @@ def _numbered(file: ParsedFile) -> list[ast.AST]:
 
 
 def _is_set_by_caller(file: ParsedFile, node: ast.AST, entries: Entries) -> bool:
-    """`torch.cuda.set_device(gpu)` that only programs outside of the project come to: they choose the card of each of
-    their processes, and may start these by mp.spawn, without LOCAL_RANK."""
+    """`torch.cuda.set_device(device)` that only programs outside of the project come to: they choose the card of each
+    of their processes, and may start these by mp.spawn, without LOCAL_RANK."""
     if not isinstance(node, ast.Call) or last_name(node.func) != "set_device" or len(arguments(node)) != 1:
         return False
     card = argument_value(arguments(node)[0])
-    is_named = isinstance(card, (ast.Name, ast.Attribute)) and _is_first_card(file, card)
+    is_named = isinstance(card, (ast.Name, ast.Attribute)) and not _is_counted(file, card)
     return is_named and all(entry.is_library for entry in entries.that_run(file, node))
 
 

@@ -162,14 +162,15 @@ def test_the_test_of_a_wrap_is_no_library(after):
     assert after({"test_wrap.py": test}) == {}
 
 
+@pytest.mark.parametrize("card", ["gpu", "place"])
 @pytest.mark.parametrize(("script", "stays"), [("", True), ("\nif __name__ == '__main__':\n    put(net, 0)\n", False)])
-def test_the_card_that_a_library_is_given_stays(script, stays, after):
+def test_the_card_that_a_library_is_given_stays(script, stays, card, after):
     library = (
-        "import torch\nfrom torch import nn\n\ndef put(net, gpu):\n    torch.cuda.set_device(gpu)\n"
+        f"import torch\nfrom torch import nn\n\ndef put(net, {card}):\n    torch.cuda.set_device({card})\n"
         "    net = nn.DataParallel(net)\n    net(batch).mean().backward()\n"
     )
     text = after({"library.py": library + script})["library.py"]
-    assert ("set_device(gpu)" in text) is stays and "DistributedDataParallel" in text
+    assert (f"set_device({card})" in text) is stays and "DistributedDataParallel" in text
 
 
 def test_a_function_that_no_program_calls_checks_for_the_group_first(after):
