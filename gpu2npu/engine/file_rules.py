@@ -78,7 +78,7 @@ class FileRules:
     imports: list[tuple[Import, Scope]] = field(default_factory=list)
     kinds: ObjectKinds = field(init=False)
     targets: Targets = field(init=False)
-    _own: dict[str, bool] = field(default_factory=dict)
+    _own: dict[tuple[str, bool], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kinds = ObjectKinds(self.names)
@@ -135,9 +135,9 @@ class FileRules:
 
     def has_own(self, member: str, read: bool) -> bool:
         """Return whether a class of the project, or of this file, that is not a Module or Tensor defines the member."""
-        if member not in self._own:
-            self._own[member] = self.kinds.has_own_class(member, read) or any(
+        if (member, read) not in self._own:
+            self._own[member, read] = self.kinds.has_own_class(member, read) or any(
                 self.context.has_own_class(path, member, read, self.names.path)
                 for path in sorted(self.context.project_members.get(member, ()))
             )
-        return self._own[member]
+        return self._own[member, read]

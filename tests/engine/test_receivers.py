@@ -276,3 +276,10 @@ def test_a_graph_is_moved_where_a_file_that_makes_graphs_is_imported(project):
     after = {path: (migrated.content or b"").decode() for path, migrated in project(files).items()}
     assert 'net(batch.to("npu"))' in after["train.py"]
     assert "net(batch.npu())" in after["other.py"]
+
+
+@pytest.mark.parametrize("member", ["is_cuda", "is_cuda()"])
+def test_a_class_with_a_method_has_no_attribute_of_its_name(project, member: str) -> None:
+    asked = f"def f(x, t):\n    return x.{member} and t.is_cuda\n"
+    found = project({"a.py": "class Kit:\n    def is_cuda(self):\n        return 0\n" + asked})["a.py"].findings
+    assert [each.rule for each in found] == ["is-cuda-method"] * ("(" in member)
