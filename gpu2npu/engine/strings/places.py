@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from gpu2npu.engine.strings.forms import indexes
+from gpu2npu.engine.strings.text_methods import TESTS
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
@@ -92,10 +93,11 @@ def _results(function: Function) -> Iterator[ast.expr]:
 
 
 def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:
-    """The strings that names are compared with, by the scope that binds them: `x == "cpu"`, `x in ("cpu", "mps")`."""
+    """The strings that names are compared with, by the scope that binds them: `x == "cpu"`, `x in ("cpu", "mps")`,
+    `x.startswith("cuda:")`."""
     found: dict[tuple[Scope, str], frozenset[str]] = {}
-    for node in (each for each in file.parents if isinstance(each, ast.Compare)):
-        sides = [node.left, *node.comparators]
+    for node in (each for each in file.parents if isinstance(each, (ast.Compare, ast.Call))):
+        sides = _sides(node)
         strings = strings_of(part for side in sides for part in (side, *elements(side)))
         for side in sides if strings else ():
             name = dotted_name(side)
@@ -103,6 +105,13 @@ def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:
             if name is not None and home is not None:
                 found[home[0], name] = found.get((home[0], name), frozenset()) | strings
     return found
+
+
+def _sides(node: ast.Compare | ast.Call) -> list[ast.expr]:
+    """What a comparison compares, or a method that tests a text."""
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return [node.func.value, *node.args] if isinstance(node.func, ast.Attribute) and node.func.attr in TESTS else []
 
 
 def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
@@ -151,9 +160,9 @@ def among(values: frozenset[str], text: str | None, new: str, role: Role) -> str
     others = values - {text}
     if new in values or (others and others <= role.vendors):
         return NO
-    numbers = (number for value in values for name, _, number in [value.partition(":")] if name == text)
-    if any(number.isdecimal() for number in numbers):  # "cuda" beside "cuda:0", not beside "cuda:12.1"
-        return YES
+    parts = ((colon, number) for value in values for name, colon, number in [value.partition(":")] if name == text)
+    if any(number.isdecimal() or (colon and not number) for colon, number in parts):
+        return YES  # "cuda" beside "cuda:0" or "cuda:", not beside "cuda:12.1"
     if values & role.strangers or (text or "").swapcase() in others:  # PyTorch takes no "CUDA"
         return None
     return YES if values & role.siblings else None

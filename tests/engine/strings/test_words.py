@@ -53,3 +53,18 @@ def test_what_a_string_is_compared_with(migrate_with, code: str, edited: bool) -
     result = migrate_with([], text)
     assert (result.content or text.encode()).decode() == (text.replace("cuda", "npu") if edited else text)
     assert [finding.rule for finding in result.findings] == ([] if edited else ["device-string"])
+
+
+@pytest.mark.parametrize(
+    ("test", "edited"),
+    [
+        ("kind.startswith('cuda:')", True),
+        ("kind.startswith(('cuda:', 'xpu:'))", True),
+        ("kind.startswith('cuda')", False),
+        ("kind.startswith('cuda:12.1')", False),
+        ("other.startswith('cuda:')", False),
+    ],
+)
+def test_what_is_tested_for_a_device_with_an_index_is_one_among_other_words(migrate, test: str, edited: bool) -> None:
+    code = f"def f(kind, other):\n    if kind in ('cuda', 'gpu', 'all'):\n        return 1\n    return {test}\n"
+    assert ("('npu', 'gpu', 'all')" in migrate(code)) is edited
