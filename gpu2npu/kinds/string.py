@@ -40,7 +40,7 @@ _SPOKEN = frozenset(
     {"keywords", "keyword", "classifiers", "topics", "topic", "tags", "tag", "labels", "label", "name", "title", "id",
      "description", "markers", "help", "doc", "comment", "text", "summary", "message", "channels", "image", "container",
      "from", "repo", "repository", "uses", "url", "path", "paths", "file", "files", "exclude", "include", "ignore",
-     "display_name", "language", "words"}
+     "display_name", "language", "words", "group", "extra"}
 )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ UNCHANGED = [
     ("c.yaml", "devices: [cuda, npu]\n"),
     ("c.json", '{"file": "cuda.json", "cuda": {"nccl": 1}}'),
     ("pyproject.toml", '[project]\nkeywords = ["cuda", "pytorch"]\n'),
+    ("pyproject.toml", '[tool.uv]\nconflicts = [[{ extra = "cpu" }, { extra = "cuda" }], [{ group = "cuda" }]]\n'),
     ("package-lock.json", '{"device": "cuda"}'),
     ("data.jsonl", '{"device": "cuda"}\n'),
 ]
