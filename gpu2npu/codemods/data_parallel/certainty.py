@@ -95,7 +95,8 @@ def obstacle(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) ->
 
 def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
     """Return why the model works without a wrapper, and not in DistributedDataParallel; None if it is not so."""
-    if not program.trains or (not programs and _is_for_evaluation(wrap)):
+    is_library = all(entry.is_library for entry in programs)
+    if not program.trains or (is_library and _is_for_evaluation(wrap)):
         return Obstacle(_NO_TRAINING, one_npu=True)
     model = model_class(program, wrap.file, wrap.module)
     why = forward_obstacle(model) if model is not None else None

@@ -149,6 +149,12 @@ def test_a_library_that_makes_the_group_leaves_one_card_to_data_parallel(after, 
     assert any("makes its processes itself (fit.py:5)" in message for _, _, message in findings({"fit.py": code}))
 
 
+def test_a_model_that_a_library_gives_away_for_evaluation_has_one_npu(after):
+    library = "from torch import nn\n\ndef judge(net, place):\n    net = nn.DataParallel(net).eval().to(place)\n"
+    files = {"judge.py": library + "    return net\n", "steps.py": "def step(loss):\n    loss.backward()\n"}
+    assert "    net = net.npu().eval().to(place)\n" in after(files)["judge.py"]
+
+
 def test_a_class_of_accelerate_makes_the_group_itself(after, findings):
     engine = "from accelerate import Accelerator\nfrom torch import nn\n\nclass Engine(Accelerator):\n"
     engine += "    def prepare_model(self, model):\n        model = nn.DataParallel(model)\n        return model\n"
