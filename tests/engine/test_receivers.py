@@ -280,6 +280,6 @@ def test_a_graph_is_moved_where_a_file_that_makes_graphs_is_imported(project):
 
 @pytest.mark.parametrize("member", ["is_cuda", "is_cuda()"])
 def test_a_class_with_a_method_has_no_attribute_of_its_name(project, member: str) -> None:
-    asked = f"def f(x, t):\n    return x.{member} and t.is_cuda\n"
-    found = project({"a.py": "class Kit:\n    def is_cuda(self):\n        return 0\n" + asked})["a.py"].findings
+    reads = f"def f(x, t):\n    return x.{member} and t.is_cuda\n"
+    found = project({"a.py": "class Kit:\n    def is_cuda(self):\n        return 0\n" + reads})["a.py"].findings
     assert [each.rule for each in found] == ["is-cuda-method"] * ("(" in member)

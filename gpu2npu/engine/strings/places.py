@@ -108,7 +108,7 @@ def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:
 
 
 def _sides(node: ast.Compare | ast.Call) -> list[ast.expr]:
-    """What a comparison compares, or a method that tests a text."""
+    """The two sides of a comparison, or a text and what a method tests it for."""
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     return [node.func.value, *node.args] if isinstance(node.func, ast.Attribute) and node.func.attr in TESTS else []
