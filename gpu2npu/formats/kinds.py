@@ -61,6 +61,7 @@ _NAMES = {
 }
 # What other package managers write and read: an edit would make it inconsistent.
 _LOCKS = frozenset({"package-lock.json", "pnpm-lock.yaml", "conda-lock.yml", "conda-lock.yaml", "composer.lock"})
+_FORMS = "ISSUE_TEMPLATE"  # the folder of what GitHub shows to those who report an issue
 _REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in|pip)", re.IGNORECASE)
 _SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|k|da)?sh\b")
 _MAKEFILE = re.compile(r"(?:GNUm|M|m)akefile(?:\..*)?|.*\.mk")
@@ -69,13 +70,14 @@ _MAKEFILE = re.compile(r"(?:GNUm|M|m)akefile(?:\..*)?|.*\.mk")
 def kind_of(path: str, head: bytes = b"") -> FileKind | None:
     """The kind of the file at `path` (forward slashes), whose first bytes are `head`; None for a file of no kind."""
     folder, _, name = path.rpartition("/")
-    if name in _LOCKS or path.endswith(".py"):
+    home = folder.rpartition("/")[2]
+    if name in _LOCKS or home == _FORMS or path.endswith(".py"):
         return FileKind.PYTHON if path.endswith(".py") else None
     if name in _NAMES:
         return _NAMES[name]
     stem, dot, suffix = name.rpartition(".")
     suffix = suffix.lower() if dot else ""
-    listed = folder.rpartition("/")[2] == "requirements" and suffix in ("txt", "in")
+    listed = home == "requirements" and suffix in ("txt", "in")
     if listed or _REQUIREMENTS.fullmatch(name):
         return FileKind.REQUIREMENTS
     if stem and suffix in _SUFFIXES and suffix != "py":

@@ -65,6 +65,7 @@ UNCHANGED = [
     ("pyproject.toml", '[project]\nkeywords = ["cuda", "pytorch"]\n'),
     ("pyproject.toml", '[tool.uv]\nconflicts = [[{ extra = "cpu" }, { extra = "cuda" }], [{ group = "cuda" }]]\n'),
     ("package-lock.json", '{"device": "cuda"}'),
+    (".github/ISSUE_TEMPLATE/bug.yml", "body:\n  - placeholder: torch==2.3.0+cu121 on Linux\n"),
     ("data.jsonl", '{"device": "cuda"}\n'),
 ]
 
