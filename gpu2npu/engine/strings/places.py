@@ -96,8 +96,13 @@ def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:
     """The strings that names are compared with, by the scope that binds them: `x == "cpu"`, `x in ("cpu", "mps")`,
     `x.startswith("cuda:")`."""
     found: dict[tuple[Scope, str], frozenset[str]] = {}
-    for node in (each for each in file.parents if isinstance(each, (ast.Compare, ast.Call))):
-        sides = _sides(node)
+    for node in file.parents:
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TESTS:
+            sides = [node.func.value, *node.args]
+        else:
+            continue
         strings = strings_of(part for side in sides for part in (side, *elements(side)))
         for side in sides if strings else ():
             name = dotted_name(side)
@@ -105,13 +110,6 @@ def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:
             if name is not None and home is not None:
                 found[home[0], name] = found.get((home[0], name), frozenset()) | strings
     return found
-
-
-def _sides(node: ast.Compare | ast.Call) -> list[ast.expr]:
-    """The two sides of a comparison, or a text and what a method tests it for."""
-    if isinstance(node, ast.Compare):
-        return [node.left, *node.comparators]
-    return [node.func.value, *node.args] if isinstance(node.func, ast.Attribute) and node.func.attr in TESTS else []
 
 
 def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
