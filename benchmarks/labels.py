@@ -45,6 +45,7 @@ QUICK = frozenset(
     | {"torch_pruning"}
     | {"stabilityguard"}
     | {"detonation", "torchblocks_chen"}
+    | {"llmreport", "nerorl", "simplepytorch"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
