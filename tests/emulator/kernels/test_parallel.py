@@ -62,6 +62,7 @@ LARGE = {
     "linear": ("aten::linear", (of(4, 300, 200), of(310, 200), of(310))),
     "linear backward": ("aten::linear_backward", (of(700, 200), of(700, 310), of(310, 200), [True] * 3)),
     "mm": ("aten::mm", (of(130, 400), of(400, 600))),
+    "mm with one column over": ("aten::mm", (of(500, 400), of(400, 257))),
     "bmm": ("aten::bmm", (of(60, 64, 33), of(60, 33, 70))),
     "gelu": ("aten::gelu", (of(700, 700),)),
     "gelu backward": ("aten::gelu_backward", (of(700, 700), of(700, 700))),
@@ -119,7 +120,7 @@ def test_arrays_of_other_shapes_are_broadcast():
 
 
 @pytest.mark.parametrize(
-    ("rows", "inner", "columns"), [(512, 256, 1024), (512, 1024, 256), (64, 576, 4096), (4096, 512, 64)]
+    ("rows", "inner", "columns"), [(512, 256, 1024), (512, 1024, 256), (64, 576, 4096), (4096, 512, 64), (513, 500, 257)]
 )
 def test_a_product_is_cut_where_blas_copies_little_again(rows, inner, columns, monkeypatch):
     load()
@@ -134,8 +135,13 @@ def test_a_product_is_cut_where_blas_copies_little_again(rows, inner, columns, m
     with monkeypatch.context() as patch:
         patch.setattr(np, "matmul", seen)
         assert (KERNELS["aten::mm"](a, b) == inner).all()
-    assert 2 <= len(shapes) <= 8 and sum(m * n for m, n in shapes) == rows * columns
-    assert all((m >= 256 and n == columns) or (m == rows and n >= 128) for m, n in shapes)
+        several = shapes.copy()
+        patch.setattr(parallel, "thread_count", lambda: 1)
+        shapes.clear()
+        KERNELS["aten::mm"](a, b)
+    assert shapes == [(rows, columns)]
+    assert 2 <= len(several) <= 3 and sum(m * n for m, n in several) == rows * columns
+    assert all((m >= 256 and n == columns) or (m == rows and n >= 128) for m, n in several)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, promote_type
 from gpu2npu.emulator.kernels.registry import kernel
 
 _FEW = 1 << 22  # multiplications: below, a thread's start is not worth it
-_BANDS = 8  # of a matrix at most, whatever the number of threads
-# Of as many rows or columns at least: BLAS copies the other matrix into its own order again for each band.
+# A thread has so many rows or columns at least, or a multiple: BLAS copies the other matrix into its own order again for
+# each, and computes a number in the same way wherever the matrix is cut at whole blocks of its registers.
 _ROWS, _COLUMNS = 256, 128
 
 
@@ -26,7 +26,7 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def product(a: Array, b: Array) -> Array:
-    """np.matmul of arrays of one dtype; large ones a band of rows or columns, or some of the batch, at a time."""
+    """np.matmul of arrays of one dtype; of large ones each thread has some rows, columns or matrices of the batch."""
     if a.ndim < 2 or b.ndim != a.ndim or a.dtype.kind != "f" or a.shape[:-2] != b.shape[:-2]:
         return np.matmul(a, b)
     rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
@@ -38,18 +38,21 @@ def product(a: Array, b: Array) -> Array:
         parts = parallel.blocks(len(a), work, _FEW)
         parallel.run(lambda part: np.matmul(a[part], b[part], out=out[part]), parts)
     elif rows // _ROWS > columns // _COLUMNS:
-        parts = _bands(rows, _ROWS)
+        parts = _bands(rows, _ROWS, inner * columns)
         parallel.run(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), parts)
     else:
-        parts = _bands(columns, _COLUMNS)
+        parts = _bands(columns, _COLUMNS, rows * inner)
         parallel.run(lambda part: np.matmul(a, b[..., part], out=out[..., part]), parts)
     return out
 
 
-def _bands(size: int, least: int) -> list[slice]:
-    """Slices of `range(size)`, all but the last of one length, which is `least` or more."""
-    step = max(least, -(-size // _BANDS))
-    return [slice(start, start + step) for start in range(0, size, step)]
+def _bands(count: int, least: int, work_of_one: int) -> list[slice]:
+    """One for each thread, none of less than a multiple of `least` that is worth a thread's start."""
+    least *= -(-_FEW // (least * work_of_one))
+    *bands, last = parallel.shares(count, least)
+    if bands and count - last.start < least:
+        last = slice(bands.pop().start, count)
+    return [*bands, last]
 
 
 def _check(a: Array, b: Array, ndim: int, what: str) -> None:
