@@ -1,8 +1,8 @@
 // What every small operator on an npu tensor does, in C++: views, memory and its account, and the way to NumPy's arrays.
 // All of it is in Python too (tensor.py, memory/, dispatch/uniform.py), which takes over wherever a call is not plain:
 // what is Python's is registered for PrivateUse3, and what is here calls it there. NumPy does the arithmetic, but for
-// HF32's rounding and the windows of convolutions, which are equal to its to the bit, and for convolutions of images and
-// norms, whose sums have another order.
+// HF32's rounding and the windows of convolutions, which are equal to its to the bit, for convolutions of images and norms,
+// whose sums have another order, and for what pointwise.h has, whose functions are others.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
@@ -31,6 +31,7 @@
 
 #include "convolutions.h"
 #include "norms.h"
+#include "pointwise.h"
 
 namespace {
 
@@ -752,6 +753,24 @@ PyObject* norm_gradient(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+// A function of pointwise.h, by its name, of one or two arrays and a number, into the first. False where the arrays are
+// not for it.
+PyObject* each_value(PyObject*, PyObject* arguments) {
+  const char* name;
+  float number;
+  PyArrayObject* a[3] = {};
+  if (!PyArg_ParseTuple(
+          arguments, "sfO!O!|O!", &name, &number, &PyArray_Type, a, &PyArray_Type, a + 1, &PyArray_Type, a + 2))
+    return nullptr;
+  auto function = pointwise::found(name, a[2] ? 2 : 1);
+  for (int i = 0; i < (a[2] ? 3 : 2); ++i)
+    if (!function || !fits(a[i], NPY_FLOAT32, !i) || !PyArray_SAMESHAPE(a[i], a[0])) Py_RETURN_FALSE;
+  Py_BEGIN_ALLOW_THREADS;
+  function(data_of(a[0]), data_of(a[1]), a[2] ? data_of(a[2]) : nullptr, number, PyArray_SIZE(a[0]));
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_TRUE;
+}
+
 PyObject* unfolded(PyObject*, PyObject* arguments) { return moved(arguments, true); }
 
 PyObject* folded(PyObject*, PyObject* arguments) { return moved(arguments, false); }
@@ -760,6 +779,7 @@ PyMethodDef methods[] = {
     {"convolved", convolved, METH_VARARGS, nullptr},
     {"normalised", normalised, METH_VARARGS, nullptr},
     {"norm_gradient", norm_gradient, METH_VARARGS, nullptr},
+    {"each_value", each_value, METH_VARARGS, nullptr},
     {"unfolded", unfolded, METH_VARARGS, nullptr},
     {"folded", folded, METH_VARARGS, nullptr},
     {"hf32", hf32, METH_VARARGS, nullptr},

@@ -2,8 +2,8 @@
 
 The library is built in the background at first use and is found by later processes of the same Python, NumPy and
 PyTorch. Until then, without a compiler or Python's headers, or with GPU2NPU_NATIVE=0, Python does the same:
-`tensor.py`, `memory/`, `dispatch/uniform.py`, `dispatch/cube.py`, and `conv.py` and `windows.py` of `kernels/nn`. A
-build removes those that nobody has loaded for a week.
+`tensor.py`, `memory/`, `dispatch/uniform.py`, `dispatch/cube.py`, and in `kernels` what asks `parallel.native`. A build
+removes those that nobody has loaded for a week.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import torch
 from gpu2npu.emulator import shapes
 
 SOURCE = Path(__file__).with_name("native.cpp")
-HEADERS = tuple(SOURCE.with_name(f"{each}.h") for each in ("convolutions", "norms"))
+HEADERS = tuple(SOURCE.with_name(f"{each}.h") for each in ("convolutions", "norms", "pointwise"))
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold")
 FACTORIES = ("empty.memory_format", "empty_strided", "clone")
 PYTHON_KEY = "PrivateUse3"  # where the library finds what Python does for an operator that both have

@@ -90,6 +90,11 @@ def run_each(compute: Callable[..., T], rows: Sequence[tuple[Any, ...]], element
     return run(lambda part: compute(*rows[part.start]), [slice(number, number + 1) for number in range(len(rows))])
 
 
+def in_cpp(name: str, number: float, out: np.ndarray, *arrays: np.ndarray) -> bool:
+    """Fill `out` by a function of pointwise.h; False where there is no library, or the arrays are not for it."""
+    return native is not None and native.each_value(name, number, out, *arrays)
+
+
 def by_rows(compute: Callable[..., None], out: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
     """Fill `out` by `compute(out_part, *parts)` over blocks of the flattened arrays, which have one shape."""
     if out.size < _SMALL or not all(each.flags.c_contiguous and each.shape == out.shape for each in (out, *arrays)):

@@ -72,8 +72,6 @@ print(torch.exp(a.npu()).tolist(), (a.npu() * 1e30).tolist())
 
 for whole in (a.npu(), a.npu()[1:]):
     one, other = [whole, b.npu()], [a.npu()[:len(whole)] + 1, b.npu() * 2]
-    torch._foreach_lerp_(one, other, 0.1)
-    torch._foreach_addcmul_(one, other, other, value=1e-20)
     print([each.tolist() for each in (*torch._foreach_add(one, other), *torch._foreach_sqrt([*other, a[0].npu()]))])
 
 import torch.nn.functional as F
@@ -209,6 +207,41 @@ assert (bias.grad.cpu().double() / many.double().sum(0) - 1).abs().max() < 1e-7
 """
 
 
+POINTWISE = """
+import torch, torch_npu
+import torch.nn.functional as F
+from gpu2npu.emulator.kernels import parallel
+
+computed, each_value = [], parallel.native.each_value
+parallel.native.each_value = lambda name, *rest: each_value(name, *rest) and not computed.append((name, len(rest)))
+torch.manual_seed(0)
+odd = torch.tensor([0.0, -0.0, 1e-30, 1e-42, 88.8, -88.8, 104.0, -104.0, float("nan")])
+x = torch.cat((4 * torch.randn(300_000), torch.linspace(-110, 110, 4001), odd)).requires_grad_()
+g = torch.randn(x.shape)
+for of in (F.silu, F.gelu, lambda x: F.gelu(x, approximate="tanh")):
+    results = []
+    for given in (x.detach().npu().requires_grad_(), x.detach().double().requires_grad_()):
+        y = of(given)
+        results.append([y, *torch.autograd.grad(y, given, g.to(y))])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours.cpu().double(), theirs, rtol=2e-6, atol=2e-6, equal_nan=True)
+assert {*computed} == {(name, count) for name in ("silu", "gelu", "gelu_tanh") for count in (3, 4)}, {*computed}
+
+computed.clear()
+a, b, c = (torch.randn(3, 1001) for _ in range(3))
+for update in (
+    lambda a, b, c: torch._foreach_lerp_([a], [b], 0.1), lambda a, b, c: torch._foreach_addcmul_([a], [b], [c], value=0.3),
+    lambda a, b, c: torch._foreach_addcdiv_([a], [b], [c], value=-0.3),
+):
+    ours, theirs = a.npu(), a.double()
+    update(ours, b.npu(), c.npu())
+    update(theirs, b.double(), c.double())
+    torch.testing.assert_close(ours.cpu().double(), theirs, rtol=1e-6, atol=1e-6)
+    update(ours[:, ::2], b.npu()[:, ::2], c.npu()[:, ::2])
+assert computed == [("lerp", 3), ("addcmul", 4), ("addcdiv", 4)], computed
+"""
+
+
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("c++") is None, reason="there is no compiler")
 def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +257,7 @@ def test_what_is_in_cpp_is_as_in_python(tmp_path: Path, monkeypatch: pytest.Monk
         command = [sys.executable, tmp_path / "program.py", switch]
         found.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     environment["OMP_NUM_THREADS"] = "1"
-    for program in (CONVOLUTIONS, NORMS):
+    for program in (CONVOLUTIONS, NORMS, POINTWISE):
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     assert found[0] == found[1] and found[0].count("\n") > 200
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from gpu2npu.emulator.kernels.indexing.select import chosen, retained
-from gpu2npu.emulator.kernels.parallel import by_rows
+from gpu2npu.emulator.kernels.parallel import by_rows, in_cpp
 from gpu2npu.emulator.kernels.pointwise.special import erf
 from gpu2npu.emulator.kernels.pointwise.unary import logistic
 from gpu2npu.emulator.kernels.promotion import F32, Array, float_dtype, rounded, wide, wide_float
@@ -78,6 +78,8 @@ def gelu(self: Array, *, approximate: str = "none") -> Array:
 
 
 def _gelu(by_tanh: bool, y: Array, x: Array) -> None:
+    if in_cpp("gelu_tanh" if by_tanh else "gelu", 0, y, x):
+        return
     kind = x.dtype.type
     if by_tanh:
         np.multiply(x, x, out=y)
@@ -101,6 +103,8 @@ def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none")
 
 
 def _gelu_slope(by_tanh: bool, out: Array, x: Array, grad: Array) -> None:
+    if in_cpp("gelu_tanh" if by_tanh else "gelu", 0, out, x, grad):
+        return
     kind = x.dtype.type
     squared = np.asarray(np.multiply(x, x))
     if by_tanh:
@@ -138,7 +142,8 @@ def silu(self: Array) -> Array:
 
 
 def _silu(y: Array, x: Array) -> None:
-    np.multiply(x, logistic(x), out=y)
+    if not in_cpp("silu", 0, y, x):
+        np.multiply(x, logistic(x), out=y)
 
 
 @kernel("aten::silu_backward")
@@ -149,6 +154,8 @@ def silu_backward(grad_output: Array, self: Array) -> Array:
 
 
 def _silu_slope(out: Array, x: Array, grad: Array) -> None:
+    if in_cpp("silu", 0, out, x, grad):
+        return
     sigmoid = logistic(x)
     slope = np.subtract(1, sigmoid, out=out)
     slope *= x

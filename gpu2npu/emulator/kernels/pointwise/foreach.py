@@ -150,6 +150,8 @@ def _fused(name: str, single: Callable[..., Array], join: np.ufunc) -> None:
 
     def in_place(self: List, tensor1: List, tensor2: List, value: Number | Sequence[Number] | Array = 1) -> None:
         def update(x: Array, a: Array, b: Array, scale: Number) -> None:
+            if parallel.in_cpp(name, scale.real, x, a, b):
+                return
             if x.dtype is a.dtype is b.dtype is F32 and x.shape == a.shape == b.shape != ():
                 term = np.multiply(a, np.float32(scale.real))
                 np.add(x, join(term, b, out=term), out=x)
@@ -183,6 +185,8 @@ def lerp_in_place(self: List, tensors1: List, weight: List | Number | Sequence[N
 
     def update(x: Array, end: Array, part: Number | Array) -> None:
         if x.dtype is end.dtype is F32 and x.shape == end.shape != () and part.__class__ is float and abs(part) < 0.5:
+            if parallel.in_cpp("lerp", part, x, end):  # type: ignore[arg-type]
+                return
             step = np.subtract(end, x)
             np.add(x, np.multiply(step, np.float32(part), out=step), out=x)  # type: ignore[arg-type]
         else:
