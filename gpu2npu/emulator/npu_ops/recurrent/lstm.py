@@ -51,6 +51,7 @@ def forward(x: Array, weight: Array, bias: Array, h: Array, c: Array, present: A
     # 1 / (1 + exp(-x)) is (1 + tanh(x / 2)) / 2, so that one tanh activates all gates of a step.
     halving = np.full(4 * hidden, _HALF)
     halving[2 * hidden : 3 * hidden] = _ONE
+    shift = _ONE - halving
     own, recurrent = weight[:inputs] * halving, np.ascontiguousarray(weight[inputs:] * halving)
     gates = product(x.reshape(steps * batch, inputs), own)
     gates += bias * halving
@@ -63,9 +64,8 @@ def forward(x: Array, weight: Array, bias: Array, h: Array, c: Array, present: A
         np.matmul(h, recurrent, out=from_hidden)
         gate += from_hidden
         np.tanh(gate, out=gate)
-        for part in (gate[:, : 2 * hidden], gate[:, 3 * hidden :]):
-            part *= _HALF
-            part += _HALF
+        gate *= halving
+        gate += shift
         np.multiply(gate[:, hidden : 2 * hidden], c, out=new_c)
         np.multiply(gate[:, :hidden], gate[:, 2 * hidden : 3 * hidden], out=entering)
         new_c += entering
@@ -193,7 +193,7 @@ def npu_lstm(a: Arguments) -> tuple[Array, ...]:
     y = steps.hidden * masks[0] if masks else steps.hidden
     i, f, j, o = steps.gates
     found = _turned(a.direction, y, steps.hidden, steps.cell, i, j, f, o, steps.tanh_cell)
-    return tuple(np.array(each, a.input.dtype) for each in found)
+    return tuple(np.ascontiguousarray(each, a.input.dtype) for each in found)
 
 
 @by_schema(kernel, "npu::npu_lstm_data")
@@ -222,7 +222,7 @@ def _gradients(
     )
     dw, db, dh, dc = others
     return (
-        np.array(_turned(direction, dx)[0], x.dtype),
+        np.ascontiguousarray(_turned(direction, dx)[0], x.dtype),
         rounded(dw, weight.dtype),
         rounded(db, weight.dtype),
         rounded(dh.reshape(h.shape), h.dtype),
