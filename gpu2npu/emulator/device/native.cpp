@@ -771,6 +771,37 @@ PyObject* each_value(PyObject*, PyObject* arguments) {
   Py_RETURN_TRUE;
 }
 
+// The data of a tuple of float32 arrays in C order, of which those of a bit in `written` are written; false with an error.
+template <int Count>
+bool pointers(PyObject* tuple, unsigned written, float** data) {
+  if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != Count) return PyErr_Format(PyExc_TypeError, "%d arrays", Count) != nullptr;
+  for (int i = 0; i < Count; ++i) {
+    PyObject* each = PyTuple_GET_ITEM(tuple, i);
+    if (!PyArray_Check(each) || !fits(reinterpret_cast<PyArrayObject*>(each), NPY_FLOAT32, written >> i & 1))
+      return PyErr_Format(PyExc_TypeError, "array %d", i) != nullptr;
+    data[i] = data_of(reinterpret_cast<PyArrayObject*>(each));
+  }
+  return true;
+}
+
+PyObject* lstm(PyObject*, PyObject* arguments) {
+  PyObject* arrays;
+  long long rows, width;
+  float* a[6];
+  if (!PyArg_ParseTuple(arguments, "OLL", &arrays, &rows, &width) || !pointers<6>(arrays, 0b111001, a)) return nullptr;
+  pointwise::lstm(a[0], a[1], a[2], a[3], a[4], a[5], rows, width);
+  Py_RETURN_NONE;
+}
+
+PyObject* lstm_gradient(PyObject*, PyObject* arguments) {
+  PyObject* arrays;
+  long long rows, width;
+  float* a[9];
+  if (!PyArg_ParseTuple(arguments, "OLL", &arrays, &rows, &width) || !pointers<9>(arrays, 0b110000000, a)) return nullptr;
+  pointwise::lstm_gradient(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], rows, width);
+  Py_RETURN_NONE;
+}
+
 PyObject* unfolded(PyObject*, PyObject* arguments) { return moved(arguments, true); }
 
 PyObject* folded(PyObject*, PyObject* arguments) { return moved(arguments, false); }
@@ -780,6 +811,8 @@ PyMethodDef methods[] = {
     {"normalised", normalised, METH_VARARGS, nullptr},
     {"norm_gradient", norm_gradient, METH_VARARGS, nullptr},
     {"each_value", each_value, METH_VARARGS, nullptr},
+    {"lstm", lstm, METH_VARARGS, nullptr},
+    {"lstm_gradient", lstm_gradient, METH_VARARGS, nullptr},
     {"unfolded", unfolded, METH_VARARGS, nullptr},
     {"folded", folded, METH_VARARGS, nullptr},
     {"hf32", hf32, METH_VARARGS, nullptr},

@@ -92,6 +92,43 @@ LOOP(addcmul, out[i] + number * a[i] * b[i])
 LOOP(addcdiv, out[i] + number * a[i] / b[i])
 #undef LOOP
 
+// A step of an LSTM: the gates i f j o of each row, the first two and the last halved, are activated where they are.
+EACH_WIDTH inline void lstm(
+    float* gates, const float* more, const float* before, float* cell, float* bent_cell, float* state, int64_t rows,
+    int64_t width) {
+  for (; rows--; gates += 4 * width, more += 4 * width, before += width, cell += width, bent_cell += width, state += width)
+#pragma GCC ivdep
+    for (int64_t k = 0; k < width; ++k) {
+      float part[4];
+#pragma GCC unroll 4
+      for (int g = 0; g < 4; ++g) part[g] = logistic(2.f * (gates[g * width + k] + more[g * width + k]));
+      part[2] = 2.f * part[2] - 1.f;  // tanh
+#pragma GCC unroll 4
+      for (int g = 0; g < 4; ++g) gates[g * width + k] = part[g];
+      float value = part[1] * before[k] + part[0] * part[2], bent = 2.f * logistic(2.f * value) - 1.f;
+      cell[k] = value;
+      bent_cell[k] = bent;
+      state[k] = part[3] * bent;
+    }
+}
+
+// The gradients of a step's gates from those of its state and, updated to those of the cell before, of its cell.
+EACH_WIDTH inline void lstm_gradient(
+    const float* i, const float* f, const float* j, const float* o, const float* bent, const float* before,
+    const float* of_state, float* of_cell, float* result, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r, result += 4 * width)
+#pragma GCC ivdep
+    for (int64_t k = r * width; k < (r + 1) * width; ++k) {
+      float c = of_cell[k] + of_state[k] * o[k] * (1.f - bent[k] * bent[k]);
+      float* to = result + (k - r * width);
+      to[0] = c * j[k] * (i[k] * (1.f - i[k]));
+      to[width] = c * before[k] * (f[k] * (1.f - f[k]));
+      to[2 * width] = c * i[k] * (1.f - j[k] * j[k]);
+      to[3 * width] = of_state[k] * bent[k] * (o[k] * (1.f - o[k]));
+      of_cell[k] = c * f[k];
+    }
+}
+
 struct Named {
   const char* name;
   int operands;

@@ -230,7 +230,8 @@ assert {*computed} == {(name, count) for name in ("silu", "gelu", "gelu_tanh") f
 computed.clear()
 a, b, c = (torch.randn(3, 1001) for _ in range(3))
 for update in (
-    lambda a, b, c: torch._foreach_lerp_([a], [b], 0.1), lambda a, b, c: torch._foreach_addcmul_([a], [b], [c], value=0.3),
+    lambda a, b, c: torch._foreach_lerp_([a], [b], 0.1),
+    lambda a, b, c: torch._foreach_addcmul_([a], [b], [c], value=0.3),
     lambda a, b, c: torch._foreach_addcdiv_([a], [b], [c], value=-0.3),
 ):
     ours, theirs = a.npu(), a.double()
@@ -239,6 +240,22 @@ for update in (
     torch.testing.assert_close(ours.cpu().double(), theirs, rtol=1e-6, atol=1e-6)
     update(ours[:, ::2], b.npu()[:, ::2], c.npu()[:, ::2])
 assert computed == [("lerp", 3), ("addcmul", 4), ("addcdiv", 4)], computed
+
+steps = []
+for name in ("lstm", "lstm_gradient"):
+    setattr(parallel.native, name, lambda *given, f=getattr(parallel.native, name): steps.append(f(*given)))
+for bidirectional in (False, True):
+    layers, x = torch.nn.LSTM(7, 37, 2, bidirectional=bidirectional), 3 * torch.randn(5, 3, 7)
+    states = torch.randn(2, 2 * (1 + bidirectional), 3, 37)
+    results = []
+    for on in (lambda each: each.double(), lambda each: each.float().npu()):
+        given, hx, layers = on(x).requires_grad_(), on(states).requires_grad_(), on(layers)
+        y, (h, c) = layers(given, tuple(hx))
+        of = [given, hx, *layers.parameters()]
+        results.append([y, h, c, *torch.autograd.grad(y.square().sum() + (h * c).sum(), of)])
+    for theirs, ours in zip(*results):
+        assert (ours.cpu().double() - theirs).abs().max() < 3e-6 * theirs.abs().max(), (ours.shape, bidirectional)
+assert len(steps) == 2 * 5 * (2 + 4), len(steps)
 """
 
 

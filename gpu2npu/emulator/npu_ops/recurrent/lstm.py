@@ -47,7 +47,7 @@ def forward(x: Array, weight: Array, bias: Array, h: Array, c: Array, present: A
         present: (T, N, 1), 0 where a sequence has ended and the states stay as they are; None where none has.
     """
     steps, batch, inputs = x.shape
-    hidden = h.shape[-1]
+    hidden, c = h.shape[-1], np.ascontiguousarray(c)
     # 1 / (1 + exp(-x)) is (1 + tanh(x / 2)) / 2, so that one tanh activates all gates of a step.
     halving = np.full(4 * hidden, _HALF)
     halving[2 * hidden : 3 * hidden] = _ONE
@@ -62,15 +62,18 @@ def forward(x: Array, weight: Array, bias: Array, h: Array, c: Array, present: A
     for step in range(steps):
         gate, new_h, new_c = gates[step], hs[step], cs[step]
         np.matmul(h, recurrent, out=from_hidden)
-        gate += from_hidden
-        np.tanh(gate, out=gate)
-        gate *= halving
-        gate += shift
-        np.multiply(gate[:, hidden : 2 * hidden], c, out=new_c)
-        np.multiply(gate[:, :hidden], gate[:, 2 * hidden : 3 * hidden], out=entering)
-        new_c += entering
-        np.tanh(new_c, out=tanhs[step])
-        np.multiply(gate[:, 3 * hidden :], tanhs[step], out=new_h)
+        if parallel.native is not None:
+            parallel.native.lstm((gate, from_hidden, c, new_c, tanhs[step], new_h), batch, hidden)
+        else:
+            gate += from_hidden
+            np.tanh(gate, out=gate)
+            gate *= halving
+            gate += shift
+            np.multiply(gate[:, hidden : 2 * hidden], c, out=new_c)
+            np.multiply(gate[:, :hidden], gate[:, 2 * hidden : 3 * hidden], out=entering)
+            new_c += entering
+            np.tanh(new_c, out=tanhs[step])
+            np.multiply(gate[:, 3 * hidden :], tanhs[step], out=new_h)
         if present is not None:
             np.copyto(new_h, h, where=present[step] == 0)
             np.copyto(new_c, c, where=present[step] == 0)
@@ -79,11 +82,10 @@ def forward(x: Array, weight: Array, bias: Array, h: Array, c: Array, present: A
     return Steps(hs, cs, (i, f, j, o), tanhs)
 
 
-def _slopes(steps: Steps, c: Array) -> tuple[Array, Array, Array]:
+def _slopes(steps: Steps, before: Array) -> tuple[Array, Array, Array]:
     """By what a gradient is multiplied on its way to the output gate, the cell (T, N, hidden) and the other gates
-    (T, N, 3, hidden), of all steps at once; `c` is the cell state before the first."""
+    (T, N, 3, hidden), of all steps at once; `before` is the cell state before each."""
     (i, f, j, o), tanhs = steps.gates, steps.tanh_cell
-    before = np.concatenate((c[None], steps.cell[:-1]))
     to_output, to_cell, to_gates = (
         np.empty_like(tanhs),
         np.empty_like(tanhs),
@@ -131,7 +133,9 @@ def backward(
     """
     f = steps.gates[1]
     inputs, hidden = x.shape[2], h.shape[-1]
-    to_output, to_cell, to_gates = _slopes(steps, c)
+    before = np.concatenate((c[None], steps.cell[:-1]))
+    saved = [np.ascontiguousarray(each) for each in (*steps.gates, steps.tanh_cell, before)]
+    slopes = _slopes(steps, before) if parallel.native is None else None
     grads = np.empty((*x.shape[:2], 4 * hidden), F32)
     recurrent = np.ascontiguousarray(weight[inputs:].T)
     dh = np.zeros_like(h) if last[0] is None else last[0].astype(F32)
@@ -144,17 +148,21 @@ def backward(
         if stays is not None:
             dh, dc = np.where(stays, np.float32(0), dh), np.where(stays, np.float32(0), dc)
         grad = grads[step]
-        np.multiply(dh, to_output[step], out=grad[:, 3 * hidden :])
-        dc += dh * to_cell[step]
-        np.multiply(dc[:, None], to_gates[step], out=grad[:, : 3 * hidden].reshape(batch, 3, hidden))
+        if slopes is None:
+            parallel.native.lstm_gradient((*(each[step] for each in saved), dh, dc, grad), batch, hidden)
+        else:
+            to_output, to_cell, to_gates = (each[step] for each in slopes)
+            np.multiply(dh, to_output, out=grad[:, 3 * hidden :])
+            dc += dh * to_cell
+            np.multiply(dc[:, None], to_gates, out=grad[:, : 3 * hidden].reshape(batch, 3, hidden))
+            dc *= f[step]
         dh = np.matmul(grad, recurrent)
-        dc *= f[step]
         if rest_h is not None and rest_c is not None:
             dh += rest_h
             dc += rest_c
     rows = grads.reshape(-1, 4 * hidden)
     states = np.concatenate((h[None], steps.hidden[:-1])).reshape(-1, hidden)
-    grad_weight = np.concatenate((product(x.reshape(-1, inputs).T, rows), product(states.T, rows)))
+    grad_weight = product(np.concatenate((x.reshape(-1, inputs), states), axis=1).T, rows)
     return product(rows, weight[:inputs].T).reshape(x.shape), grad_weight, rows.sum(axis=0), dh, dc
 
 
