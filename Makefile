@@ -73,7 +73,7 @@ test-verify: $(VERIFY)/.installed $(MSPROBE)/.installed
 
 # The emulated NPU's tests with its library in C++, which is built first; `make test` has them without it.
 test-native: $(INSTALLED)
-	$(BIN)/python -c "from gpu2npu.emulator.device import native; built = native.build(native.place()); built and built.wait()"
+	$(BIN)/python -c "from gpu2npu.emulator.device import native; native.building and native.building.wait()"
 	GPU2NPU_TEST_NATIVE=1 $(BIN)/python -m pytest -n auto tests/emulator
 
 # What every kind of affinity rewrite computes, before and after, for 300 random cases each.

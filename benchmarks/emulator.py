@@ -44,9 +44,8 @@ NAMES = {
 
 def main() -> int:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    building = None if native.place().is_file() else native.build(native.place())
-    if building is not None:
-        building.wait()
+    if native.building is not None:
+        native.building.wait()
     try:
         seconds = {**timed([]), **timed(torchrun)}
     except subprocess.CalledProcessError as error:

@@ -36,8 +36,12 @@ _AGAIN = 86_400  # seconds after which a build that did not end well is tried ag
 _UNUSED = 7 * 86_400  # seconds after which a library that nobody has loaded is removed
 
 
+building: subprocess.Popen[bytes] | None = None  # the build that `load` has begun
+
+
 def load() -> Any:
-    """The library, or None where there is none yet."""
+    """The library, or None where there is none yet: then its build begins."""
+    global building
     if os.environ.get("GPU2NPU_NATIVE") == "0":
         return None
     with contextlib.suppress(OSError, RuntimeError, ImportError):  # no home, no place, or it does not load
@@ -51,7 +55,7 @@ def load() -> Any:
             with contextlib.suppress(OSError):
                 os.utime(library)
             return module
-        build(library, "nice")
+        building = build(library, "nice")
     return None
 
 

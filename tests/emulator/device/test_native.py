@@ -289,6 +289,15 @@ def test_a_library_that_does_not_load_is_left(tmp_path: Path, monkeypatch: pytes
     assert native.load() is None
 
 
+def test_a_build_that_loading_began_can_be_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("GPU2NPU_NATIVE")
+    monkeypatch.setattr(native, "building", None)
+    monkeypatch.setenv("CXX", "true")
+    assert native.load() is None
+    assert native.building is not None and native.building.wait()
+
+
 def test_a_build_removes_what_nobody_has_loaded_for_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "true")
