@@ -27,8 +27,9 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
 `op_db` that supports float32, all its samples, forward and, where it has a gradient, backward.
 
 - **normal**: an operator without a NumPy kernel borrows torch's CPU code, as `gpu2npu run` does without `--strict`.
-- **strict** (`GPU2NPU_STRICT=1`): NumPy computes everything; an operator without a kernel is an error. float16 and
-  bfloat16 are run in strict mode, over the operators that pass in strict float32 and have the dtype on the CPU.
+- **strict** (`GPU2NPU_STRICT=1`): NumPy computes everything that the NPU has; an operator without a kernel is an error.
+  What the newest torch_npu does not register runs on the CPU, as on hardware. float16 and bfloat16 are run in strict
+  mode, over the operators that pass in strict float32 and have the dtype on the CPU.
 - An entry passes when all its samples do: same shapes, dtypes and layout, results on the NPU, and values within the
   entry's own tolerance (its `toleranceOverride`s and `precisionOverride`s, the widest; `torch.testing`'s defaults for
   the dtype otherwise: 1.3e-6 relative and 1e-5 absolute for float32).

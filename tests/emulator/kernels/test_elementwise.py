@@ -24,19 +24,15 @@ BINARY = [
     aten.pow.Tensor_Tensor,
     aten.maximum.default,
     aten.minimum.default,
-    aten.fmax.default,
-    aten.fmin.default,
     aten.atan2.default,
-    aten.hypot.default,
-    aten.copysign.Tensor,
     aten.xlogy.Tensor,
     aten.logaddexp.default,
     aten.eq.Tensor,
     aten.lt.Tensor,
     aten.logical_and.default,
 ]
-# torch has no integer version of hypot and the like, and wants positive integers to be exponents.
-FLOAT_ONLY = (aten.hypot.default, aten.logaddexp.default)
+# torch has no integer version of it, and wants positive integers to be exponents.
+FLOAT_ONLY = (aten.logaddexp.default,)
 POSITIVE_ONLY = (aten.pow.Tensor_Tensor,)
 
 
@@ -110,14 +106,6 @@ def test_angles(check):
 def test_rounding_to_decimals(decimals, check):
     check(aten.round.decimals, torch.tensor([1234.5678, -1250.0, 0.0625, 0.5, 1.5, -0.05]), decimals=decimals)
     assert torch.round(torch.tensor([15, -26], device="npu"), decimals=2).tolist() == [15, -26]  # the CPU refuses them
-
-
-def test_polygamma_begins_with_digamma(check, kernels_of):
-    x = torch.tensor([0.5, 1.0, 2.5])
-    for order in (0, 1, 2):
-        check(aten.polygamma.default, order, x)
-    with pytest.raises(RuntimeError, match="negative"):
-        kernels_of["aten::polygamma"](-1, x.numpy())
 
 
 def test_rounding_modes(check):
@@ -202,16 +190,6 @@ def test_masked_fill_broadcasts_both_ways(check):
     check(aten.masked_fill.Scalar, x, torch.tensor([True, False, True]), float("-inf"))
     check(aten.masked_fill.Scalar, x, torch.rand(4, 2, 3) > 0.5, 1.5)
     check(aten.masked_fill.Tensor, x.bfloat16(), x > 0, torch.tensor(2.0))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["heaviside", "hypot", "nextafter"])
-def test_functions_of_floats_at_nan_zero_and_one(name, dtype, check):
-    a = torch.tensor([1, -1, 0, float("nan"), 3, 2], dtype=dtype)
-    b = torch.tensor([2, 5, -0.5, 1, float("nan"), 2], dtype=dtype)
-    check(getattr(aten, name).default, a, b)
-    computed = getattr(torch, name)
-    torch.testing.assert_close(computed(a.npu(), b.npu()).cpu(), computed(a, b), equal_nan=True, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -154,14 +154,6 @@ def test_each_row_is_searched_for_its_own_values(shape, side, check):
         check(aten.searchsorted.Tensor, numbers, wanted, out_int32=out_int32, right=side == "right", sorter=sorter)
 
 
-@pytest.mark.parametrize("out_int32", [False, True])
-def test_the_rows_of_sorted_elements_are_compressed(out_int32, check):
-    rows = torch.tensor([0, 0, 2, 3, 3, 3])
-    for size in (4, 6):
-        check(aten._convert_indices_from_coo_to_csr.default, rows, size, out_int32=out_int32)
-    check(aten._convert_indices_from_coo_to_csr.default, rows[:0].int(), 2, out_int32=out_int32)
-
-
 def test_joining_promotes_and_skips_empty_vectors(check):
     check(aten.cat.default, [torch.ones(2, 3), torch.empty(0), torch.ones(2, 1, dtype=torch.float64)], 1)
     check(aten.cat.default, [torch.ones(2).half(), torch.ones(3).bfloat16()])
@@ -218,13 +210,6 @@ def test_negative_log_likelihood(reduction, weighted, dtype, check):
         check(forward, x, target, weight, reduction, -100, scale=4)
         y, total = forward(x, target, weight, reduction, -100)
         check(backward, torch.ones_like(y), x, target, weight, reduction, -100, total, scale=4)
-
-
-@pytest.mark.parametrize("size", [0, 3, 4, 6])
-def test_a_fixed_number_of_places_that_are_not_zero(size, check):
-    x = torch.tensor([[0, 1, 1], [1, 0, 1]])
-    check(torch.ops.aten.nonzero_static.default, x, size=size)
-    check(torch.ops.aten.nonzero_static.default, x > 0, size=size, fill_value=-7)
 
 
 def test_only_longer_rows_are_renormed():

@@ -13,7 +13,6 @@ CALLS = {
     "reflection": (SIGNAL, lambda x: F.pad(x, (5, 5), mode="reflect")),
     "replication": (SIGNAL, lambda x: F.pad(x, (5, 5), mode="replicate")),
     "nearest": (SIGNAL, lambda x: F.interpolate(x, scale_factor=2.0)),
-    "polynomial": (SIGNAL, lambda x: torch.special.shifted_chebyshev_polynomial_t(x.detach(), 5) * x),
     "labels": ((300, 300), lambda x: F.multilabel_margin_loss(x, torch.arange(300).repeat(300, 1).npu())),
     "linear": (SIGNAL, lambda x: F.interpolate(x, scale_factor=0.5, mode="linear")),
 }

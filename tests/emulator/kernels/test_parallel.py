@@ -120,7 +120,8 @@ def test_arrays_of_other_shapes_are_broadcast():
 
 
 @pytest.mark.parametrize(
-    ("rows", "inner", "columns"), [(512, 256, 1024), (512, 1024, 256), (64, 576, 4096), (4096, 512, 64), (513, 500, 257)]
+    ("rows", "inner", "columns"),
+    [(512, 256, 1024), (512, 1024, 256), (64, 576, 4096), (4096, 512, 64), (513, 500, 257)],
 )
 def test_a_product_is_cut_where_blas_copies_little_again(rows, inner, columns, monkeypatch):
     load()

@@ -134,17 +134,9 @@ def test_softmax_of_masked_rows(check):
 
 @pytest.mark.parametrize("x", [X[1], torch.full((4,), 2.0), torch.zeros(0), torch.arange(-3.0, 4.0)], ids=str)
 def test_histograms_over_the_range_of_the_data(x, check):
-    check(aten.histogram.bin_ct, x[~x.isnan()], 5)
-    check(aten._histogramdd_bin_edges.default, x[~x.isnan()].reshape(-1, 1), [5])
     check(aten.histc.default, x, 5)
     check(aten.histc.default, x)
     check(aten.histc.default, x, 4, -1, 2)
-
-
-def test_edges_of_histograms_of_points_within_bounds(check):
-    points, bounds = torch.rand(10, 3), [0.0, 1.0, -1.0, 2.0, 0.25, 0.5]
-    check(aten._histogramdd_bin_edges.default, points, [2, 3, 4], range=bounds)
-    check(aten._histogramdd_from_bin_cts.default, points, [2, 3, 4], range=bounds, weight=torch.rand(10))
 
 
 @pytest.mark.parametrize("correction", [0, 1])

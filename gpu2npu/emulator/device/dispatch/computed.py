@@ -17,7 +17,6 @@ from gpu2npu.emulator.device.dispatch.cube import preparation
 from gpu2npu.emulator.device.dispatch.limits import refusing
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
-from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
 from gpu2npu.emulator.device.memory.memory import exhausted
 from gpu2npu.emulator.device.tensor import BFLOAT16, NoArrayError, on_npu
 from gpu2npu.emulator.kernels.registry import FUNCTIONS, Kernel
@@ -44,11 +43,10 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
     """
     whole = restrained(signature.name, kernel, signature.writes)
     run = refusing(signature, _any_arguments(signature, whole, direct, otherwise))
-    if whole is kernel and not signature.fallback:
-        run = uniform.operator(
-            signature, FUNCTIONS.get(signature.functional), tally(signature.functional, _kind(signature)), run
-        )
-    return _warning(signature, run)
+    if whole is not kernel:
+        return run
+    entry = tally(signature.functional, ComputedBy.NUMPY)
+    return uniform.operator(signature, FUNCTIONS.get(signature.functional), entry, run)
 
 
 def _any_arguments(signature: Signature, kernel: Kernel, direct: bool, otherwise: Operator) -> Operator:
@@ -80,24 +78,6 @@ def _any_arguments(signature: Signature, kernel: Kernel, direct: bool, otherwise
     return run
 
 
-def _warning(signature: Signature, run: Operator) -> Operator:
-    """An operator that the NPU lacks is computed here all the same, with torch_npu's warning at its first call."""
-    if signature.fallback is None:
-        return run
-    entry = tally(signature.functional, ComputedBy.FALLBACK)
-
-    def warn_and_run(*args: Any, **kwargs: Any) -> Any:
-        if not entry[0]:
-            warn_of_fallback(signature)
-        return run(*args, **kwargs)
-
-    return warn_and_run
-
-
-def _kind(signature: Signature) -> ComputedBy:
-    return ComputedBy.FALLBACK if signature.fallback else ComputedBy.NUMPY
-
-
 def _all_floats(values: Sequence[Any]) -> bool:
     return all(value.__class__ is np.ndarray and value.dtype in _FLOATS for value in values)
 
@@ -106,7 +86,7 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
     """The common case in one function, which is what a small operator costs."""
     gather = gatherer(signature)
     keep_strides = signature.pointwise
-    entry = tally(signature.functional, _kind(signature))
+    entry = tally(signature.functional, ComputedBy.NUMPY)
     prepare = preparation(signature.op._schema.name)
     check = late_check = checker(signature)
     if signature.only_tensors and signature.pointwise:
@@ -151,7 +131,7 @@ Store = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 def _compute(signature: Signature, kernel: Kernel) -> Compute:
     """Turn the arguments into arrays in place and run the kernel: its result, and the number of the NPU."""
     gather = gatherer(signature)
-    entry = tally(signature.functional, _kind(signature))
+    entry = tally(signature.functional, ComputedBy.NUMPY)
     random = signature.random
     prepare = preparation(signature.op._schema.name)
 

@@ -166,8 +166,10 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool, in_cpp: bool) -> No
 
 def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:
     read = signature.read(op)
+    if read.fallback:
+        return _without_kernel(read)
     run = computed.operator(read, kernel, direct, _at_first_call(op, functools.partial(_without_kernel, read)))
-    return _without_arithmetic(read, run, ComputedBy.FALLBACK if read.fallback else ComputedBy.NUMPY)
+    return _without_arithmetic(read, run, ComputedBy.NUMPY)
 
 
 def _without_kernel(read: signature.Signature) -> Callable[..., Any]:

@@ -46,8 +46,8 @@ class Signature:
         """The name under which torch_npu says that the operator runs on the CPU; None when the NPU does it.
 
         The NPU has an operator that the support table lists in any form, or that PyTorch composes of others above the
-        device. A structured operator reaches the device as its `out=` overload, so that is the name torch_npu gives
-        ("aten::special_entr.out").
+        device, or has no code of for the CPU: a gradient that torch_npu takes another way. A structured operator
+        reaches the device as its `out=` overload, so that is the name torch_npu gives ("aten::special_entr.out").
         """
         functional = overload(self.functional)
         forms = [functional, *mutable_overloads(functional)]
@@ -55,6 +55,8 @@ class Signature:
             return None
         has = torch._C._dispatch_has_kernel_for_dispatch_key
         if any(has(form.name(), key) for form in (self.op, functional) for key in _COMPOSED):
+            return None
+        if not has(functional.name(), "CPU"):
             return None
         if not has(functional.name(), _STRUCTURED):
             return self.functional

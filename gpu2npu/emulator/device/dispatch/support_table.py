@@ -1,6 +1,7 @@
 """The operators that the chosen torch_npu release registers for the NPU.
 
-GPU2NPU_TORCH_NPU names the release; without it all operators count as registered.
+GPU2NPU_TORCH_NPU names the release; without it the newest says which of PyTorch's operators are
+registered, and all others count as such.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from gpu2npu.support import release_tables
 from gpu2npu.support.operators import has_kernel, torch_release
 from gpu2npu.support.release_tables import SupportTable, table_for
+from gpu2npu.support.releases import RELEASES
 
 _OWN = "npu::"
 
@@ -45,7 +47,10 @@ def is_supported(name: str) -> bool:
     for, such as `torchvision::nms`: torch_npu's fallback is that of all libraries, and takes them to the CPU.
     """
     table = _table()
-    return table is None or name.startswith(_OWN) or has_kernel(name, table, torch_release(table.release))
+    if name.startswith(_OWN) or (table is None and not name.startswith("aten::")):
+        return True
+    table = table or table_for(RELEASES[-1])
+    return has_kernel(name, table, torch_release(table.release))
 
 
 def has_custom(name: str) -> bool:

@@ -45,7 +45,7 @@ DEFINED = frozenset(
 
 
 def is_strict() -> bool:
-    """Return whether operators without a kernel are errors (GPU2NPU_STRICT=1)."""
+    """Return whether operators that the NPU has, but not this emulator, are errors (GPU2NPU_STRICT=1)."""
     return os.environ.get("GPU2NPU_STRICT", "") == "1"
 
 
@@ -60,16 +60,19 @@ def operator(signature: Signature) -> Operator:
     """The function that PyTorch calls for an overload that no kernel computes."""
     name = signature.functional
     kind = computed_by(signature)
-    if name in DEFINED:
-        return _defined(signature, kind)
+    if kind is ComputedBy.PARTS:
+        return _defined(signature)
     entry = tally(name, kind)
     gather = gatherer(signature, host)
     draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
-    strict = is_strict()
+    strict = is_strict() and kind is ComputedBy.BORROWED
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if strict:
-            raise RuntimeError(_refusal(name, kind))
+            raise RuntimeError(
+                f"strict mode: the emulator has no NumPy kernel for the operator '{name}' and would borrow torch's "
+                "CPU code"
+            )
         if kind is ComputedBy.FALLBACK and not entry[0]:
             warn_of_fallback(signature)
         start = perf_counter()
@@ -87,6 +90,9 @@ def operator(signature: Signature) -> Operator:
         if draws:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
         written = _with_own_memory(signature, values)
+        for position in set(signature.tensors) - set(signature.writes):
+            if position < len(values) and isinstance(values[position], torch.Tensor):
+                values[position] = _without_gaps(values[position])
         result = _run(signature, values, kwargs, outs)
         for position in written:
             if args[position].shape != values[position].shape:
@@ -102,15 +108,13 @@ def operator(signature: Signature) -> Operator:
     return refusing(signature, run)
 
 
-def _defined(signature: Signature, kind: ComputedBy) -> Operator:
+def _defined(signature: Signature) -> Operator:
     define = decomposition_table[overload(signature.functional)]
-    entry = tally(signature.functional, kind)
+    entry = tally(signature.functional, ComputedBy.PARTS)
     check = checker(signature)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         start = perf_counter()
-        if kind is ComputedBy.FALLBACK and not entry[0]:
-            warn_of_fallback(signature)
         if check is not None:
             check(args, kwargs)
         targets = [kwargs.pop(name) for name in signature.outs] or [args[position] for position in signature.writes]
@@ -127,6 +131,11 @@ def _defined(signature: Signature, kind: ComputedBy) -> Operator:
         return result
 
     return refusing(signature, run)
+
+
+def _without_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor laid out as its copy on the CPU would be; some of PyTorch's code there reads no others right."""
+    return tensor if torch.ops.aten.is_non_overlapping_and_dense(tensor) else tensor.contiguous()
 
 
 def _with_own_memory(signature: Signature, values: list[Any]) -> list[int]:
@@ -167,17 +176,15 @@ def _level_of_user() -> int:
     return level + 1
 
 
-def _refusal(name: str, kind: ComputedBy) -> str:
-    if kind is ComputedBy.FALLBACK:
-        return f"strict mode: the NPU has no operator '{name}' and would fall back to the CPU"
-    return f"strict mode: the emulator has no NumPy kernel for the operator '{name}' and would borrow torch's CPU code"
-
-
 def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any]) -> Any:
     """Call torch's CPU code; where it lacks a 16-bit float that the NPU has, in float32 and rounded."""
     scratch = _scratch(outs)
+    has_number = any(
+        isinstance(values[each], int | float | complex) for each in signature.tensors if each < len(values)
+    )
+    op = signature.op.overloadpacket if has_number else signature.op  # PyTorch finds the overload of a number
     try:
-        result = signature.op(*values, **kwargs, **scratch)
+        result = op(*values, **kwargs, **scratch)
         return result if signature.returns else tuple(scratch.values())
     except RuntimeError as error:
         lacks_dtype = "not implemented for 'Half'" in str(error) or "not implemented for 'BFloat16'" in str(error)
@@ -185,7 +192,7 @@ def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: 
         if not lacks_dtype or narrow is None or signature.writes:
             raise
     wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype in _NARROW else v for v in values]
-    result = signature.op(*wide, **kwargs, **_scratch(outs, torch.float32))
+    result = op(*wide, **kwargs, **_scratch(outs, torch.float32))
 
     def rounded(value: Any) -> Any:
         return value.to(narrow) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value

@@ -201,12 +201,6 @@ def geometric(self: Array, p: float, *, generator: Generator) -> Array:
     return np.asarray(generator.geometric(p, self.shape)).astype(self.dtype)
 
 
-@kernel("aten::poisson")
-def poisson(self: Array, *, generator: Generator) -> Array:
-    """Poisson with the rates that self holds."""
-    return np.asarray(generator.poisson(wide(self))).astype(self.dtype)
-
-
 @kernel("aten::multinomial")
 def multinomial(self: Array, num_samples: int, replacement: bool = False, *, generator: Generator) -> Array:
     """Indices drawn by the weights in the last dimension, (num_samples,) or (rows, num_samples), int64.

@@ -131,15 +131,6 @@ def nonzero(self: Array) -> Array:
     return np.argwhere(cast(self, BOOL)).astype(I64, copy=False)
 
 
-@kernel("aten::nonzero_static")
-def nonzero_static(self: Array, *, size: int, fill_value: int = -1) -> Array:
-    """The first `size` indices of nonzero elements, filled up with `fill_value`."""
-    found = nonzero(self)[:size]
-    out = np.full((size, self.ndim), fill_value, I64)
-    out[: found.shape[0]] = found
-    return out
-
-
 @kernel("aten::take")
 def take(self: Array, index: Array) -> Array:
     """Elements by their position in row-major order, in the index's shape."""

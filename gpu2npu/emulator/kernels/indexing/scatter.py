@@ -128,28 +128,3 @@ def scatter_reduce(self: Array, dim: int, index: Array, src: Array, reduce: str,
         counts = np.maximum(counts, 1)
         flat[:] = flat // counts if is_integral(out.dtype) else flat / counts.astype(out.dtype)
     return rounded(out, self.dtype)
-
-
-@kernel("aten::scatter.reduce")
-def scatter_with(self: Array, dim: int, index: Array, src: Array, *, reduce: str) -> Array:
-    """scatter_reduce by "add" or "multiply"."""
-    return scatter_reduce(self, dim, index, src, "sum" if reduce == "add" else "prod")
-
-
-@kernel("aten::scatter.value_reduce")
-def scatter_value_with(self: Array, dim: int, index: Array, value: Number, *, reduce: str) -> Array:
-    """scatter_reduce of one value by "add" or "multiply"."""
-    source = np.broadcast_to(cast(value, self.dtype), _lifted(index).shape)
-    return scatter_reduce(self, dim, index, source, "sum" if reduce == "add" else "prod")
-
-
-@kernel("aten::index_reduce")
-def index_reduce(
-    self: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
-) -> Array:
-    """A copy of self with source's slices reduced ("prod", "mean", "amax", "amin") into those the index names."""
-    x, values = _lifted(self), _lifted(source)
-    line = [1] * x.ndim
-    line[dim % x.ndim] = -1
-    places = np.broadcast_to(index.reshape(line), values.shape)
-    return scatter_reduce(x, dim, places, values, reduce, include_self=include_self).reshape(self.shape)

@@ -64,14 +64,3 @@ def pdist(self: Array, p: float = 2) -> Array:
         start, end = end, end + rows - 1 - row
         found[start:end] = rounded(vector_norm(np.asarray(x[row] - x[row + 1 :]), p, [-1]), self.dtype)
     return found
-
-
-@kernel("aten::_pdist_backward")
-def pdist_backward(grad: Array, self: Array, p: float, pdist: Array) -> Array:
-    """The gradient for the rows."""
-    rows = self.shape[0]
-    first, second = np.triu_indices(rows, 1)
-    square_grad, distances = np.zeros((2, rows, rows), wide(self).dtype)
-    square_grad[first, second] = square_grad[second, first] = wide(grad)
-    distances[first, second] = distances[second, first] = wide(pdist)
-    return rounded(cdist_backward(square_grad, wide(self), wide(self), p, distances), self.dtype)

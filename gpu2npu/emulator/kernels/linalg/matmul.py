@@ -12,8 +12,8 @@ from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, promote_type
 from gpu2npu.emulator.kernels.registry import kernel
 
 _FEW = 1 << 22  # multiplications: below, a thread's start is not worth it
-# A thread has so many rows or columns at least, or a multiple: BLAS copies the other matrix into its own order again for
-# each, and computes a number in the same way wherever the matrix is cut at whole blocks of its registers.
+# A thread has a multiple of so many rows or columns: BLAS copies the other matrix into its own order again for each,
+# and computes a number in the same way wherever the matrix is cut at whole blocks of its registers.
 _ROWS, _COLUMNS = 256, 128
 
 

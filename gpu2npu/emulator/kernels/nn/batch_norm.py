@@ -146,36 +146,6 @@ def batch_norm(
     return y, mean, invstd
 
 
-@kernel("aten::_native_batch_norm_legit.no_stats")
-def batch_norm_no_stats(
-    input: Array,  # noqa: A002
-    weight: Array | None,
-    bias: Array | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> Triple:
-    """Batch normalisation without running statistics."""
-    return _batch_norm(input, weight, bias, None, True, momentum, eps)[:3]
-
-
-@kernel("aten::_batch_norm_with_update")
-def batch_norm_with_update(
-    input: Array,  # noqa: A002
-    weight: Array | None,
-    bias: Array | None,
-    running_mean: Array,
-    running_var: Array,
-    momentum: float,
-    eps: float,
-) -> tuple[Array, Array, Array, Array]:
-    """Batch normalisation in training, with an empty reserve."""
-    return (
-        *batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps),
-        np.empty(0, np.uint8),
-    )
-
-
 @kernel("aten::_batch_norm_no_update")
 def batch_norm_no_update(
     input: Array,  # noqa: A002
@@ -252,23 +222,3 @@ def _gradients(
 
         parallel.run(compute, _samples(x))
     return gradient, grad_weight, grad_bias
-
-
-@kernel("aten::batch_norm_backward")
-def batch_norm_backward_with_reserve(
-    grad_out: Array,
-    input: Array,  # noqa: A002
-    weight: Array,
-    running_mean: Array | None,
-    running_var: Array | None,
-    save_mean: Array | None,
-    save_var: Array | None,
-    update: bool,
-    eps: float,
-    output_mask: Sequence[bool],
-    reserve: Array,
-) -> tuple[Array | None, Array | None, Array | None]:
-    """native_batch_norm_backward, its reserve unused."""
-    return batch_norm_backward(
-        grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
-    )

@@ -46,7 +46,7 @@ def _ints(lengths: Lengths) -> list[int]:
     return [int(each) for each in lengths]
 
 
-@kernel("aten::_ctc_loss", "aten::_ctc_loss.Tensor")
+@kernel("aten::_ctc_loss")
 def ctc_loss(
     log_probs: Array,
     targets: Array,
@@ -89,7 +89,7 @@ def ctc_loss(
     return (losses, alpha) if log_probs.ndim == 3 else (losses.reshape(()), alpha)
 
 
-@kernel("aten::_ctc_loss_backward", "aten::_ctc_loss_backward.Tensor")
+@kernel("aten::_ctc_loss_backward")
 def ctc_loss_backward(
     grad: Array,
     log_probs: Array,

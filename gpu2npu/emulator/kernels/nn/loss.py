@@ -67,16 +67,6 @@ def smooth_l1_loss_backward(grad_output: Array, self: Array, target: Array, redu
     return _gradient(grad_output, slope, reduction, dtype)
 
 
-@kernel("aten::huber_loss")
-def huber_loss(self: Array, target: Array, reduction: int = MEAN, delta: float = 1.0) -> Array:
-    """Quadratic where |self - target| <= delta, linear beyond."""
-    x, y, dtype = _pair(self, target)
-    distance = np.abs(x - y)
-    bound = x.dtype.type(delta)
-    loss = np.where(distance <= bound, distance * distance / 2, bound * (distance - bound / 2))
-    return _reduced(loss.astype(x.dtype, copy=False), reduction, dtype)
-
-
 @kernel("aten::huber_loss_backward")
 def huber_loss_backward(grad_output: Array, self: Array, target: Array, reduction: int, delta: float) -> Array:
     """The gradient of huber_loss for self."""

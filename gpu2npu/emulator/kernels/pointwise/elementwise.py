@@ -102,60 +102,16 @@ def _float_binary(*names: str) -> Callable[[Callable[[Array, Array], Array]], Ca
 _binary("aten::mul.Tensor", "aten::mul.Scalar")(np.multiply)
 _binary("aten::maximum")(np.maximum)
 _binary("aten::minimum")(np.minimum)
-_binary("aten::fmax")(np.fmax)
-_binary("aten::fmin")(np.fmin)
 _binary("aten::gcd")(np.gcd)
-_binary("aten::lcm")(np.lcm)
 _float_binary("aten::atan2")(np.arctan2)
-_float_binary("aten::copysign.Tensor", "aten::copysign.Scalar")(np.copysign)
 _float_binary("aten::logaddexp")(np.logaddexp)
 _float_binary("aten::logaddexp2")(np.logaddexp2)
-
-
-@kernel("aten::heaviside")
-def heaviside(self: Array, values: Array) -> Array:
-    """0 where self is negative or NaN, `values` where it is 0, and 1.
-
-    Raises:
-        RuntimeError: The dtypes differ.
-    """
-    if self.dtype != values.dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return np.where(self == 0, values, (self > 0).astype(self.dtype))
-
-
-@kernel("aten::hypot")
-def hypot(self: Array, other: Array) -> Array:
-    """The square root of the sum of the squares, of floating dtypes only."""
-    a, b, dtype = operands(self, other)
-    _check_floating("hypot", dtype)
-    return rounded(np.hypot(a, b), dtype)
-
-
-@kernel("aten::nextafter")
-def nextafter(self: Array, other: Array) -> Array:
-    """The next number of the dtype after self towards other, of floating dtypes only."""
-    dtype = result_type(self, other)
-    _check_floating("nextafter", dtype)
-    return np.nextafter(cast(self, dtype), cast(other, dtype))
-
-
-def _check_floating(name: str, dtype: np.dtype) -> None:
-    """Raise for integers. No release of torch_npu has these operators: PyTorch's CPU code computes, and refuses."""
-    if is_integral(dtype):
-        raise RuntimeError(f'"{name}" not implemented for integers')
 
 
 @_float_binary("aten::xlogy.Tensor", "aten::xlogy.Scalar_Self", "aten::xlogy.Scalar_Other")
 def xlogy(a: Array, b: Array) -> Array:
     """a * log(b), 0 where a is 0 and b is not NaN."""
     return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log(b))
-
-
-@_float_binary("aten::special_xlog1py", "aten::special_xlog1py.self_scalar", "aten::special_xlog1py.other_scalar")
-def xlog1py(a: Array, b: Array) -> Array:
-    """a * log(1 + b), 0 where a is 0 and b is not NaN."""
-    return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log1p(b))
 
 
 def _check_divisor(a: Array, b: Array) -> None:

@@ -69,11 +69,6 @@ def _sinc(x: Array) -> Array:
     return np.where(x == 0, x.dtype.type(1), np.sin(scaled) / scaled)
 
 
-def _entropy(x: Array) -> Array:
-    entropy = np.where(x == 0, x.dtype.type(0), -x * np.log(x))
-    return np.where(x < 0, x.dtype.type(-np.inf), entropy)
-
-
 for _function, *_names in (
     (np.exp, "exp"),
     (np.exp2, "exp2"),
@@ -101,7 +96,6 @@ for _function, *_names in (
     (_sinc, "sinc"),
     (np.deg2rad, "deg2rad"),
     (np.rad2deg, "rad2deg"),
-    (_entropy, "special_entr"),
 ):
     float_unary(_function, *(f"aten::{_name}" for _name in _names))
 

@@ -133,24 +133,6 @@ def nanmedian_dim(self: Array, dim: int, keepdim: bool = False) -> tuple[Array, 
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
 
 
-@kernel("aten::mode")
-def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """The smallest of the most frequent values along a dimension, and the index of its last occurrence."""
-    axis = _check_dim(self, dim, "mode")
-    if not self.ndim:
-        return self.copy(), np.zeros((), I64)
-    order = np.argsort(wide(self), axis=axis, kind="stable")
-    ranked = np.moveaxis(np.take_along_axis(wide(self), order, axis), axis, -1)
-    same = ranked[..., 1:] == ranked[..., :-1]
-    run = np.zeros(ranked.shape, I64)
-    for each in range(1, ranked.shape[-1]):
-        run[..., each] = np.where(same[..., each - 1], run[..., each - 1] + 1, 0)
-    last = np.expand_dims(np.argmax(run, axis=-1), axis)
-    indices = np.take_along_axis(order, last, axis)
-    values = np.take_along_axis(self, indices, axis)
-    return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
-
-
 @kernel("aten::nanmedian")
 def nanmedian(self: Array) -> Array:
     """The lower median of all elements that are not NaN."""

@@ -192,16 +192,6 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     return counted.astype(F32 if weights.dtype == F32 else F64)
 
 
-@kernel("aten::_convert_indices_from_coo_to_csr")
-def convert_indices_from_coo_to_csr(self: Array, size: int, *, out_int32: bool = False) -> Array:
-    """For each of `size` rows the number of elements before it, and all at the end, from the elements' sorted rows.
-
-    PyTorch's CPU code reads the rows as if they were contiguous, which those of the NPU's sparse tensors are not.
-    """
-    ends = np.cumsum(np.bincount(self.astype(I64, copy=False), minlength=size))
-    return np.concatenate([[0], ends]).astype(np.int32 if out_int32 else I64)
-
-
 @kernel("aten::histc")
 def histc(self: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:  # noqa: A002
     """Counts in equal bins over [min, max], or over the data's range where both are equal; in self's dtype."""

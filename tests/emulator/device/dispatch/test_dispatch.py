@@ -157,7 +157,22 @@ def test_what_a_kernel_computes_is_numpy():
     assert counted(lambda: (n.clone(), n.cpu(), n.view(1, 3), n.expand(2, 3), n.fill_(1))) == {}
 
 
-def test_a_borrowed_operator_without_half_on_the_cpu_runs_in_float32():
+def test_what_the_npu_lacks_is_computed_by_torchs_cpu_code_whatever_kernels_there_are(monkeypatch):
+    monkeypatch.setenv("GPU2NPU_STRICT", "1")
+    x = torch.linspace(-1, 1, 5)
+    run = dispatch._computed(torch.ops.aten.special_airy_ai.default, lambda self: self, True)
+    assert torch.equal(run(x.npu()).cpu(), torch.special.airy_ai(x))
+
+
+def test_a_number_in_the_place_of_a_tensor_goes_to_the_cpu_too():
+    x, out = torch.tensor([1.0, -2.0]), torch.empty(2, device="npu")
+    for sign in (-3.14, 2, True):
+        expected = torch.copysign(x, sign).tolist()
+        assert torch.copysign(x.npu(), sign).tolist() == x.npu().copysign_(sign).tolist() == expected
+        assert torch.copysign(x.npu(), sign, out=out).tolist() == expected
+
+
+def test_an_operator_without_half_on_the_cpu_runs_in_float32():
     x = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
     result = torch.special.airy_ai(x.npu().half())
     assert result.dtype is torch.half

@@ -27,9 +27,10 @@ def test_an_operator_is_supported_by_its_own_kernel_or_that_of_its_out_overload(
     assert not support_table.is_supported("torchvision::nms"), "torch_npu's fallback is that of all libraries"
 
 
-def test_without_a_release_all_is_supported(monkeypatch):
+def test_without_a_release_the_newest_decides_about_pytorchs_operators(monkeypatch):
     monkeypatch.delenv("GPU2NPU_TORCH_NPU", raising=False)
-    assert support_table.is_supported("aten::anything")
+    assert support_table.is_supported("aten::exp") and support_table.is_supported("a_library::anything")
+    assert not support_table.is_supported("aten::lgamma")
     assert support_table.release() is None
 
 
@@ -48,6 +49,7 @@ def test_the_release_is_that_of_the_wheel(chosen, requested, wheel):
         ("aten::softplus_backward", None),  # listed as softplus_backward.grad_input
         ("aten::square", None),  # PyTorch multiplies
         ("aten::select_backward", None),  # PyTorch composes it of views
+        ("aten::_thnn_fused_gru_cell_backward", None),  # which the CPU lacks: torch_npu's own gradient takes its place
     ],
 )
 def test_what_the_npu_lacks_has_the_name_that_torch_npu_gives_it(chosen, operator, name):
