@@ -145,6 +145,13 @@ def test_a_frozen_model(frozen, is_one):
     assert any("No parameter here requires a gradient" in message for message in messages) == is_one
 
 
+@pytest.mark.parametrize("moved", ["net.cuda()", "net.cuda().eval()", "net.to(0).train()"])
+def test_a_frozen_model_that_is_moved_where_it_is_wrapped(moved):
+    text, messages = body(f"net = Net()\nnet.requires_grad_(False)\nnet = nn.DataParallel({moved})\n{TRAIN}main()\n")
+    assert "DistributedDataParallel(" not in text
+    assert any("No parameter here requires a gradient" in message for message in messages)
+
+
 @pytest.mark.parametrize(
     ("lines", "is_one"),
     [
