@@ -4,6 +4,7 @@ would have nothing to train."""
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, without_import
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, is_move, is_stored, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, is_stored, target_of
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_removed
 from gpu2npu.codemods.program.entries import Entries, Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
@@ -19,7 +20,9 @@ from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_class import model_class, takes_one
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
-from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.engine.other_devices.choices import is_move
+from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
+from gpu2npu.python.facts.values import Called
 from gpu2npu.python.flow.value_files import Path, State
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.blocks import lines_of
@@ -100,7 +103,7 @@ def on_one_npu(
     yield reported(file, wrap.call, api_of(file, wrap.call.func), message, FindingKind.REVIEW)
     for use in uses:
         if use.call is not None:
-            yield from moved_inputs(use.file, use.call)
+            yield from _moved_inputs(program, use.file, use.call)
 
 
 def _depends_on_name(wrap: Wrap, uses: Sequence[_Use]) -> bool:
@@ -285,30 +288,52 @@ def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:
 
 
 _MOVED = "DataParallel moved what it was given to the card."
-_MOVES = frozenset({"cuda", "npu", "to"})
 _DRAWN = frozenset(f"torch.{made}()" for made in ("arange", "ones", "rand", "randint", "randn", "tensor", "zeros"))
-_OF_BATCH = re.compile(r"\[each\]\[\d+\]")  # `for images, labels in loader`
+_OF_BATCH = re.compile(r"(.*)\[each\]\[\d+\]")  # `for images, labels in loader`
 
 
-def moved_inputs(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
+def _moved_inputs(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     """`model(images)` -> `model(images.npu())`, for a batch or a tensor that nothing moves before."""
     for given in call.args:
-        if isinstance(given, ast.Name) and _is_on_cpu(file, given):
+        if isinstance(given, ast.Name) and _is_on_cpu(program, file, given):
             yield inserted(file, file.bounds(given)[1], code(".npu()"), _MOVED, NPU)
 
 
-def _is_on_cpu(file: ParsedFile, use: ast.Name) -> bool:
-    """Return whether a name at its use is what a loader gave or torch drew, and perhaps never moved to a card."""
-    values = values_of(file.names.project)
+def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.Name) -> bool:
+    """Return whether a name at its use is what a loader gave or torch drew, or is computed of that, and perhaps never
+    moved to a card."""
+    values = values_of(program.project)
 
     def step(at: int, path: Path) -> Iterator[State]:
-        called = values.at(at).calls.get(at) if not path else None
-        is_moved = called is not None and (called.name in _MOVES or "device" in values.arguments(at))
-        return iter(()) if is_moved else values.before(at, path)
+        one = values.at(at)
+        if path or at not in one.calls:
+            operands = one.operations[at].operands if not path and at in one.operations else ()
+            yield from ((one.first + each, ()) for each in operands if each)
+            yield from values.before(at, path)
+        elif not is_moved(one.path, one.calls[at]) and "device" not in values.arguments(at):
+            receiver = values.receiver(at) if one.calls[at].name in program.project.library.fluent else 0
+            yield from [(receiver, ())] if receiver else values.before(at, path)
+
+    def is_moved(path: str, call: Called) -> bool:
+        ends = (program.of_file(_ends_of_moves, each) for each in program.parsed([path]))
+        return any((call.end_line, call.end_column) in each for each in ends)
 
     place = values.place(file.names, use)
-    for at, path in values.way_to(place, step) if place else ():
-        fields, (kind, taken) = "".join(path), values.kind(at)
-        if _OF_BATCH.search(fields) or (kind == "import" and f"{taken.module}{fields}" in _DRAWN):
-            return True
-    return False
+    states = (state for state in values.way_to(place, step) if state[1]) if place else ()
+    ends = (state for state in states if not any(True for _ in step(*state)))
+    return any(_is_tensor(origin.text) for end in ends for origin in values.sources(end[0], file.path, end[1]))
+
+
+def _ends_of_moves(file: ParsedFile) -> frozenset[tuple[int | None, int | None]]:
+    """The lines and columns where the calls of a file end that move something to a card."""
+    moves = (call for call in file.nodes(ast.Call) if is_move(file, call))
+    return frozenset((call.end_lineno, call.end_col_offset) for call in moves)
+
+
+def _is_tensor(name: str) -> bool:
+    """Return whether a value is a tensor by the name that it has: not what Python itself gives, by `enumerate(x)`."""
+    batch = _OF_BATCH.fullmatch(name)
+    if batch is None:
+        return name in _DRAWN
+    given = batch[1].removesuffix("()").rpartition(".")[2]
+    return given not in EFFECTS and not hasattr(builtins, given)

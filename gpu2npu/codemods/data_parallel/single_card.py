@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import CodemodError
-from gpu2npu.codemods.data_parallel.wrapping import DISTRIBUTED, is_move
+from gpu2npu.codemods.data_parallel.wrapping import DISTRIBUTED
 from gpu2npu.codemods.places import NPU, GroupEdit, Step
 from gpu2npu.codemods.program.entries import Entry, calls_in, entry_of
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.python.text.blocks import begins_line, is_elif, line_below, same_line
 from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, lines_at

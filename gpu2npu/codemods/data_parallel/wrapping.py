@@ -13,6 +13,7 @@ from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.templates import Operand, code, followed, operand
 from gpu2npu.python.tree.nodes import walk
@@ -34,7 +35,6 @@ _WITHOUT_GRADIENTS = frozenset(
 _MAY_TURN_OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled)\b")
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
-_DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
 # Calls that put a model into a container, or into another model.
 _STORING = frozenset({"add_module", "append", "extend", "insert", "register_module", "setattr", "setdefault", "update"})
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
@@ -145,16 +145,6 @@ def _with_move(file: ParsedFile, call: ast.Call) -> ast.Call:
     attribute = file.parents[call]
     moved = file.call_of(attribute) if isinstance(attribute, ast.Attribute) else None
     return moved if moved is not None and is_move(file, moved) else call
-
-
-def is_move(file: ParsedFile, node: ast.AST) -> bool:
-    """`x.cuda(...)`, or `x.to(...)` with what looks like a device."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    name = node.func.attr
-    return name == "cuda" or (
-        name == "to" and any(_DEVICE.search(file.code(argument_value(given))) for given in arguments(node))
-    )
 
 
 def distributed(wrap: Wrap, stays: bool, twice: bool, single_process: Text | None) -> Iterator[Step]:

@@ -11,12 +11,16 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import value_of
-from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
 _CUDA = frozenset({"cuda"})
+# Code of a dtype, or of an argument of `x.to()` that is no device either.
+_NO_DEVICE = re.compile(
+    r"dtype|float|half|double|long|short|int\d|bool|complex|^(True|False|torch\.\w+)$", re.IGNORECASE
+)
 _SHORT = {"bfloat16": "bf16"}
 _Path = tuple[ast.expr, ...]
 _FEW = 3  # statements of a branch that are looked at
@@ -47,6 +51,15 @@ def names_device(node: ast.AST, devices: Set[str] = _CUDA) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr in devices
     return (string_value(node) or "").partition(":")[0] in devices
+
+
+def is_move(file: PythonFile, node: ast.AST) -> bool:
+    """Return whether a node moves something to a card: `x.cuda(...)`, or `x.to(...)` with what may be a device."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    given = [file.code(argument_value(each)) for each in arguments(node)] if node.func.attr == "to" else ()
+    may_be = any(_NO_DEVICE.search(each) is None and each.strip("'\"") != "cpu" for each in given)
+    return node.func.attr in ("cuda", "npu") or may_be
 
 
 def chooses(file: PythonFile, test: ast.AST, word: str, by_name: bool = True) -> bool:

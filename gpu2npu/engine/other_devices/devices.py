@@ -9,6 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from gpu2npu.engine.imports import imported_packages
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.engine.other_devices.foreign_calls import assigned_to, foreign_rule_of, is_read
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
@@ -36,7 +37,6 @@ _PLAIN = (ast.Constant, ast.JoinedStr)
 _CHOICES = (ast.IfExp, ast.BoolOp)
 # Calls that are a device themselves, or a part of what chooses one.
 _DEVICES = frozenset({"torch.device", "torch.cuda.is_available"})
-_MOVES = frozenset({"cuda", "to"})
 _MAX_STEPS = 10
 _CHAIN = 2  # files through which a name of a package is followed: a base class, and one that is made of it
 
@@ -102,7 +102,7 @@ class ForeignDevices:
                 self.read.setdefault(last_name(node) or "", []).append(node)
         others: list[tuple[ast.Call, Scope]] = []
         for node, scope in self.file.uses:
-            if not isinstance(node, ast.Call) or not (arguments(node) or last_name(node.func) in _MOVES):
+            if not isinstance(node, ast.Call) or not (arguments(node) or is_move(self.file, node)):
                 continue  # it is given nothing, and moves nothing
             rule = foreign_rule_of(node, self.names, self.table)
             if rule is not None:
@@ -188,11 +188,10 @@ class ForeignDevices:
         return found
 
     def _call(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
-        func = call.func
         # What the methods of such objects give may be tensors: `reader.get_batch(indexes).cuda()`.
-        is_move = isinstance(func, ast.Attribute) and func.attr in _MOVES
-        if is_move and isinstance(func, ast.Attribute) and foreign_rule_of(call, self.names, self.table, 1) is not None:
-            self.places.append((name_bounds(self.file, func), rule))
+        if is_move(self.file, call) and foreign_rule_of(call, self.names, self.table, 1) is not None:
+            assert isinstance(call.func, ast.Attribute)
+            self.places.append((name_bounds(self.file, call.func), rule))
         for argument in arguments(call):
             self._device(argument_value(argument), scope, rule)
 

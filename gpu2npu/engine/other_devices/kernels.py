@@ -6,14 +6,13 @@ import ast
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gpu2npu.engine.other_devices.choices import chooses_cuda
+from gpu2npu.engine.other_devices.choices import chooses_cuda, is_move
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_value
 
 LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 _SETTINGS = frozenset({"cuda_sources", "extra_cuda_cflags"})
-_MOVES = frozenset({"cuda", "to"})
 # Where questions about a GPU are; in a file that was migrated before, they have their new names.
 QUESTIONED = frozenset({"torch.cuda", "torch.npu"})
 _QUESTIONS = ("get_", "is_", "device_count", "current_device")  # functions of torch.cuda that only ask
@@ -100,7 +99,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
     scope = names.file.scope_of(node)
     if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
         return not tests_torch_cuda(node, names)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
+    if is_move(names.file, node):
         return True
     made = names.definition(node.func, scope)
     if made is None or made.bound.node in seen:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from gpu2npu.engine.imports import imported_modules, imported_packages
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.words import holds as is_named_so
 from gpu2npu.engine.strings.words import is_word
@@ -21,7 +22,6 @@ from gpu2npu.rulebook.rule import Role, Rule
 
 _TORCH, _CUDA = "torch", "cuda"
 _SHARED_WITH_TESTS = "conftest.py"
-_MOVES = frozenset({"to", "cuda"})
 _Region = ast.Module | ast.ClassDef
 # What may be between a device and the call that it is given to.
 _BETWEEN = (ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.BoolOp, ast.List, ast.Tuple, ast.Dict, ast.keyword)
@@ -84,7 +84,7 @@ class OtherPackageCode:
         for call in walk(*region.body):
             if not isinstance(call, ast.Call) or call in decorators:
                 continue
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES:
+            if is_move(self.names.file, call):
                 return None
             qualified = self.names.qualified(call.func, self.names.file.scope_of(call)) or ""
             if not any(map(self._is_device, arguments(call))):

@@ -87,6 +87,33 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
             "net = nn.DataParallel(net)\nx, y, z = torch.ones(3), 1, torch.ones(3, device=d)\nnet(x)\nnet(y)\nnet(z)\n",
             "net = net.npu()\nx, y, z = torch.ones(3), 1, torch.ones(3, device=d)\nnet(x.npu())\nnet(y)\nnet(z)\n",
         ),
+        # Only what moves it to a card does.
+        *(
+            (
+                f"net = nn.DataParallel(net)\nfor a, y in loader:\n    b = {made}\n    net(b)\n",
+                f"net = net.npu()\nfor a, y in loader:\n    b = {made}\n    net({given})\n",
+            )
+            for made, given in [
+                ("a.to(torch.float32)", "b.npu()"),
+                ("a.float() / 255", "b.npu()"),
+                ("a.to(device, torch.float32)", "b"),
+                ("a.to(device) / 255", "b"),
+                ("a.to(where, non_blocking=True)", "b"),
+                ("a.to(dtype=torch.half, non_blocking=True)", "b.npu()"),
+                ("a.to('cpu')", "b.npu()"),
+                ("a.size()", "b"),
+                ("a.cpu().view(2)", "b.npu()"),
+            ]
+        ),
+        # Python's own functions give no tensors.
+        (
+            "net = nn.DataParallel(net)\nfor i, (a, y) in enumerate(tqdm(loader)):\n    net(a, i)\n",
+            "net = net.npu()\nfor i, (a, y) in enumerate(tqdm(loader)):\n    net(a.npu(), i)\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nfor name, i in tqdm(names.items()):\n    net(name, i)\n",
+            "net = net.npu()\nfor name, i in tqdm(names.items()):\n    net(name, i)\n",
+        ),
     ],
 )
 def test_a_program_that_does_not_train(before, as_written):
