@@ -92,6 +92,7 @@ TORCH = Library(
     tensor_attribute=_tensor_attribute,
     assumed_result=_assumed_result,
     parts=frozenset({"cuda", "distributed"}),
+    object_calls=("__call__", "forward"),
     called=_called,
 )
 

@@ -18,7 +18,6 @@ from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, chain, is_annotat
 from gpu2npu.report.third_party import Need
 
 CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
-_RUNS = ("forward", "__call__")
 _AUTOGRAD = "torch.autograd.Function"
 _KEEPING = frozenset({"append", "add", "update", "setdefault", "extend", "insert", "dict", "set", "list", "namedtuple"})
 _INSPECTING = frozenset(
@@ -213,9 +212,10 @@ class _Builder:
         return any(each.kind is MeaningKind.CLASS and not self.meanings.is_layer(each) for each in made)
 
     def run(self, cls: Meaning) -> str:
-        """The node of calling an object of a class: its own `forward` or `__call__`, or one that stands for an
+        """The node of calling an object of a class: its own `__call__` or `forward`, or one that stands for an
         inherited one together with the parts that this class gives it; of an autograd function, its `apply`."""
-        method = next((each for each in _RUNS if self.meanings.method(cls, each) is not None), "forward")
+        calls = self.meanings.library.object_calls
+        method = next((each for each in calls if self.meanings.method(cls, each) is not None), calls[-1])
         return f"{self.meanings.dotted(cls)}.{'apply' if self._is_autograd(cls) else method}"
 
     def _is_autograd(self, cls: Meaning) -> bool:
@@ -237,9 +237,8 @@ class _Builder:
         if self._is_autograd(cls):
             for method in ("forward", "backward", "setup_context"):
                 self._run_method(run, cls, method, line)
-        inherited = next((method for method in _RUNS if self.meanings.method(cls, method) is not None), None)
-        if inherited is not None:
-            self._run_method(run, cls, inherited, line)
+        for method in self.meanings.library.object_calls:
+            self._run_method(run, cls, method, line)
         if self.meanings.is_layer(cls):
             for part, place in self.parts.get(f"{node}.__init__", ()):
                 if part != cls and self.meanings.is_layer(part):

@@ -11,9 +11,10 @@ from functools import partial
 from typing import NamedTuple
 
 from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.facts.values import MODULE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.meaning.types import CALLED, TENSOR, TENSORS
+from gpu2npu.python.meaning.types import TENSOR, TENSORS
 from gpu2npu.python.project.imports import absolute_name, module_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.scopes import Defined, Scope
@@ -111,7 +112,7 @@ class Meanings:
     def member(self, path: str, name: str) -> list[Meaning]:
         """Return what a name of a module means, through its imports."""
         file = self.values.file_at(path)
-        return self._meanings(self.values.sources(file.first + 1, path, (f".{name}",))) if file is not None else []
+        return self._meanings(self.values.sources(file.first + MODULE, path, (f".{name}",))) if file is not None else []
 
     def _meanings(self, origins: Iterable[ValueOrigin]) -> list[Meaning]:
         """The meanings of some sources; those that a class of the project has from one that is not, where it has none
@@ -161,7 +162,7 @@ class Meanings:
         owner, _, last = called.name.rpartition(".")
         if called.kind is _INSTANCE:
             types = self.library.layer_result(called.name)
-        elif called.kind is _NAME and last in CALLED and self.library.is_module_class(owner):
+        elif called.kind is _NAME and last in self.library.object_calls and self.library.is_module_class(owner):
             types = _SEVERAL  # of a layer of the project
         elif called.kind is _MEMBER and last in self.library.fluent:
             return Meaning(_INSTANCE, owner)

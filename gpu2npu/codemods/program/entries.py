@@ -28,7 +28,6 @@ _Node = TypeVar("_Node", bound=ast.AST)
 Find = Callable[[ParsedFile], Sequence[_Node]]
 
 _PLAIN = PLAIN_DECORATORS | {"autocast", "enable_grad", "inference_mode", "no_grad", "script"}
-_CALLED_BY_TORCH = frozenset({"forward"})
 
 
 class Entry(Struct, frozen=True, eq=False):
@@ -151,7 +150,7 @@ def library_entry(program: TrainingProgram, file: ParsedFile, called: Definition
     if _is_too_large(graph, file.path):
         return None
     names, files, index = _loaded(program, file)
-    reached = called_definitions(names, called, index, _PLAIN, _CALLED_BY_TORCH)
+    reached = called_definitions(names, called, index, _PLAIN, program.project.library.object_calls)
     return Entry(program, file, files, reached, called)
 
 
@@ -171,7 +170,8 @@ def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:
         for part in files[path].tree.body
         if isinstance(part, DEFINITIONS)
     ]
-    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH, chosen))
+    by_library = program.project.library.object_calls
+    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, by_library, chosen))
 
 
 def _takes_modules(file: ParsedFile) -> bool:

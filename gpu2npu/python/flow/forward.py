@@ -23,7 +23,6 @@ from gpu2npu.python.flow.value_files import (
     widened,
 )
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN
-from gpu2npu.python.meaning.types import CALLED
 
 BUDGET, NEAR_BUDGET = 150, 40  # states that one question may visit, and one about what is near
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
@@ -133,7 +132,7 @@ class ForwardValues(CallValues):
         if path == _ANY:
             yield from ((each, path) for each in self._selves_above(file, made))
             yield from ((each, path) for each in self._annotated(file.first + made.node))
-        if path[1:2] == ("()",) and path[0][1:] in CALLED:
+        if path[1:2] == ("()",) and path[0] in self.run_by["instance"]:
             yield place, path[1:]
         elif path[:2] in GIVING:
             yield place, ("[*]", *path[3 - GIVING[path[:2]] :])

@@ -12,7 +12,8 @@ Question = tuple[Any, ...]  # what is asked, and of what
 class Questions:
     """Remembers answers. One that leads to itself is the least that agrees with all others in its circle: whoever was
     given less than what is known now is computed again until nothing is added, so that the order of questions does not
-    matter. What leads to no circle, and a circle whose answers no longer grow, is known for good at once: circles are
+    matter, but for answers that are cut: what these and those who were given them have depends on what was asked
+    before. What leads to no circle, and a circle whose answers no longer grow, is known for good at once: circles are
     the strongly connected components of what asks what, as Tarjan finds them."""
 
     def __init__(self) -> None:

@@ -156,7 +156,7 @@ def reached_definitions(
     entry: NamesInFile,
     others: DefinitionIndex,
     plain: frozenset[str] = PLAIN_DECORATORS,
-    called: frozenset[str] = frozenset(),
+    called: Sequence[str] = (),
     chosen: Iterable[Definition] = (),
 ) -> frozenset[Definition]:
     """The functions and classes that may run when the file `entry` is started and loads the others. `plain` are
@@ -174,7 +174,7 @@ def called_definitions(
     definition: Definition,
     others: DefinitionIndex,
     plain: frozenset[str] = PLAIN_DECORATORS,
-    called: frozenset[str] = frozenset(),
+    called: Sequence[str] = (),
 ) -> frozenset[Definition]:
     """The functions and classes that may run when code elsewhere imports `file`, which loads the others, and calls a
     function or method of it, or makes an object of a class and calls any of its methods. `plain` and `called` are those
@@ -195,7 +195,7 @@ def called_definitions(
 class _Search:
     indexes: Sequence[DefinitionIndex]
     plain: frozenset[str]
-    called: frozenset[str]
+    called: Sequence[str]
     named: set[str] = field(default_factory=set)
     reached: set[Definition] = field(default_factory=set)
 

@@ -15,8 +15,6 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import EVERY_FILE, Readers
 
 _NEAR, _MOST_PARTS = 80, 1_000  # values that the name of a file is made of, and those with all elements
-# By what an object is made or called: methods under these names.
-_CALLED_BY = {"class": ((".__init__",), (".__new__",)), "instance": ((".forward",), (".__call__",))}
 
 
 class ValueOrigin(NamedTuple):
@@ -72,7 +70,7 @@ class CallValues(ValueProject):
             for origin in self.origins(callee):
                 if origin.kind in ("class", "instance"):
                     yield origin, 1
-                    for name in (".__init__", ".__new__") if origin.kind == "class" else (".__call__", ".forward"):
+                    for name in self.run_by[origin.kind]:
                         inner = self.origins(origin.place, (name,))
                         yield from ((one, 1) for one in inner if one.kind == "function")
                 elif origin.kind == "function":
@@ -148,7 +146,7 @@ class CallValues(ValueProject):
     def _calls_of(self, function: int) -> Iterator[int]:
         for place, path in self.reach(function):
             called: Iterable[int] = () if path else (place,)
-            if path in _CALLED_BY.get(self.kind(place)[0], ()):
+            if len(path) == 1 and path[0] in self.run_by.get(self.kind(place)[0], ()):
                 called = self.holders(place)
             for at in called:
                 yield from self.at(at).loads.get(at, {}).get("()", ())

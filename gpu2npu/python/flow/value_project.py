@@ -36,6 +36,9 @@ class ValueProject(Questions):
         self.effects = effects
         self.readers = readers
         self._readers: dict[int, dict[int, bool | None]] | None = None
+        # The methods by which an object is made or called.
+        calls = tuple(f".{name}" for name in project.library.object_calls)
+        self.run_by: Mapping[str, Path] = {"class": (".__init__", ".__new__"), "instance": calls}
         self.fluent = frozenset(f".{name}" for name in project.library.fluent)
         self._reading = frozenset(name.rpartition(".")[2] for name in readers)
         self._file_by_place: list[ValueFile | None] = []  # None for a file that was freed

@@ -38,7 +38,6 @@ from gpu2npu.python.flow.value_files import (
 )
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.meaning.types import CALLED
 
 
 class ValueUse(NamedTuple):
@@ -223,7 +222,7 @@ class Values(ForwardValues):
             if file.facts.stars:
                 yield from self.through_stars(file, path[0][1:], path[1:])
         elif what == "instance" and path and path[0] == "()":
-            yield from ((place, (f".{name}", *path)) for name in CALLED)
+            yield from ((place, (name, *path)) for name in self.run_by["instance"])
         elif what in ("instance", "class", "container") and path and path[0][0] in ".[":
             for label in agreeing(file.stored, path[0]):
                 yield from ((value, path[1:]) for value, target in self._stored(file, label, place) if target != place)

@@ -53,7 +53,6 @@ _BUILTINS = frozenset(
      "enumerate", "map", "filter", "frozenset", "bytes", "repr", "type", "isinstance"}
 )  # fmt: skip
 _EMPTY_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
-CALLED = ("forward", "__call__")  # methods that calling an object runs
 
 
 class ValueTypes:
@@ -279,7 +278,7 @@ class ValueTypes:
 
     def forward_result(self, cls: Scope) -> Types:
         """The types of what calling an object of a class of this file gives."""
-        for name in CALLED:
+        for name in self.library.object_calls:
             for binding in cls.bindings.get(name, ()):
                 if isinstance(binding, Defined):
                     return self._returned(binding)

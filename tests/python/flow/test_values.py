@@ -65,6 +65,17 @@ def test_a_value_goes_through_functions_that_call_each_other_and_methods_that_ar
     assert given(values, "a.py", "class") == []
 
 
+def test_which_methods_a_call_of_an_object_runs_is_known_of_the_library() -> None:
+    text = 'class A:\n    def {}(self, w):\n        print(w)\na = A()\na("given")\n'
+    for method, of_python, of_torch in (("__call__", True, True), ("forward", False, True), ("call", False, False)):
+        files = {"a.py": text.format(method).encode()}
+        for project, is_run in (
+            (Project(frozenset(files), files.__getitem__), of_python),
+            (torch_project(files), of_torch),
+        ):
+            assert (("print", "0") in given(Values(project, EFFECTS), "a.py", "given")) is is_run
+
+
 def test_the_order_of_questions_does_not_matter() -> None:
     texts = ["given", "later", "class"]
     known = {text: given(values_in({"a.py": FLOWS}), "a.py", text) for text in texts}
