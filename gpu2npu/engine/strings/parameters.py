@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 
 from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.strings.words import is_word
-from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.project import EVERY_FILE, Project
-from gpu2npu.python.tree.scopes import Defined
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
     arguments,
-    is_static,
     is_unpacked,
     last_name,
     parameters,
 )
 from gpu2npu.rulebook.rule import Role
-
-# The name behind `def`, as bytes: every encoding of Python files has these letters where ASCII has them.
-_DEFINED = re.compile(rb"def(?<!\wdef)(?:[ \t\f]|\\\r?\n?)+([\w\x80-\xff]+)")
 
 
 def is_fixture(above: Iterable[ast.AST], role: Role) -> bool:
@@ -60,44 +51,6 @@ def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Str
     if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:
         return UNSURE
     index = place.siblings.position(call, argument)
-    definitions = method_parameters(place.names.project, call.func.attr, place.names.path)
+    definitions = place.names.project.methods(call.func.attr, place.names.path)
     agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
     return YES if agree else UNSURE
-
-
-def method_parameters(project: Project, method: str, asker: str) -> frozenset[tuple[str, ...]]:
-    """The names of the parameters that can be given by position, of each method of a name that the project's classes
-    define, without the first where it is the object or class itself."""
-    project.consult(asker, EVERY_FILE)
-    return project.cached(("parameters", method), partial(_parameters_of, project, method)) or frozenset()
-
-
-def _parameters_of(project: Project, method: str) -> frozenset[tuple[str, ...]]:
-    defining = project.cached(("functions",), partial(_files_of_functions, project)) or {}
-    return frozenset(
-        positional
-        for path in defining.get(method.encode(errors="surrogatepass"), ())
-        for positional in _positional(project.names(path), method)
-    )
-
-
-def _positional(names: Names | None, method: str) -> Iterator[tuple[str, ...]]:
-    for cls in names.file.scopes.values() if names is not None else ():
-        for binding in cls.bindings.get(method, ()) if cls.kind == "class" else ():
-            if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
-                given = binding.node.args
-                first = 0 if is_static(binding.node) else 1
-                yield tuple(each.arg for each in (*given.posonlyargs, *given.args))[first:]
-
-
-def _files_of_functions(project: Project) -> dict[bytes, list[str]]:
-    """The files that seem to define a function of a name; no other defines one. They are not parsed for it."""
-    found: dict[bytes, list[str]] = {}
-    for path in sorted(project.files):
-        try:
-            source = project.read(path)
-        except OSError:
-            continue
-        for name in set(_DEFINED.findall(source)):
-            found.setdefault(name, []).append(path)
-    return found

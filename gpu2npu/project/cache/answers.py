@@ -138,7 +138,8 @@ def _names_changed(before: FileFacts, now: FileFacts) -> int:
     if (before.imports, before.stars) != (now.imports, now.stars):
         return _EVERY_NAME
     bits = 0
-    for name in (before.names | before.texts) ^ (now.names | now.texts):
+    methods = {f"def {name}" for name, _ in before.methods.items() ^ now.methods.items()}
+    for name in (before.names | before.texts) ^ (now.names | now.texts) | methods:
         bits |= name_bit(named(name))
     return bits
 

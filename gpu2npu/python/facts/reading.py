@@ -16,15 +16,17 @@ from gpu2npu.python.facts.value_walk import value_facts
 from gpu2npu.python.facts.values import encoded_values
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, parsed_file
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, value_of
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope, value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
+    FUNCTIONS,
     IMPORT_FUNCTIONS,
     WITHS,
     dotted_name,
     import_module,
     imported_names,
     is_main_guard,
+    is_static,
     last_name,
     string_value,
 )
@@ -132,8 +134,9 @@ def _facts_in(file: PythonFile) -> FileFacts:
     code = hashlib.sha256(_without_comments(file).encode("utf-8", "surrogatepass")).hexdigest()
     stars = tuple(file.stars)
     outline = encoded_outline(outline_of(file))
+    methods = {name: tuple(each) for name, each in words.methods.items()}
     return FileFacts(
-        bound, stars, imports, exports, names, texts, called, stored, bases, is_guarded, acts, code, outline
+        bound, stars, imports, exports, names, texts, called, stored, bases, methods, is_guarded, acts, code, outline
     )
 
 
@@ -163,7 +166,8 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 class _Words:
-    """The identifiers, texts, called names, assigned attributes and names of base classes of a file's code."""
+    """The identifiers, texts, called names, assigned attributes, names of base classes, and parameters of methods of a
+    file's code."""
 
     def __init__(self, file: PythonFile) -> None:
         self.names: set[str] = set()
@@ -171,6 +175,7 @@ class _Words:
         self.called: set[str] = set()
         self.stored = {*file.stored}
         self.bases: set[str] = set()
+        self.methods: dict[str, list[tuple[str, ...]]] = {}
         names, texts, called = self.names, self.texts, self.called
         for node, _ in file.uses:
             kind = node.__class__
@@ -197,12 +202,22 @@ class _Words:
                 for base in opener.bases:
                     of = base.value if base.__class__ is ast.Subscript else base  # without type arguments
                     self.bases.add(of.attr if of.__class__ is ast.Attribute else getattr(of, "id", ""))
+                if scope.kind == "class":
+                    self._add_methods(scope)
             names.update(name for name, bound in scope.bindings.items() if any(map(_is_assigned, bound)))
         for statement, _ in file.imports:
             names.update(alias.name for alias in statement.names)
             if isinstance(statement, ast.ImportFrom):
                 names.add(statement.module or "")
         self.texts = {text for text in texts if len(text.split(None, 1)) == 1 and not text[-1].isspace()}
+
+    def _add_methods(self, cls: Scope) -> None:
+        for name, bound in cls.bindings.items():
+            for each in bound:
+                if isinstance(each, Defined) and isinstance(each.node, FUNCTIONS):
+                    given = [each.arg for each in (*each.node.args.posonlyargs, *each.node.args.args)]
+                    first = 0 if is_static(each.node) else 1
+                    self.methods.setdefault(name, []).append(tuple(given[first:]))
 
     def _add_chain(self, node: ast.AST) -> None:
         add = self.names.add

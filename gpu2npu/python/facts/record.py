@@ -45,7 +45,8 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     `names` are the identifiers in the code: names, attributes, keywords of calls, and what imports name. `texts` are
     its strings without white space, and the texts between the values of f-strings. `called` are the last names of what
     is called, `stored` the attributes that are assigned, by `=` or by setattr, `bases` the last names of base classes.
-    Nothing of comments is in them.
+    `methods` has, of each method that a class defines, the names of the parameters that can be given by position,
+    without the first where it is the object or class itself. Nothing of comments is in them.
     `is_guarded` means that the module has an `if __name__ == "__main__":`, `acts` that it does more at its top than to
     define, import and assign: a loop, a `with`, a call for its effect.
     `outline` is its `Outline`, encoded: only some questions about the whole project need it.
@@ -63,6 +64,7 @@ class FileFacts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     called: frozenset[str]
     stored: frozenset[str]
     bases: frozenset[str]
+    methods: dict[str, tuple[tuple[str, ...], ...]]
     is_guarded: bool
     acts: bool
     code: str

@@ -32,7 +32,7 @@ _RETAINED = 3_000_000  # characters of parsed files that stay in memory for the 
 
 
 def named(name: str) -> str:
-    """The dependency on which files have a name in their code."""
+    """The dependency on which files have a name in their code, or with "def name" on the methods of that name."""
     return f"*{name}"
 
 
@@ -290,6 +290,12 @@ class Project:
                 for word in words(facts) if facts is not None else ():
                     found.setdefault(word, set()).add(path)
         return self._indexes[what]
+
+    def methods(self, name: str, asker: str) -> frozenset[tuple[str, ...]]:
+        """The parameters of the methods of some name (`FileFacts.methods`), in all classes of the project."""
+        self.consult(asker, named(f"def {name}"))
+        defining = self._index("methods", lambda facts: facts.methods).get(name, ())
+        return frozenset(each for path in defining if (facts := self.facts(path, path)) for each in facts.methods[name])
 
     @property
     def starring(self) -> frozenset[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpu2npu.engine.strings.parameters import method_parameters
 from gpu2npu.python.project.project import Project
 
 
 def of_methods(**files: str) -> set[tuple[str, ...]]:
     sources = {f"{name}.py": text.encode() for name, text in files.items()}
-    return set(method_parameters(Project(frozenset(sources), sources.__getitem__), "f", "asker.py"))
+    return set(Project(frozenset(sources), sources.__getitem__).methods("f", "asker.py"))
 
 
 @pytest.mark.parametrize(

@@ -343,8 +343,13 @@ MOVED = "import torch\nfrom main import move\n\n\ndef f(x, xs):\n    move(xs, {}
             "import numpy\nrows = 3\n",
             "import numpy\nrows = 3\nnumpy.bool = bool\n",
         ),
+        (
+            "import torch\ndef f(o):\n    o.place(torch.ones(1), 'cuda')\n",
+            "class A:\n    def place(self, x, y): ...\n",
+            "class A:\n    def place(self, x, device): ...\n",
+        ),
     ],
-    ids=["in-capitals", "npu-member", "current-device", "joined", "imported", "assigned"],
+    ids=["in-capitals", "npu-member", "current-device", "joined", "imported", "assigned", "method"],
 )
 def test_a_name_that_appears_in_any_file_reaches_the_answers_it_decides(
     tmp_path: Path, main: str, before: str, after: str
@@ -369,11 +374,13 @@ def test_a_name_that_no_answer_depends_on_reaches_no_other_file(
     project.mkdir()
     member = "import accelerate\nif str(accelerate.state) == 'MULTI_GPU':\n    print()\n"
     device = "import torch\n\n\ndef make(place='cuda'):\n    return torch.ones(1, device=place)\n"
-    for name, text in {"a.py": member, "b.py": device, "other.py": "import torch\nrows = 7\n"}.items():
+    placed = "import torch\n\n\ndef place(o, x):\n    o.place_on(x, 'cuda')\n"
+    texts = {"a.py": member, "b.py": device, "c.py": placed, "other.py": "import torch\nrows = 7\n"}
+    for name, text in texts.items():
         (project / name).write_text(text)
     check(project)
     examined = looked_at(monkeypatch)
-    (project / "other.py").write_text("import torch\nrows = 7\ncount = 'of rows'\n")
+    (project / "other.py").write_text("import torch\nrows = 7\nclass A:\n    def f(self, x): ...\n")
     check(project)
     assert examined == ["other.py"]
     (project / "other.py").write_text("import torch\nrows = 7\nmake = 'MULTI_NPU'\n")
