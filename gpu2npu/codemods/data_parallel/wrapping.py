@@ -15,7 +15,9 @@ from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.python.project.imports import files_naming
-from gpu2npu.python.text.templates import Operand, code, followed, operand
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.text.templates import Operand, code, followed, operand, plain
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import Place, function_above, same_name
 from gpu2npu.python.tree.syntax import (
@@ -153,12 +155,8 @@ def distributed(wrap: Wrap, stays: bool, twice: bool, single_process: Text | Non
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
-    module = operand(file, wrap.module)
-    space = file.text.index("(", file.bounds(wrap.call.func)[1]) + 1, module.bounds[0]
-    template = "{ddp}({space}{model}, device_ids=[{torch}.npu.current_device()])"
-    if twice:
-        template = "{ddp}({space}{model}, device_ids=[{torch}.npu.current_device()], broadcast_buffers=False)"
-    text = code(template, ddp=ddp.name, space=space, model=_moved(wrap, module), torch=torch.name)
+    options = "device_ids=[{torch}.npu.current_device()]" + (", broadcast_buffers=False" if twice else "")
+    text = _respelled(wrap, ddp.name, code(options, torch=torch.name))
     either = None
     if single_process is not None:
         dist = spelling(file, "torch.distributed")
@@ -183,6 +181,34 @@ def retained_name(wrap: Wrap) -> Iterator[Step]:
     names = {"sequential": sequential.name, "ordered": ordered.name}
     text = code("{sequential}({ordered}(module={module}))", **names, module=file.bounds(wrap.module))
     yield replaced(file, wrap.whole, text, "The whole model is wrapped; this keeps the names in its state dict.")
+
+
+def _respelled(wrap: Wrap, name: str, options: Text) -> Text:
+    """The call under another name, with options in place of all arguments but the module. What is between arguments
+    stays, of those that go the comments before them."""
+    file, given = wrap.file, arguments(wrap.call)
+    spans = argument_bounds(file, wrap.call) or [file.bounds(each) for each in given]
+    parts: list[Text] = []
+    start, last = file.bounds(wrap.call.func)[1], file.bounds(wrap.call)[1]
+    are_given = is_comment = False
+    for each, (begin, end) in zip(given, spans, strict=True):
+        before = file.text[start:begin]
+        if argument_value(each) is wrap.module:
+            module = operand(file, wrap.module)
+            parts += [plain(file.text[start : module.bounds[0]]), _moved(wrap, module)]
+        elif not are_given:
+            parts, are_given = [*parts, plain(before), options], True
+        elif "#" in before:
+            before = before.removeprefix(",") if is_comment else before
+            parts, is_comment = [*parts, plain(before.rstrip())], True
+        start = end
+    parts += [] if are_given else [code(", {options}", options=options)]
+    behind = file.text[start:last]
+    if is_comment:
+        behind = behind.removeprefix(",")
+        indent = indentation(file.text, file.bounds(file.statement(wrap.call))[0])
+        parts += [plain(newline_of(file.text)), plain(indent)] if "\n" not in behind else []
+    return followed(plain(name), *parts, plain(behind))
 
 
 def _moved(wrap: Wrap, module: Operand) -> Text:

@@ -84,7 +84,19 @@ def test_nothing_happens_where_the_rule_is_switched_off(plan):
         ("nn.DataParallel(net.to(torch.half))", f"{DDP}(net.to(torch.half).npu(), {IDS})"),
         ("nn.DataParallel(module=net, dim=0)", f"{DDP}(module=net.npu(), {IDS})"),
         ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.npu(), {IDS})"),
-        ("nn.DataParallel(\n    net,\n    device_ids=ids,\n)", f"{DDP}(\n    net.npu(), {IDS})"),
+        ("nn.DataParallel(\n    net,\n    device_ids=ids,\n)", f"{DDP}(\n    net.npu(),\n    {IDS},\n)"),
+        ("nn.DataParallel(device_ids=ids, module=net)", f"{DDP}({IDS}, module=net.npu())"),
+        # Comments stay.
+        (
+            "nn.DataParallel(\n    net,  # a\n    # b\n    ids,  # c\n    dim=0,\n)",
+            f"{DDP}(\n    net.npu(),  # a\n    # b\n    {IDS},  # c\n)",
+        ),
+        ("nn.DataParallel(\n    net  # a\n)", f"{DDP}(\n    net.npu(), {IDS}  # a\n)"),
+        ("nn.DataParallel(\n    net,\n    ids,  # a\n    dim=0)", f"{DDP}(\n    net.npu(),\n    {IDS},  # a\n    )"),
+        (
+            "nn.DataParallel(\n    net,\n    ids,  # a\n    0,  # b\n    dim=0\n)",
+            f"{DDP}(\n    net.npu(),\n    {IDS},  # a  # b\n)",
+        ),
         ("nn.DataParallel(a or b)", f"{DDP}((a or b).npu(), {IDS})"),
         ("nn.DataParallel(net).cuda(0)", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net.cuda(ids[0]), ids)", f"{DDP}(net.cuda(), {IDS})"),
