@@ -61,6 +61,12 @@ class EditNode(Struct, frozen=True, eq=False):
     def end(self) -> int:
         return self.edit.place[1]
 
+    def all(self) -> Iterator[Edit]:
+        """The edit and those inside of it."""
+        yield self.edit
+        for node in self.inside.nodes:
+            yield from node.all()
+
     def in_piece(self, index: int) -> list[EditNode]:
         """The edits inside of the piece with an index, which is a part of what the edit replaces."""
         piece, *after = self.edit.pieces[index:]

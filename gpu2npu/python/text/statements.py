@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
@@ -21,7 +21,7 @@ from gpu2npu.python.text.edits import Edited, EditNode
 from gpu2npu.python.text.offsets import Lines, holds, line_before
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import DEFINITIONS
-from gpu2npu.records import Bounds
+from gpu2npu.records import Bounds, Edit
 
 _REST = re.compile(r"(?:[ \t\f;]|\\\r?\n)*(?:#[^\r\n]*)?(?:\r\n?|\n)?")
 _WORD = re.compile(r"\w*")
@@ -259,10 +259,20 @@ class FragmentNodes:
 
 @dataclass
 class FragmentEdits:
-    """The edits of a fragment, in the order of the text."""
+    """The edits of a fragment, in the order of the text, with its new code, the parts of it by their places in the
+    source, the edits that put a head around others, and why it stays as it is if it does."""
 
     fragment: Fragment
     nodes: list[EditNode]
+    new: str = ""
+    codes: Mapping[Bounds, str] = field(default_factory=dict)
+    heads: Sequence[Edit] = ()
+    refused: str = ""
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules of the edits."""
+        return {node.edit.rule for node in self.nodes}
 
 
 class _Grouping:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import libcst as cst
@@ -21,7 +22,7 @@ from gpu2npu.python.text.blocks import indent_step
 from gpu2npu.python.text.changes import Change, NotCodeError
 from gpu2npu.python.text.edits import Edited, EditNode, Replacement
 from gpu2npu.python.text.offsets import holds, line_before, splice
-from gpu2npu.python.text.statements import Fragment, FragmentNodes, grouped
+from gpu2npu.python.text.statements import Fragment, FragmentEdits, FragmentNodes, grouped
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import Bounds, Edit
 
@@ -49,26 +50,33 @@ class Written:
 
 def rewritten(file: PythonFile, edited: Edited) -> Written:
     """Write a file."""
-    codes: dict[Bounds, str] = {}
-    refused: dict[Edit, str] = {}
-    replacements = []
-    for group in grouped(file, edited):
-        fragment = group.fragment
-        try:
-            if fragment.is_empty:
-                new = changes.lines(*(_new_lines(edited, fragment, node) for node in group.nodes))
-            else:
-                plan = _Plan(file, edited, FragmentNodes(fragment, edited.source))
-                for node in group.nodes:
-                    plan.edit(node)
-                new = plan.result()
-                codes.update(plan.codes)
-                heads = (edit for edit in plan.heads if edit.place not in codes)
-                refused.update((edit, "nothing is left to put it around") for edit in heads)
-            replacements.append(Replacement(fragment.start, fragment.end, new))
-        except (NotCodeError, cst.CSTValidationError, cst.CSTLogicError) as error:
-            refused.update((node.edit, str(error)) for node in group.nodes)
+    groups = grouped(file, edited)
+    for group in groups:
+        _write(file, edited, group)
+    for above, below in pairwise(groups):  # lines that a statement is given, and the statement that uses them
+        if above.fragment.is_empty and above.fragment.end == below.fragment.start and above.rules & below.rules:
+            above.refused = below.refused = above.refused or below.refused
+    made = [group for group in groups if not group.refused]
+    codes = {place: code for group in made for place, code in group.codes.items()}
+    heads = (edit for group in made for edit in group.heads if edit.place not in codes)
+    refused = dict.fromkeys(heads, "nothing is left to put it around")
+    refused |= {edit: group.refused for group in groups if group.refused for node in group.nodes for edit in node.all()}
+    replacements = [Replacement(group.fragment.start, group.fragment.end, group.new) for group in made]
     return Written(edited, replacements, codes, refused)
+
+
+def _write(file: PythonFile, edited: Edited, group: FragmentEdits) -> None:
+    """Write the new code of a fragment, or why there is none."""
+    try:
+        if group.fragment.is_empty:
+            group.new = changes.lines(*(_new_lines(edited, group.fragment, node) for node in group.nodes))
+            return
+        plan = _Plan(file, edited, FragmentNodes(group.fragment, edited.source))
+        for node in group.nodes:
+            plan.edit(node)
+        group.new, group.codes, group.heads = plan.result(), plan.codes, plan.heads
+    except (NotCodeError, cst.CSTValidationError, cst.CSTLogicError) as error:
+        group.refused = str(error) or "it is not code"
 
 
 def _new_lines(edited: Edited, fragment: Fragment, node: EditNode) -> str:

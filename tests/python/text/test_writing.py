@@ -4,6 +4,7 @@ import ast
 
 import libcst as cst
 import pytest
+from msgspec.structs import replace
 
 from gpu2npu.python.text import changes
 from gpu2npu.python.text.edits import Edited
@@ -138,6 +139,20 @@ def test_what_is_no_change_of_a_node_is_not_made_and_says_why() -> None:
     written = rewritten(read(text), Edited(text, edits))
     assert written.text == "f(a + b)\nd(1)\n"
     assert written.refused == {edits[0]: "no node begins and ends there"}
+
+
+def test_what_is_not_made_takes_with_it_what_is_inside_of_it_or_made_for_it() -> None:
+    text = "a()\nf(x + b)\nc(1)\n"
+    at = text.index("f(")
+    lines = Edit((at, at), "d = e e\n", "r", "m")  # no Python
+    edits = [lines, edit(text, "x", "d"), edit(text, "c", "g"), replace(edit(text, "c", "g"), place=(0, 1), rule="s")]
+    written = rewritten(read(text), Edited(text, edits))
+    assert written.text == "g()\nf(x + b)\ng(1)\n" and written.refused.keys() == set(edits[:2])
+    outer = edit(text, "+ b", "")
+    outer = replace(outer, text=("- b if ", (outer.place[1] - 1, outer.place[1])))
+    edits = [outer, edit(text, "b", "h")]
+    written = rewritten(read(text), Edited(text, edits))
+    assert written.text == text and written.refused.keys() == set(edits)
 
 
 @pytest.mark.parametrize(

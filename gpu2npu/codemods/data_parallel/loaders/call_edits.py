@@ -15,9 +15,9 @@ from gpu2npu.codemods.program.group_condition import in_group, runs_without_grou
 from gpu2npu.codemods.program.loader_call import LoaderCall
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.blocks import line_start, line_statement, start_of
-from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import newline_of
-from gpu2npu.python.text.templates import ATOMS, Operand, code, followed, lines_above, operand, plain
+from gpu2npu.python.text.templates import Operand, code, followed, lines_above, operand, plain
 from gpu2npu.python.text.templates import call as new_call
 from gpu2npu.python.tree.syntax import argument_value, arguments
 from gpu2npu.records import Bounds, NewText, Text
@@ -89,8 +89,9 @@ def _remaining_shuffle(call: LoaderCall, shared: Shared) -> Text | None:
         return None
     if shuffle == "True":
         return code("shuffle={negation}", negation=shared.negation or "")
-    is_whole = isinstance(argument_value(call.given["shuffle"]), (*ATOMS, ast.UnaryOp))
-    given = Operand(_bounds(call, "shuffle"), is_whole)
+    value = argument_value(call.given["shuffle"])
+    bounds, is_whole = operand(call.place.file, value)
+    given = Operand(bounds, is_whole or isinstance(value, ast.UnaryOp))
     return code("shuffle={given} and {negation}", given=given, negation=shared.negation or "")
 
 
@@ -120,17 +121,17 @@ def _sampler_options(call: LoaderCall) -> Sequence[Text]:
     elif shuffle in {None, "None"}:
         options.append(code("shuffle=False"))
     elif shuffle != "True":
-        options.append(code("shuffle={given}", given=_bounds(call, "shuffle")))
+        options.append(code("shuffle={given}", given=_outer(call, "shuffle")))
     drop_last = call.code("drop_last")
     if drop_last is None and call.may_hold("drop_last") and call.keys is not None:
         options.append(code("drop_last={given}.get('drop_last', False)", given=_keywords(call)))
     elif drop_last not in {None, "False"}:
-        options.append(code("drop_last={given}", given=_bounds(call, "drop_last")))
+        options.append(code("drop_last={given}", given=_outer(call, "drop_last")))
     return options
 
 
-def _bounds(call: LoaderCall, parameter: str) -> Bounds:
-    return call.place.file.bounds(argument_value(call.given[parameter]))
+def _outer(call: LoaderCall, parameter: str) -> Bounds:
+    return outer_bounds(call.place.file, argument_value(call.given[parameter]))
 
 
 def _keywords(call: LoaderCall) -> str:

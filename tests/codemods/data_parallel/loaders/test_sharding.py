@@ -27,6 +27,12 @@ FORMS = {
         "train_loader = DataLoader(ds, batch_size=64 // dist.get_world_size(), "
         "sampler=DistributedSampler(ds, shuffle=not args.sorted))\n",
     ),
+    "by an expression in parentheses": (
+        "train_loader = DataLoader(ds, batch_size=64, shuffle=(s := True), drop_last=(d := a))\n",
+        "train_sampler = DistributedSampler(ds, shuffle=(s := True), drop_last=(d := a))\n"
+        "train_loader = DataLoader(ds, batch_size=64 // dist.get_world_size(), "
+        "sampler=train_sampler, drop_last=(d := a))\n",
+    ),
     "by position": (
         "train_loader = DataLoader(self.ds, n, True, drop_last=args.drop)\n",
         "train_loader = DataLoader(self.ds, n // dist.get_world_size(), "
