@@ -173,8 +173,10 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
     ],
 )
 def test_a_function_that_may_be_called_for_graphs_of_gradients(call: str, is_left: bool) -> None:
-    train = f"import torch\n\ndef step(y, create_graph=False):\n    y.backward(create_graph=create_graph)\n\n{call}\n"
-    sources = {"swiglu.py": KINDS["swiglu"].examples[0].source.encode(), "train.py": train.encode()}
+    train = "import torch\n\ndef step(y, create_graph=False):\n    y.backward(create_graph=create_graph)\n\n"
+    files = {"train.py": train, "run.py": call} if call.startswith("from train") else {"train.py": f"{train}{call}\n"}
+    sources = {"swiglu.py": KINDS["swiglu"].examples[0].source.encode()}
+    sources |= {path: text.encode() for path, text in files.items()}
     plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(options={"affinity": ("swiglu",)}))
     assert ("swiglu.py" not in plan.rewrites) is is_left
 
