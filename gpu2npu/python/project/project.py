@@ -222,9 +222,8 @@ class Project:
 
     def _remember(self, path: str, names: Names | None) -> None:
         """Store a parsed file, and forget those that were not used for longest."""
-        self._size += _size(names) - _size(self._names.get(path))
+        self._size += _size(names) - _size(self._names.pop(path, None))
         self._names[path] = names
-        self._names.move_to_end(path)
         while self._retained is not None and self._size > self._retained and len(self._names) > 1:
             self._size -= _size(self._names.popitem(last=False)[1])
 
@@ -268,10 +267,10 @@ class Project:
 
     def quoting(self, name: str) -> frozenset[str]:
         """The files that have a string with dots in which a name is."""
-        parts = self._index(
-            "quoting", lambda facts: (part for text in facts.texts if "." in text for part in text.split("."))
+        dotted = self._index(
+            "quoting", lambda facts: (p for text in facts.texts if "." in text for p in text.split("."))
         )
-        return frozenset(parts.get(name, ()))
+        return frozenset(dotted.get(name, ()))
 
     def storing(self, name: str) -> frozenset[str]:
         """The files that assign an attribute of some name."""
@@ -294,8 +293,8 @@ class Project:
     def methods(self, name: str, asker: str) -> frozenset[tuple[str, ...]]:
         """The parameters of the methods of some name (`FileFacts.methods`), in all classes of the project."""
         self.consult(asker, named(f"def {name}"))
-        defining = self._index("methods", lambda facts: facts.methods).get(name, ())
-        return frozenset(each for path in defining if (facts := self.facts(path, path)) for each in facts.methods[name])
+        found = (self.facts(path, path) for path in self._index("methods", lambda facts: facts.methods).get(name, ()))
+        return frozenset(each for facts in found if facts is not None for each in facts.methods[name])
 
     @property
     def starring(self) -> frozenset[str]:
@@ -317,10 +316,8 @@ class Project:
         """Return whether the code of a file names a package of the library, or one with that in it; or a text does."""
         if path not in self._spelling:
             facts = self.facts(path, path) if path in self.files else None
-            packages = self.library.packages
-            self._spelling[path] = (
-                any(map(facts.spells, packages)) if facts is not None else self.mentions_library(self._bytes(path))
-            )
+            is_spelled = facts is not None and any(map(facts.spells, self.library.packages))
+            self._spelling[path] = is_spelled or (facts is None and self.mentions_library(self._bytes(path)))
         return self._spelling[path]
 
     def mentions_library(self, source: bytes) -> bool:
