@@ -145,9 +145,7 @@ class Matches:
 
     @cached_property
     def _devices(self) -> ForeignDevices:
-        devices = ForeignDevices(self.names, self.table)
-        devices.collect()
-        return devices
+        return ForeignDevices(self.names, self.table)
 
     def _is_off(self, item: Edit | Found) -> bool:
         """Return whether the file's own comments switch a match off."""

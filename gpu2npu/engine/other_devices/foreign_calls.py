@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.tree.scopes import Parameter, Scope, value_of
-from gpu2npu.python.tree.syntax import (
-    FUNCTIONS,
-    argument_value,
-    arguments,
-    defaults,
-    is_self,
-    string_value,
-)
+from gpu2npu.python.tree.syntax import argument_value, arguments, string_value
 from gpu2npu.rulebook.rule import Rule
 
 _MOST_CALLS = 3
@@ -43,14 +34,13 @@ def gives_cuda(value: ast.expr, names: Names, table: RuleTable) -> bool:
     return qualified is not None and foreign_rule(qualified, names, table) is not None
 
 
-def foreign_rule_of(call: ast.Call, names: Names, table: RuleTable, most: int = _MOST_CALLS) -> Rule | None:
-    """The rule for the package whose function, or method of what at most so many calls of it gave, is called; also by
-    `super().__init__`, or through a class of the project that is made as its base is."""
+def foreign_rule_at(call: int, names: Names, table: RuleTable, most: int = _MOST_CALLS) -> Rule | None:
+    """The rule for the package whose function, or method of what at most so many calls of it gave, is called in a
+    place; also by `super().__init__`, or through a class of the project that is made as its base is."""
     values = values_of(names.project)
-    place = values.call_at(names, call)
     rules: set[Rule | None] = set()
     with values.near(names.path):
-        origins = [origin for origin, _ in values.callees(place)] if place else []
+        origins = [origin for origin, _ in values.callees(call)]
         made = [values.sources(each.place, names.path, (".__init__",)) for each in origins if each.kind == "class"]
         for origin in (*origins, *(each for some in made for each in some)):
             name = origin.text.partition("(")[0]
@@ -59,35 +49,6 @@ def foreign_rule_of(call: ast.Call, names: Names, table: RuleTable, most: int = 
                 continue  # an object that holds what it is given for others: tf.contrib.training.HParams
             if origin.kind == "outside" and name != "super" and origin.text.count("(") <= most:
                 rules.add(foreign_rule(name, names, table))
-    if not rules and most and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
-        return foreign_rule_of(call.func.value, names, table, most - 1)  # a longer chain than values are followed along
+    if not rules and most and values.receiver(call) in values.at(call).calls:
+        return foreign_rule_at(values.receiver(call), names, table, most - 1)  # a longer chain than are followed
     return rules.pop() if len(rules) == 1 else None
-
-
-def _default(parameter: Parameter, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    """The default of a parameter: its callers may give others, as they may set an attribute."""
-    given = defaults(scope.node) if isinstance(scope.node, (*FUNCTIONS, ast.Lambda)) else ()
-    return ((value, scope.parent or scope) for each, value in given if each is parameter.node)
-
-
-def assigned_to(node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    """The values that a name or an attribute of `self` is given, the default of a parameter among them."""
-    if isinstance(node, ast.Name):
-        found = scope.lookup(node.id)
-        for binding in found[1] if found is not None else ():
-            if isinstance(binding, Parameter) and found is not None:
-                yield from _default(binding, found[0])
-            elif (value := value_of(binding)) is not None and found is not None:
-                yield value, found[0]
-    elif isinstance(node, ast.Attribute):
-        cls = scope.enclosing_class()
-        for assigned, method in cls.attributes.get(node.attr, ()) if cls is not None else ():
-            if (value := value_of(assigned)) is not None:
-                yield value, method
-
-
-def is_read(node: ast.AST) -> bool:
-    """Return whether a node is a name, or an attribute of `self`, that is read."""
-    if isinstance(node, ast.Attribute):
-        return isinstance(node.ctx, ast.Load) and is_self(node.value)
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)

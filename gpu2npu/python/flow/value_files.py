@@ -121,6 +121,14 @@ def states_from(start: State, step: Step, most: int, longest: int, more: int) ->
     return seen, True
 
 
+def steps_to(state: State, steps: Steps) -> list[State]:
+    """The states on the way to one of some, itself last; none if it is none of them."""
+    way = [state] if state in steps else []
+    while way and (before := steps[way[-1]]) is not None:
+        way.append(before)
+    return way[::-1]
+
+
 class CallEffect(NamedTuple):
     """The use that a call makes of its values, by the last name of its callee; call_effects.py has the kinds.
     `keywords` are the arguments that a function hands on beside the first one."""

@@ -34,6 +34,7 @@ from gpu2npu.python.flow.value_files import (
     alike,
     matches,
     other_names,
+    steps_to,
     widened,
 )
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN
@@ -123,13 +124,8 @@ class Values(ForwardValues):
 
     def way(self, start: int, use: ValueUse) -> list[Way]:
         """The lines that a value comes through on the way to what is done with it, without repeats."""
-        steps = self.reach(start)
-        places, at = [use.place], steps.get(use.state)
-        places += [use.state[0]] if use.state in steps else []
-        while at is not None:
-            places.append(at[0])
-            at = steps.get(at)
-        lines = [Way(self.at(place).path, self.line(place)) for place in reversed(places)]
+        places = [*(place for place, _ in steps_to(use.state, self.reach(start))), use.place]
+        lines = [Way(self.at(place).path, self.line(place)) for place in places]
         return list(dict.fromkeys(step for step in lines if step.line))
 
     def is_in_text(self, start: int, state: State) -> bool:

@@ -59,7 +59,7 @@ def test_what_torch_reads_too_is_migrated_and_reported(project):
     assert apis == ["device"]
 
 
-def test_tensors_in_its_calls_are_torchs(project):
+def test_tensors_in_its_calls_are_on_the_npu(project):
     code = """
         import torch
         import xgboost
@@ -68,7 +68,7 @@ def test_tensors_in_its_calls_are_torchs(project):
     """
     content, apis = found(project, code)
     assert 'torch.ones(3, device="npu"), labels.npu()' in content
-    assert not apis
+    assert apis == ['torch.ones(3, device="cuda")', "labels.cuda()"]
 
 
 def test_a_tensor_on_the_npu_that_it_is_given_is_reported(project):
