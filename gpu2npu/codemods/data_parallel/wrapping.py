@@ -25,7 +25,6 @@ from gpu2npu.python.tree.syntax import (
     argument_of,
     argument_value,
     arguments,
-    elements,
     last_name,
 )
 from gpu2npu.records import Text
@@ -39,6 +38,9 @@ _MAY_TURN_OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled)\b")
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 # Calls that put a model into a container, or into another model.
 _STORING = frozenset({"add_module", "append", "extend", "insert", "register_module", "setattr", "setdefault", "update"})
+# What a value is a part of, and what gives it to other code, or to another name.
+_HOLDING = (ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.IfExp, ast.BoolOp)
+_LEAVING = (ast.Return, ast.Yield, ast.Assign, ast.AnnAssign, ast.NamedExpr)
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
 
 
@@ -83,8 +85,9 @@ def escapes(wrap: Wrap) -> bool:
     target, function = target_of(wrap), function_above(wrap.file, wrap.call)
     if function is None or not isinstance(target, ast.Name):
         return True
-    returned = (node.value for node in walk(*function.body) if isinstance(node, ast.Return) and node.value is not None)
-    return any(wrap.file.code(part) == target.id for value in returned for part in (value, *elements(value)))
+    names = (node for node in walk(*function.body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    above = [wrap.file.above(name) for name in names if name.id == target.id]
+    return any(isinstance(next(each for each in nodes if not isinstance(each, _HOLDING)), _LEAVING) for nodes in above)
 
 
 def is_without_gradients(file: ParsedFile, node: ast.AST) -> bool:

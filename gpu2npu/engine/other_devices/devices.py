@@ -36,8 +36,8 @@ _CHAIN = 2  # files through which a name of a package is followed: a base class,
 
 
 class _Given(Struct, frozen=True):
-    """What a value comes to: the arguments in this file by which it comes to packages, with the rules for these, and
-    whether other code uses it as well."""
+    """The arguments in this file by which a value comes to packages, with the rules for these, and whether other code
+    uses it as well."""
 
     arguments: dict[Bounds, Rule] = field(default_factory=dict)
     is_shared: bool = False

@@ -354,3 +354,19 @@ def test_a_model_that_is_only_called_without_gradients_in_a_program_that_trains(
 def test_a_model_that_the_next_line_moves_is_not_moved_twice(moved: str, after: str) -> None:
     text, _ = migrated(f"import torch\nif cuda:\n    net = torch.nn.DataParallel(net)\n    {moved}\nprint(net(x))\n")
     assert text == f"import torch\n{after}print(net(x))\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_trained"),
+    [
+        ("self.net = net", True),
+        ("self.nets = [net, other]", True),
+        ("return {'net': net}", True),
+        ("yield net", True),
+        ("print(net)\n        net(x)", False),
+    ],
+)
+def test_the_other_methods_of_a_library_may_train_what_leaves_the_one_that_wraps_it(rest, is_trained):
+    source = f"{HEAD}\nclass Kit:\n    def build(self, net):\n        net = nn.DataParallel(net)\n        {rest}\n\n"
+    text, _ = migrated(f"{source}    def step(self, x):\n        self.net(x).backward()\n")
+    assert ("net = nn.parallel.DistributedDataParallel(" in text) is is_trained
