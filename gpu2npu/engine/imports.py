@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpu2npu.python.facts.record import FileFacts
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import closure, is_taken
-from gpu2npu.python.project.project import EVERY_FILE, Project
+from gpu2npu.python.project.project import EVERY_FILE, IMPORTS, Project
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Import, member_of
@@ -103,6 +103,15 @@ def is_joined(names: Names, wanted: frozenset[str]) -> bool:
         return names.path in joined_files(project, wanted)
     project.consult(names.path, EVERY_FILE)
     return not _above(project, wanted).isdisjoint(project.imported_paths(names.facts, names.path))
+
+
+def leads_to(names: Names, wanted: frozenset[str]) -> bool:
+    """Return whether a file imports one of some modules, itself or through files of the project."""
+    project = names.project
+    if names.path not in project.files:
+        return names.facts.imports_one_of(wanted)
+    project.consult(names.path, IMPORTS)
+    return names.path in _above(project, wanted)
 
 
 def joined_files(project: Project, wanted: frozenset[str]) -> frozenset[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 from msgspec import Struct, field
 
-from gpu2npu.engine.imports import imported_packages
+from gpu2npu.engine.imports import leads_to
 from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule_at
 from gpu2npu.engine.strings.value_effects import values_of
@@ -17,11 +17,10 @@ from gpu2npu.python.facts.values import ARGUMENT, COMPARE
 from gpu2npu.python.flow.value_files import State, steps_to
 from gpu2npu.python.flow.value_project import REACH
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import argument_value, arguments
+from gpu2npu.python.tree.syntax import argument_value, arguments, last_name
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
@@ -32,7 +31,6 @@ _PLAIN = (ast.Constant, ast.JoinedStr)
 _CHOICES = (ast.IfExp, ast.BoolOp)
 # Calls that are a device themselves, or a part of what chooses one.
 _DEVICES = frozenset({"torch.device", "torch.cuda.is_available"})
-_CHAIN = 2  # files through which a name of a package is followed: a base class, and one that is made of it
 
 
 class _Given(Struct, frozen=True):
@@ -80,7 +78,7 @@ class ForeignDevices:
     @cached_property
     def _nodes(self) -> dict[ast.expr, int]:
         """The expressions of the file that have values, by their places; none where no import leads to a package."""
-        if not leads_to_package(self.names, self.table.foreign_packages):
+        if not leads_to(self.names, self.table.foreign_packages):
             return {}
         places, file = self.values.places(self.names), self.values.file_of(self.names)
         first = file.first if file is not None else 0
@@ -97,7 +95,8 @@ class ForeignDevices:
         """The names of methods that move the objects of packages: what other methods of these give may be tensors, as
         in `reader.get_batch(indexes).cuda()`."""
         calls = (node for node in self._nodes if isinstance(node, ast.Call) and is_move(self.file, node))
-        rules = ((each.func, foreign_rule_at(self._nodes[each], self.names, self.table, 1)) for each in calls)
+        with self.values.near(self.names.path):
+            rules = [(each.func, foreign_rule_at(self._nodes[each], self.names, self.table, 1)) for each in calls]
         return [
             (name_bounds(self.file, func), rule) for func, rule in rules if rule and isinstance(func, ast.Attribute)
         ]
@@ -105,8 +104,10 @@ class ForeignDevices:
     def _is_device(self, node: ast.expr) -> bool:
         """Return whether an expression is a device, or a condition that chooses one."""
         if isinstance(node, ast.Call):
-            of_text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, _PLAIN)
-            return of_text or self.names.qualified(node.func, self.file.scope_of(node)) in _DEVICES
+            if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, _PLAIN):
+                return True
+            may_be = any(each.endswith(f".{last_name(node.func)}") for each in _DEVICES)
+            return may_be and self.names.qualified(node.func, self.file.scope_of(node)) in _DEVICES
         return isinstance(node, (*_PLAIN, *_CHOICES))
 
     def _rule_for(self, node: ast.expr) -> Rule | None:
@@ -122,7 +123,10 @@ class ForeignDevices:
     def _given(self, node: ast.expr) -> _Given:
         start = self._nodes[node]
         if start not in self._known:
-            self._known[start] = self._find(start)
+            with self.values.near(self.names.path):
+                found = self._find(start)
+            is_own = found.arguments and not found.is_shared  # as far as this file and those that it calls say
+            self._known[start] = self._find(start) if is_own else found
         return self._known[start]
 
     def _find(self, start: int) -> _Given:
@@ -165,41 +169,3 @@ class ForeignDevices:
     @cached_property
     def _calls(self) -> dict[int, ast.Call]:
         return {place: node for node, place in self._nodes.items() if isinstance(node, ast.Call)}
-
-
-# The files from which imports lead to packages
-
-
-def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
-    """Return whether a file imports one of some packages, itself or through at most _CHAIN files of the project.
-
-    A package's `__init__.py` hands names on and is not counted. Longer chains reach all of a large project.
-    """
-    if not packages.isdisjoint(imported_packages(names.file)):
-        return True
-    wanted = _importing(names.project, packages)
-    return bool(wanted) and not wanted.isdisjoint(_reached(names))
-
-
-def _importing(project: Project, packages: frozenset[str]) -> frozenset[str]:
-    """The files of a project that import one of some packages."""
-    found = partial(project.files_with, lambda facts: facts.imports_one_of(packages))
-    return project.cached(("imports", packages), found) or frozenset()
-
-
-def _reached(names: Names) -> Iterator[str]:
-    """The files that the imports of a file lead to, nearest first."""
-    project, seen = names.project, set[str]()
-    near = list(project.imported_paths(names.facts, names.path))
-    for length in range(1, _CHAIN + 1):
-        far: list[str] = []
-        for path in near:
-            if path in seen:
-                continue
-            seen.add(path)
-            yield path
-            forwards = path.endswith("__init__.py")
-            if forwards or length < _CHAIN:
-                project.consult(names.path, path)
-                (near if forwards else far).extend(project.imported_by(path))
-        near = far

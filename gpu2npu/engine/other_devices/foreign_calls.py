@@ -39,16 +39,15 @@ def foreign_rule_at(call: int, names: Names, table: RuleTable, most: int = _MOST
     place; also by `super().__init__`, or through a class of the project that is made as its base is."""
     values = values_of(names.project)
     rules: set[Rule | None] = set()
-    with values.near(names.path):
-        origins = [origin for origin, _ in values.callees(call)]
-        made = [values.sources(each.place, names.path, (".__init__",)) for each in origins if each.kind == "class"]
-        for origin in (*origins, *(each for some in made for each in some)):
-            name = origin.text.partition("(")[0]
-            leaf = name.rpartition(".")[2]
-            if leaf[:1].isupper() and leaf in EFFECTS and EFFECTS[leaf].kind == "attributes":
-                continue  # an object that holds what it is given for others: tf.contrib.training.HParams
-            if origin.kind == "outside" and name != "super" and origin.text.count("(") <= most:
-                rules.add(foreign_rule(name, names, table))
+    origins = [origin for origin, _ in values.callees(call)]
+    made = [values.sources(each.place, names.path, (".__init__",)) for each in origins if each.kind == "class"]
+    for origin in (*origins, *(each for some in made for each in some)):
+        name = origin.text.partition("(")[0]
+        leaf = name.rpartition(".")[2]
+        if leaf[:1].isupper() and leaf in EFFECTS and EFFECTS[leaf].kind == "attributes":
+            continue  # an object that holds what it is given for others: tf.contrib.training.HParams
+        if origin.kind == "outside" and name != "super" and origin.text.count("(") <= most:
+            rules.add(foreign_rule(name, names, table))
     if not rules and most and values.receiver(call) in values.at(call).calls:
         return foreign_rule_at(values.receiver(call), names, table, most - 1)  # a longer chain than are followed
     return rules.pop() if len(rules) == 1 else None
