@@ -7,7 +7,7 @@ too; all are light to import.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,7 +109,7 @@ class ProjectPart(Struct, frozen=True):
     """
 
     sources: Mapping[str, bytes]
-    wanted: tuple[str, ...]
+    wanted: Collection[str]
     imports: Mapping[str, frozenset[str]]
     version: str
     library: Library

@@ -5,7 +5,7 @@ A project is planned in parts that import nothing from each other, so that each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -72,23 +72,21 @@ def plan_codemods(
 
 def components(part: ProjectPart) -> list[ProjectPart]:
     """Return the pieces of a part that import nothing from each other and have files that are wanted."""
-    graph = ImportGraph.from_imports(part.imports)
-    pieces = []
-    for paths in graph.components():
-        wanted = tuple(path for path in part.wanted if path in paths)
-        if wanted:
-            main = part.choice.main if part.choice.main in paths else None
-            pieces.append(
-                replace(
-                    part,
-                    sources={path: part.sources[path] for path in paths},
-                    wanted=wanted,
-                    imports={path: part.imports[path] for path in paths},
-                    facts={path: part.facts[path] for path in paths if path in part.facts},
-                    choice=replace(part.choice, main=main),
-                )
-            )
-    return pieces
+    whole = replace(part, wanted=frozenset(part.wanted))
+    pieces = (_of_paths(whole, paths) for paths in ImportGraph.from_imports(part.imports).components())
+    return [piece for piece in pieces if piece.wanted]
+
+
+def _of_paths(part: ProjectPart, paths: Sequence[str]) -> ProjectPart:
+    """The part with some of its files, which import nothing from the others."""
+    return replace(
+        part,
+        sources={path: part.sources[path] for path in paths},
+        wanted=tuple(path for path in paths if path in part.wanted),
+        imports={path: part.imports[path] for path in paths},
+        facts={path: part.facts[path] for path in paths if path in part.facts},
+        choice=replace(part.choice, main=part.choice.main if part.choice.main in paths else None),
+    )
 
 
 def _planned(parts: Sequence[ProjectPart], spread: Spread) -> list[PlannedPart]:
@@ -104,45 +102,22 @@ def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: Codemo
     concerned = candidate_files(choice, sources, context)
     if not concerned:
         return
-    trains = has_backward(sources)
+    graph, given = ImportGraph.of(TrainingProgram.of(sources, context)), context.project.given
+    trains, packages = has_backward(sources), packages_of(sources)
+    whole = ProjectPart(
+        sources, concerned, graph.imports, context.version, context.project.library, choice, trains, packages, given
+    )
     paths: list[str] = []
     size = 0
-    graph = ImportGraph.of(TrainingProgram.of(sources, context))
     for component in graph.components():
         if not concerned.isdisjoint(component):
             paths += component
             size += sum(len(sources[path]) for path in component)
         if size > _PART_SIZE:
-            yield _part(sources, paths, concerned, graph, context, choice, trains)
+            yield _of_paths(whole, paths)
             paths, size = [], 0
     if paths:
-        yield _part(sources, paths, concerned, graph, context, choice, trains)
-
-
-def _part(
-    sources: Mapping[str, bytes],
-    paths: Sequence[str],
-    concerned: Set[str],
-    graph: ImportGraph,
-    context: ProjectContext,
-    choice: CodemodChoice,
-    trains: bool,
-) -> ProjectPart:
-    main = choice.main if choice.main in paths else None
-    own = {path: sources[path] for path in paths}
-    imports = {path: graph.imports[path] for path in paths}
-    wanted = tuple(path for path in paths if path in concerned)
-    return ProjectPart(
-        own,
-        wanted,
-        imports,
-        context.version,
-        context.project.library,
-        replace(choice, main=main),
-        trains,
-        packages_of(sources),
-        {path: facts for path in paths if (facts := context.project.given.get(path)) is not None},
-    )
+        yield _of_paths(whole, paths)
 
 
 def candidate_files(choice: CodemodChoice, sources: Mapping[str, bytes], context: ProjectContext) -> frozenset[str]:

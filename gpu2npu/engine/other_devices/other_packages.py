@@ -13,7 +13,7 @@ from gpu2npu.engine.strings.words import holds as is_named_so
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.imports import importers
+from gpu2npu.python.project.imports import closure, importers
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_keyword, argument_value, arguments, string_value
@@ -133,18 +133,12 @@ class OtherPackageCode:
 def _reaches_torch(names: Names) -> bool:
     """Return whether a file that imports this one, itself or through others, has something of PyTorch; what pytest
     shares with all tests of a folder may be read by any of them."""
-    project, seen = names.project, {names.path}
-    pending = [names.path]
-    for path in pending:
-        if path.rpartition("/")[2] == _SHARED_WITH_TESTS:
-            return True
-        for other in sorted(importers(project, path, names.path) - seen):
-            seen.add(other)
-            facts = project.facts(other, names.path)
-            if facts is not None and any(_TORCH in each.partition(".")[0] for each in imported_modules(facts)):
-                return True
-            pending.append(other)
-    return False
+    project, path = names.project, names.path
+    above = sorted(closure([path], lambda each: importers(project, each, path)))
+    facts = [each for other in above if other != path and (each := project.facts(other, path)) is not None]
+    return any(other.rpartition("/")[2] == _SHARED_WITH_TESTS for other in above) or any(
+        _TORCH in module.partition(".")[0] for each in facts for module in imported_modules(each)
+    )
 
 
 def _in_decorators(region: _Region) -> frozenset[ast.AST]:
