@@ -12,7 +12,7 @@ from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.other_devices.choices import affirmed
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.other_devices.kernels import LOADERS
-from gpu2npu.engine.other_devices.sources import is_source
+from gpu2npu.engine.other_devices.sources import function_of, is_source
 from gpu2npu.engine.strings.prose import speaks
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
@@ -28,7 +28,6 @@ from gpu2npu.python.tree.syntax import (
     elements,
     import_module,
     is_none,
-    is_self,
     last_name,
     local_name,
     string_value,
@@ -82,10 +81,8 @@ class OwnCode(Struct, frozen=True):
 
     def _builds(self, function: ast.expr) -> bool:
         """Return whether a function of the project has the names of CUDA sources: in a call, or in a list for one."""
-        made = self.names.definition(function, self.names.file.scope_of(function))
-        if made is None or not isinstance(made.bound.node, FUNCTIONS):
-            return False
-        texts = map(string_value, walk(*made.bound.node.body))
+        made = function_of(function, self.names)
+        texts = map(string_value, walk(*made[0].body)) if made is not None else ()
         return any(self.table.is_cuda_only("source", text) for text in texts if text is not None)
 
     def imports_own(self, statement: Import) -> bool:
@@ -175,12 +172,11 @@ class OwnCode(Struct, frozen=True):
         return any(isinstance(each, ast.Call) and self._imports_tried(each) for each in walk(*tried.body))
 
     def _imports_tried(self, call: ast.Call) -> bool:
-        made = self.names.definition(call.func, self.names.file.scope_of(call))
-        if made is None or not isinstance(made.bound.node, FUNCTIONS):
-            return False
-        for statement in (each for each in walk(made.bound.node) if isinstance(each, IMPORTS)):
-            module = import_module(statement) if isinstance(statement, ast.ImportFrom) else statement.names[0].name
-            other = made.names.module(module)
+        function, names = function_of(call.func, self.names) or (None, self.names)
+        statements = walk(function) if function is not None else ()
+        for each in (each for each in statements if isinstance(each, IMPORTS)):
+            module = import_module(each) if isinstance(each, ast.ImportFrom) else each.names[0].name
+            other = names.module(module)
             modules = other.facts.imports if other is not None else [module]
             if self.table.is_cuda_only("tried", *(each.partition(".")[0] for each in modules)):
                 return True
@@ -201,7 +197,7 @@ class OwnCode(Struct, frozen=True):
             return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True
-        if runs_library(function, names, scope, self.table) or (
+        if runs_library(function, names, self.table) or (
             of_tensor and applies_kernels(function, names, scope, self.table)
         ):
             return True
@@ -236,23 +232,10 @@ class OwnCode(Struct, frozen=True):
             value = getattr(each, "value", None)
             if isinstance(value, taken) and self.is_kernel(value, of_tensor=True):
                 return True
-            if depth and isinstance(value, ast.Call) and self._leads_to_kernels(value.func, depth - 1):
+            made = function_of(value.func, self.names) if depth and isinstance(value, ast.Call) else None
+            if made is not None and OwnCode(made[1], self.table).calls_kernels(made[0].body, depth - 1):
                 return True
         return False
-
-    def _leads_to_kernels(self, function: ast.expr, depth: int) -> bool:
-        scope = self.names.file.scope_of(function)
-        method = (
-            self.names.method(function, scope)
-            if isinstance(function, ast.Attribute) and is_self(function.value)
-            else None
-        )
-        if method is not None:
-            return self.calls_kernels(method.function.body, depth)
-        made = self.names.definition(function, scope)
-        if made is None or not isinstance(made.bound.node, FUNCTIONS):
-            return False
-        return OwnCode(made.names, self.table).calls_kernels(made.bound.node.body, depth)
 
     def _is_extension(self, binding: Binding) -> bool:
         is_package = isinstance(binding, Imported) and is_of_package(binding.qualified, self.table)
@@ -324,13 +307,11 @@ def is_compiled_binding(binding: Binding, names: Names, table: RuleTable) -> boo
     return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 
 
-def runs_library(function: ast.expr, names: Names, scope: Scope, table: RuleTable) -> bool:
+def runs_library(function: ast.expr, names: Names, table: RuleTable) -> bool:
     """Return whether a function of the project always imports a library of NVIDIA's GPUs first, perhaps in a `try`."""
-    made = names.definition(function, scope)
-    if made is None or not isinstance(made.bound.node, FUNCTIONS):
-        return False
-    body = made.bound.node.body
-    first = body[1] if ast.get_docstring(made.bound.node, clean=False) is not None and len(body) > 1 else body[0]
+    made = function_of(function, names)
+    body = made[0].body if made is not None else [ast.Pass()]
+    first = body[1] if made and ast.get_docstring(made[0], clean=False) is not None and len(body) > 1 else body[0]
     if isinstance(first, ast.Try):
         first = first.body[0] if all(isinstance(each.body[-1], ast.Raise) for each in first.handlers) else first
     if not isinstance(first, IMPORTS):

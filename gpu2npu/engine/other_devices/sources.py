@@ -9,7 +9,6 @@ from gpu2npu.engine.other_devices.choices import chooses_cuda
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, Function, last_name, string_value
 from gpu2npu.records import FindingKind
 
@@ -55,7 +54,7 @@ def is_capture(body: Sequence[ast.stmt], other: Sequence[ast.stmt], names: Names
     if len(body) != 1 or not other or not _gives_the_same(body[0], other[-1]):
         return False
     value = getattr(body[0], "value", None)
-    return isinstance(value, ast.Call) and _captures(value, names.file.scope_of(value), names, table, _DEPTH)
+    return isinstance(value, ast.Call) and _captures(value, names, table, _DEPTH)
 
 
 def _gives_the_same(one: ast.stmt, other: ast.stmt) -> bool:
@@ -64,15 +63,15 @@ def _gives_the_same(one: ast.stmt, other: ast.stmt) -> bool:
     return isinstance(one, ast.Return) and isinstance(other, ast.Return)
 
 
-def _captures(call: ast.Call, scope: Scope, names: Names, table: RuleTable, depth: int) -> bool:
-    found = _function(call, scope, names)
+def _captures(call: ast.Call, names: Names, table: RuleTable, depth: int) -> bool:
+    found = function_of(call.func, names)
     if found is None or not depth:
         return False
     function, home = found
     for node in walk(function):
         if isinstance(node, ast.Attribute) and _lacks(home.qualified(node, home.file.scope_of(node)) or "", table):
             return True
-        if isinstance(node, ast.Call) and _captures(node, home.file.scope_of(node), home, table, depth - 1):
+        if isinstance(node, ast.Call) and _captures(node, home, table, depth - 1):
             return True
     return False
 
@@ -83,13 +82,12 @@ def _lacks(qualified: str, table: RuleTable) -> bool:
     return report is not None and report.kind is FindingKind.UNSUPPORTED
 
 
-def _function(call: ast.Call, scope: Scope, names: Names) -> tuple[Function, Names] | None:
-    """The function or method of the project that is called, and the names of its file."""
-    if isinstance(call.func, ast.Attribute):
-        method = names.method(call.func, scope)
-        if method is not None:
-            return method.function, names
-    found = names.definition(call.func, scope)
+def function_of(node: ast.expr, names: Names) -> tuple[Function, Names] | None:
+    """The function or method of the project that an expression names, and the names of its file."""
+    scope = names.file.scope_of(node)
+    if isinstance(node, ast.Attribute) and (method := names.method(node, scope)) is not None:
+        return method.function, method.names
+    found = names.definition(node, scope)
     function = found.bound.node if found is not None else None
     return (function, found.names) if found is not None and isinstance(function, FUNCTIONS) else None
 

@@ -31,10 +31,12 @@ _MAX_BASES = 10  # of classes that derive from each other
 
 
 class Method(NamedTuple):
-    """A method of a class of the project. `is_bound` means that its first parameter is given without being written."""
+    """A method of a class of the project, and the names of its file. `is_bound` means that its first parameter is given
+    without being written."""
 
     function: Function
     is_bound: bool
+    names: Names
 
 
 class Names(ModuleNames):
@@ -286,7 +288,8 @@ class Names(ModuleNames):
         function = bindings[0].node
         if not isinstance(function, FUNCTIONS):
             return None
-        return Method(function, not is_static(function) and (is_own or is_classmethod(function)))
+        is_bound = not is_static(function) and (is_own or is_classmethod(function))
+        return Method(function, is_bound, found.names if found is not None else self)
 
 
 def _attributes(file: PythonFile, leading: frozenset[str]) -> Iterator[str]:

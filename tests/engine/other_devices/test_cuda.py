@@ -388,6 +388,8 @@ GRAPHED = {
     "a method": "class B:\n    def fast(self, x):\n        return graphed(f, x)\n    def forward(self, x, q):\n"
     "        if q == 1 and x.device.type == 'cuda':\n            y, z = self.fast(x)\n"
     "        else:\n            y, z = slow(x)\n        return y, z\n",
+    "a method of another file": "from pkg.kits import Kit\ndef forward(x):\n    if x.is_cuda:\n"
+    "        return Kit.fast(x)\n    return f(x)\n",
     "what is returned": "def forward(x):\n    if x.is_cuda:\n        return graphed(f, x)\n    return f(x)\n",
 }
 GRAPHS = (
@@ -397,7 +399,9 @@ GRAPHS = (
 
 @pytest.mark.parametrize("code", GRAPHED.values(), ids=GRAPHED)
 def test_a_graph_that_the_release_cannot_capture_is_left_to_the_branch_beside(project, code):
+    kits = "import torch as th\nclass Kit:\n    @staticmethod\n    def fast(x):\n        return th.cuda.CUDAGraph()\n"
     files = {"pkg/__init__.py": "", "pkg/graphs.py": GRAPHS, "pkg/a.py": f"from pkg.graphs import graphed\n{code}"}
+    files["pkg/kits.py"] = kits
     migrated = project(files, "2.1.0.post0")["pkg/a.py"]
     assert migrated.content is None
     assert [finding for finding in migrated.findings if "stays as it is" in finding.message]
