@@ -67,7 +67,7 @@ def migrated_file(
     changes = [change for edit, change in imports if edit not in refused]
     changes += _changes(file, after, [edit for edit in matches.edits if edit not in refused])
     changes += _changes_of_codemods(file, after, [edit for edit in rewrite.edits if edit not in refused])
-    lost = [*lost_insertions(placed, {edit for edit, _ in edited.made()}), *_refused(refused)]
+    lost = [*lost_insertions(placed, {edit for edit, _ in edited.made()}), *_refused(file, refused)]
     record = MigratedFile(
         file.path,
         content=_content(file, written) if made and (written is None or written.replacements) else None,
@@ -150,13 +150,13 @@ def lost_insertions(edits: Sequence[Edit], made: Set[Edit]) -> Iterator[Found]:
             yield Found(edit.place, edit.rule, FindingKind.REVIEW, new, message)
 
 
-def _refused(edits: Iterable[Edit]) -> Iterator[Found]:
+def _refused(file: PythonFile, edits: Iterable[Edit]) -> Iterator[Found]:
     """The findings about edits that do not change a node, and so are not made."""
     for edit in edits:
         gap = "" if edit.is_block else "..."
         text = "".join(piece if isinstance(piece, str) else gap for piece in edit.pieces).strip()
         message = f"{edit.message} `{text}` cannot be written here: change it by hand."
-        yield Found(edit.place, edit.rule, FindingKind.REVIEW, text, message)
+        yield Found(edit.place, edit.rule, FindingKind.REVIEW, text or file.text[slice(*edit.place)], message)
 
 
 def _findings(

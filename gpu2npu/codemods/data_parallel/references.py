@@ -185,10 +185,4 @@ def _taken_out(file: ParsedFile, classes: ast.Tuple, node: ast.expr) -> Step:
     if len(classes.elts) == 2:
         other = next(element for element in classes.elts if element is not node)
         return replaced(file, classes, (file.bounds(other),), _MESSAGE)
-    index = classes.elts.index(node)
-    start, end = file.bounds(node)
-    if index + 1 < len(classes.elts):
-        end = file.bounds(classes.elts[index + 1])[0]
-    else:
-        start = file.bounds(classes.elts[index - 1])[1]
-    return span_removed(file, start, end, _MESSAGE)
+    return span_removed(file, *file.bounds(node), _MESSAGE)

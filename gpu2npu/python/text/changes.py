@@ -194,8 +194,8 @@ def owner(old: cst.Attribute) -> Any:
 
 
 def without(gone: Set[Any]) -> Change:
-    """A call, a class with bases, an import or a `with` without some of what it lists. Their commas go with them, and
-    comments beside them stay; a class that lists nothing more has no brackets."""
+    """A call, a class with bases, a tuple, an import or a `with` without some of what it lists. Their commas go with
+    them, and comments beside them stay; a class that lists nothing more has no brackets."""
 
     def change(old: Any) -> Any:
         row, (opening, closing) = listed(old), _brackets(old)
@@ -233,9 +233,9 @@ def without(gone: Set[Any]) -> Change:
 
 
 def listed(old: Any) -> Sequence[Any]:
-    """The elements of a call, a class, an import or a `with`; none for the star of an import."""
-    if isinstance(old, cst.ClassDef):
-        return [*old.bases, *old.keywords]
+    """The elements of a call, a class, a tuple, an import or a `with`; none for the star of an import."""
+    if isinstance(old, (cst.ClassDef, cst.Tuple)):
+        return old.elements if isinstance(old, cst.Tuple) else [*old.bases, *old.keywords]
     found = old.args if isinstance(old, cst.Call) else old.items if isinstance(old, cst.With) else old.names
     return () if isinstance(found, cst.ImportStar) else found
 
@@ -244,6 +244,8 @@ def _brackets(old: Any) -> tuple[Any, Any]:
     """The white space behind the opening bracket and before the closing one."""
     if isinstance(old, cst.Call):
         return old.whitespace_before_args, old.args[-1].whitespace_after_arg
+    if isinstance(old, cst.Tuple) and old.lpar:
+        return old.lpar[-1].whitespace_after, old.rpar[0].whitespace_before
     if not isinstance(getattr(old, "lpar", None), cst.LeftParen):
         return _NOTHING, _NOTHING
     return old.lpar.whitespace_after, old.rpar.whitespace_before
@@ -254,6 +256,10 @@ def _listing(old: Any, row: Sequence[Any], opening: Any, closing: Any) -> Any:
     if isinstance(old, cst.Call):
         row = [*row[:-1], *(each.with_changes(whitespace_after_arg=closing) for each in row[-1:])]
         return old.with_changes(args=row, whitespace_before_args=opening)
+    if isinstance(old, cst.Tuple):
+        lpar = [*old.lpar[:-1], *(each.with_changes(whitespace_after=opening) for each in old.lpar[-1:])]
+        rpar = [*(each.with_changes(whitespace_before=closing) for each in old.rpar[:1]), *old.rpar[1:]]
+        return old.with_changes(elements=row, lpar=lpar, rpar=rpar)
     if isinstance(old, cst.ClassDef):
         bases = [each for each in row if any(each.value is base.value for base in old.bases)]
         new = old.with_changes(bases=bases, keywords=row[len(bases) :])

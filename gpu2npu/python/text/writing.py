@@ -27,7 +27,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import Bounds, Edit
 
 _LINE_END = re.compile(r"[\r\n]")
-_LISTS = (cst.Call, cst.ClassDef, cst.Import, cst.ImportFrom, cst.With)
+_LISTS = (cst.Call, cst.ClassDef, cst.Tuple, cst.Import, cst.ImportFrom, cst.With)
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 
 

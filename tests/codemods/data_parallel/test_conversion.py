@@ -189,6 +189,10 @@ def test_a_wrap(wrapped, as_written, after):
             f"net = {DDP}(net.npu(), {IDS})\n    a = isinstance(net, {DDP})",
         ),
         (
+            f"net = nn.DataParallel(net)\n    a = isinstance(net, (nn.DataParallel, {DDP}, Other))",
+            f"net = {DDP}(net.npu(), {IDS})\n    a = isinstance(net, ({DDP}, Other))",
+        ),
+        (
             "net = nn.DataParallel(net)\n    a = type(net) is nn.DataParallel or hasattr(net, 'module')",
             f"net = {DDP}(net.npu(), {IDS})\n    a = type(net) is {DDP} or hasattr(net, 'module')",
         ),
