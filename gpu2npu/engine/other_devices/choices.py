@@ -241,7 +241,7 @@ def guarded_code(node: ast.expr, holds: bool, file: PythonFile, kinds: ByKind, p
         further = guarded_code(above, holds, file, kinds, path)
         return None if further is None else after + further
     if isinstance(above, (ast.If, ast.IfExp)) and above.test is node:
-        return list(_bounds_of(above.body if holds else above.orelse, file))
+        return list(bounds_of(above.body if holds else above.orelse, file))
     if isinstance(above, ast.NamedExpr) or (
         isinstance(above, ast.Tuple) and isinstance(file.parents[above], ast.Assign)
     ):
@@ -269,7 +269,8 @@ def _code_by_name(target: ast.expr, holds: bool, file: PythonFile, kinds: ByKind
     return found
 
 
-def _bounds_of(body: Sequence[ast.stmt] | ast.expr, file: PythonFile) -> Iterator[Bounds]:
+def bounds_of(body: Sequence[ast.stmt | ast.expr] | ast.expr, file: PythonFile) -> Iterator[Bounds]:
+    """The bounds of a body from its first statement to its last; none for no body."""
     if isinstance(body, ast.expr):
         yield file.bounds(body)
     elif body:

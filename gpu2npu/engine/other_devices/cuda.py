@@ -20,6 +20,7 @@ from gpu2npu.engine.other_devices.capability import (
 from gpu2npu.engine.other_devices.choices import (
     affirmed,
     answers_for_nvidia,
+    bounds_of,
     chooses_another,
     chooses_cuda,
     decides_device,
@@ -119,10 +120,8 @@ def cuda_branches(names: Names, table: RuleTable, kinds: ByKind) -> CudaBranches
 def _body(file: PythonFile, node: ast.If | ast.IfExp) -> list[Bounds]:
     """The bounds of what runs only where a condition for CUDA is true."""
     is_denied = without_not(node.test) is not node.test
-    if isinstance(node, ast.IfExp):
-        return [file.bounds(node.orelse if is_denied else node.body)]
-    body = node.orelse if is_denied or switched_off(node, file) else node.body
-    return [(file.bounds(body[0])[0], file.bounds(body[-1])[1])] if body else []
+    is_after = is_denied or (isinstance(node, ast.If) and bool(switched_off(node, file)))
+    return list(bounds_of(node.orelse if is_after else node.body, file))
 
 
 def _value(home: Scope, name: str) -> ast.expr:
@@ -190,9 +189,8 @@ class _CudaCode:
         is_refused = self._refuses(node)
         is_denied = without_not(node.test) is not node.test
         rest = [*node.body, *self._after(node)] if is_refused else self._rest(node) if is_denied else ()
-        if not rest or not (is_refused or finds_capability(rest, self.names, self.table)):
-            return []
-        return [(self.names.file.bounds(rest[0])[0], self.names.file.bounds(rest[-1])[1])]
+        is_own = is_refused or (bool(rest) and finds_capability(rest, self.names, self.table))
+        return list(bounds_of(rest, self.names.file)) if is_own else []
 
     def _tests_source(self, test: ast.expr) -> bool:
         """`"CUDAExecutionProvider" in available`, `provider in ("CUDAExecutionProvider", ...)`"""

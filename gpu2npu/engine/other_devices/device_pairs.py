@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from gpu2npu.engine.other_devices.choices import guarded_code
+from gpu2npu.engine.other_devices.choices import bounds_of, guarded_code
 from gpu2npu.engine.other_devices.npu import imports_plugin, mentions_npu, tests_for_npu
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.value_calls import ValueOrigin
@@ -76,8 +76,7 @@ def halves_for_cuda(names: Names, kinds: ByKind) -> Iterator[Bounds]:
         if _holds_on_npu(node.test):
             yield from _conditions(node, file)
         if _is_chosen(node, kinds, file):
-            yield file.bounds(node.test)
-            yield file.bounds(node.body[0])[0], file.bounds(node.body[-1])[1]
+            yield from (file.bounds(node.test), *bounds_of(node.body, file))
     for node in kinds.get(ast.BoolOp, ()):  # (is_npu_available() and n > 1) or (torch.cuda.is_available() and n > 1)
         if isinstance(node.op, ast.Or) and any(map(_holds_on_npu, node.values)):
             yield from (file.bounds(each) for each in node.values if file.code(each).startswith(_AVAILABLE))
@@ -161,8 +160,7 @@ def branches_for_others(names: Names) -> Iterator[Bounds]:
         ):
             continue
         if any(map(_tests_for_other, _parts(node.test))):
-            body = node.body if isinstance(node, ast.If) else [node.body]
-            yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
+            yield from bounds_of(node.body, file)
     for test in kinds.get(ast.Compare, ()):
         calls = [each for each in (test.left, *test.comparators) if isinstance(each, ast.Call)]
         given = [names.qualified(each.func, file.scope_of(each)) or "" for each in calls]
@@ -310,8 +308,7 @@ def _conditions(own: ast.If, file: PythonFile) -> Iterator[Bounds]:
             if not isinstance(statement, ast.If):
                 break
             if _tests_for_cuda(statement.test) and _is_alike(statement.body, own.body):
-                yield file.bounds(statement.test)
-                yield file.bounds(statement.body[0])[0], file.bounds(statement.body[-1])[1]
+                yield from (file.bounds(statement.test), *bounds_of(statement.body, file))
 
 
 def _holds_on_npu(test: ast.expr) -> bool:

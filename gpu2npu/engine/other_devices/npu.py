@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from gpu2npu.engine.other_devices.choices import guarded_code, names_device
+from gpu2npu.engine.other_devices.choices import bounds_of, guarded_code, names_device
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.meaning.names import Names
@@ -90,18 +90,18 @@ def _other_parts(node: ast.AST, file: PythonFile, kinds: ByKind) -> Iterator[Bou
             calls = ((each, last_name(each.func) or "") for each in node.values if isinstance(each, ast.Call))
             yield from (file.bounds(call) for call, name in calls if not set(_OF_GPUS).isdisjoint(name.split("_")))
     elif isinstance(node, ast.Try) and _looks_up_device(node.body):
-        yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
+        yield from (place for handler in node.handlers for place in bounds_of(handler.body, file))
     elif isinstance(node, ast.Try) and imports_plugin(node.body):
-        yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
+        yield from (place for handler in node.handlers for place in bounds_of(handler.body, file))
         if any(isinstance(each, ast.Return) for each in node.body + node.orelse):
             block = file.block(node)
-            yield from _bounds(block[block.index(node) + 1 :], file)
+            yield from bounds_of(block[block.index(node) + 1 :], file)
     elif isinstance(node, ast.Match):  # case "npu": ... case "cuda": ...
         npu_cases = [case for case in node.cases if _is_for_npu(case)]
         for case in node.cases if npu_cases else ():
             if case not in npu_cases:
                 yield file.bounds(case.pattern)
-                yield from _bounds(case.body, file)
+                yield from bounds_of(case.body, file)
 
 
 def _of_choice(node: ast.If | ast.IfExp, file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
@@ -126,9 +126,9 @@ def _of_choice(node: ast.If | ast.IfExp, file: PythonFile, kinds: ByKind) -> Ite
         if is_apart and branch is not own:
             yield from _tested_places(branch.test, file, kinds)
         if branch is not own and body not in given and (is_apart or tests_for_npu(branch.test) is False):
-            yield from _bounds(body, file)
+            yield from bounds_of(body, file)
     if is_apart and rest not in given:
-        yield from _bounds(rest, file)
+        yield from bounds_of(rest, file)
     if isinstance(own, ast.If) and isinstance(node, ast.If):
         yield from _calls_for_cuda(node, own, file)
 
@@ -231,11 +231,6 @@ def _chain(node: ast.If | ast.IfExp) -> list[ast.If | ast.IfExp]:
         if not isinstance(further, (ast.If, ast.IfExp)) or type(further) is not type(node):
             return chain
         chain.append(further)
-
-
-def _bounds(body: Sequence[ast.stmt | ast.expr], file: PythonFile) -> Iterator[Bounds]:
-    if body:
-        yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
 
 
 def tests_for_npu(test: ast.expr) -> bool | None:
