@@ -331,14 +331,13 @@ class _References:
 def _is_assigned(names: Names, name: str) -> bool:
     """Return whether a file of the project assigns a name of a library itself: `numpy.bool = bool`."""
     project, last = names.project, leaf(name)
-    paths = {names.path, *project.storing(last)}
     project.consult_naming(names.path, last)
 
     def assigns(path: str) -> bool:
         other = names if path == names.path else project.names(path)
         found = other.file.unordered().get(ast.Attribute, ()) if other is not None else ()
-        targets = (each for each in found if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
-        scoped = ((each, other.file.scope_of(each)) for each in targets if other is not None and each.attr == last)
-        return other is not None and any(other.qualified(*each) == name for each in scoped)
+        stores = (each for each in found if each.attr == last and isinstance(each.ctx, ast.Store))
+        return any(other.qualified(each, other.file.scope_of(each)) == name for each in stores if other is not None)
 
+    paths = {names.path, *project.storing(last)}
     return any(project.cached(("assigned", path, name), partial(assigns, path)) for path in paths)
