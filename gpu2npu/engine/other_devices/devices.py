@@ -40,6 +40,11 @@ class _Given(Struct, frozen=True):
     arguments: dict[Bounds, Rule] = field(default_factory=dict)
     is_shared: bool = False
 
+    @property
+    def rule(self) -> Rule | None:
+        """The rule for the package that alone is given the value."""
+        return None if self.is_shared else next(iter(self.arguments.values()), None)
+
 
 def stays_finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:
     message = f"{rule.why} {advice}"
@@ -111,13 +116,13 @@ class ForeignDevices:
         return isinstance(node, (*_PLAIN, *_CHOICES))
 
     def _rule_for(self, node: ast.expr) -> Rule | None:
-        """The rule for the package that alone is given a device, or whose device alone it decides on."""
+        """The rule for the package that alone is given a device, or what a condition chooses by it."""
         given = self._given(node)
         if given.arguments:
-            return None if given.is_shared else next(iter(given.arguments.values()))
+            return given.rule
         reads = [each for each, place in self._nodes.items() if place == self._nodes[node] and each is not node]
         above = [next((each for each in self.file.above(read) if isinstance(each, _CHOICES)), None) for read in reads]
-        rules = [self._rule_for(each) if each is not None and each in self._nodes else None for each in above]
+        rules = [self._given(each).rule if each is not None and each in self._nodes else None for each in above]
         return rules[0] if rules and None not in rules else None
 
     def _given(self, node: ast.expr) -> _Given:

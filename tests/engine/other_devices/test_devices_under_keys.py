@@ -28,3 +28,10 @@ def test_what_another_file_gives_torch_moves(project):
     }
     migrated = project(files)["a.py"]
     assert b"DEVICE = 'npu'" in migrated.content and [each.api for each in migrated.findings] == ["DEVICE"]
+
+
+def test_a_condition_whose_value_is_that_of_one_branch(project):
+    code = "import torch\nimport xgboost\n\ndef f(device, net):\n"
+    code += "    ids = [device] if device.type == 'cuda' else None\n    return torch.nn.DataParallel(net, ids)\n"
+    migrated = project({"a.py": code})["a.py"]
+    assert migrated.failure is None and b"== 'npu'" in migrated.content
