@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.exclusions.switches import may_be_true
+from gpu2npu.codemods.affinity.exclusions.scripted import may_be_true
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.syntax import is_annotation, last_name
 

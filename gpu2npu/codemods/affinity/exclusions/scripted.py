@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from gpu2npu.codemods.affinity.exclusions.switches import may_be_true, sources
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import ARGUMENT
+from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter
 from gpu2npu.python.tree.syntax import (
@@ -213,6 +213,21 @@ def _decorated(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.AST]:
                 yield definition
         if isinstance(definition, ast.ClassDef) and any(file.qualified(base) in _CLASSES for base in definition.bases):
             yield definition
+
+
+def sources(file: ParsedFile, node: ast.expr) -> list[ValueOrigin]:
+    """The sources of a value, without dicts that lack it: `f(**{"fast": True})` gives no other parameter a value."""
+    values = values_of(file.names.project)
+    place = values.place(file.names, node)
+    found = values.sources(place, file.path) if place else []
+    return [each for each in found if each.kind != "unknown" or values.kind(each.place)[0] != "container"]
+
+
+def may_be_true(file: ParsedFile, node: ast.expr) -> bool:
+    """Return whether a value may be another than False, through parameters too: a default that no caller replaces."""
+    values = values_of(file.names.project)
+    found = [values.kind(each.place) for each in sources(file, node)]
+    return not found or any(kind != "number" or number is not False for kind, number in found)
 
 
 def _is_switched_off(file: ParsedFile, node: ast.AST) -> bool:
