@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.exclusions.scripted import may_be_true
+from gpu2npu.codemods.affinity.exclusions.switches import gives, may_be_on, may_place
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.syntax import is_annotation, last_name
 
@@ -21,12 +21,13 @@ _NODES = (ast.keyword, ast.Constant, ast.Call, ast.Name, ast.Attribute)
 def differentiates_twice(program: TrainingProgram) -> bool:
     """Return whether some file of the program makes graphs of gradients."""
     found = program.with_word(_DERIVATIVES)
-    return any(_makes_graph_of_gradient(file, node) for file in found for kind in _NODES for node in file.nodes(kind))
+    makes = any(_makes_graph_of_gradient(file, node) for file in found for kind in _NODES for node in file.nodes(kind))
+    return makes or may_be_on(program, "create_graph")
 
 
 def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
     if isinstance(node, ast.keyword):
-        return node.arg == "create_graph" and may_be_true(file, node.value)
+        return gives(file, node, "create_graph")
     if isinstance(node, ast.Constant):
         return node.value == "create_graph"
     if isinstance(node, ast.Call):
@@ -42,9 +43,7 @@ def _is_given_place(file: ParsedFile, call: ast.Call) -> bool:
     # `backward` of an autograd function is called with its context.
     if place is None or (call.args and last_name(call.args[0]) == "ctx"):
         return False
-    given = call.args[: place + 1]
-    is_unpacked = any(isinstance(each, ast.Starred) for each in given)
-    return is_unpacked or any(may_be_true(file, each) for each in given[place:])
+    return may_place(file, call, place, "create_graph")
 
 
 # What asks for a class and its subclasses.

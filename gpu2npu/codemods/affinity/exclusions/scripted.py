@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from gpu2npu.codemods.affinity.exclusions.switches import callers_of, is_switched_off
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
-from gpu2npu.engine.strings.value_effects import values_of
-from gpu2npu.python.facts.values import ARGUMENT
-from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.project.imports import ImportGraph
-from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
+    FUNCTIONS,
     IMPORT_FUNCTIONS,
     dotted_name,
+    is_self,
     last_name,
+    parameters,
     string_value,
 )
 
@@ -60,6 +61,7 @@ class _Search:
     program: TrainingProgram
     parts: set[ast.AST] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
+    _looked_at: set[ast.AST] = field(default_factory=set)
 
     def run(self) -> ScriptedCode:
         found = list(self.program.with_word(_WORDS))
@@ -78,38 +80,19 @@ class _Search:
         """Follow what a use of torch.jit.script is given."""
         parent = file.parents[use]
         named = isinstance(parent, (*DEFINITIONS, ast.Assign)) and not isinstance(use, ast.Call)
-        if named or file.qualified(use) in _CLASSES or _is_switched_off(file, use):
+        if named or file.qualified(use) in _CLASSES:
             return
+        if is_switched_off(self.program, file, use):
+            return
+        names, paths = None, {file.path}
         call = file.call_of(use)
-        given = [*call.args, *(each.value for each in call.keywords)] if call is not None else []
-        origins = sources(file, given[0]) if given else []
-        names, paths = set[str](), {file.path}
-        for node, path in self._made_of(file, given[0]) if given else ():
-            self.parts.add(node)
-            names |= _names(node)
-            paths.add(path)
-        if names & _BY_STRINGS or not origins or any(each.kind == "unknown" for each in origins):
-            self._leave_all(names, paths)
+        if call is not None:
+            given = [*call.args, *(each.value for each in call.keywords)]
+            names = self._values(file, given[0], paths) if given else None
+        if names is None:
+            self._leave_all(frozenset(), {file.path})
         else:
             self._reach(names, paths)
-
-    def _made_of(self, file: ParsedFile, node: ast.expr) -> Iterator[tuple[ast.AST, str]]:
-        """A value, and the calls, functions and classes that it comes from, through variables, attributes and callers,
-        and what these calls are given, each with its file."""
-        yield node, file.path
-        values = values_of(self.program.project)
-        start = values.place(file.names, node)
-        seen, pending = {start}, [start] if start else []
-        for at in pending:  # grows while it is read
-            one = values.at(at)
-            found = {place for place, _ in values.way_to(at)} | {each.place for each in values.origins(at)}
-            found |= {source for source, kind, _ in one.into.get(at, ()) if kind == ARGUMENT}
-            pending += sorted(found - seen)
-            seen |= found
-            for parsed in self.program.parsed([one.path]):
-                nodes = self.program.of_file(_places, parsed)
-                if at - one.first in nodes:
-                    yield nodes[at - one.first], one.path
 
     def _leave_all(self, names: Set[str], paths: Iterable[str]) -> None:
         """Leave the files that load some files, and all that they load; every file where names import made-up names."""
@@ -118,6 +101,83 @@ class _Search:
             self.files |= set(self.program.sources)
         else:
             self.files |= {path for other in graph.that_load(paths) for path in graph.loaded_by(other)}
+
+    def _values(self, file: ParsedFile, node: ast.expr, paths: set[str]) -> set[str] | None:
+        """The names in the expressions that lead to a value, through variables, attributes and callers, whose files are
+        added to `paths`; None where another program may give it."""
+        self.parts.add(node)
+        names = _names(node)
+        if names & _BY_STRINGS:
+            self._leave_all(names, paths)
+            return None
+        for part in ast.walk(node):
+            if not isinstance(part, ast.Name) or part in self._looked_at:
+                continue
+            self._looked_at.add(part)
+            above = file.parents[part]
+            if is_self(part) and isinstance(above, ast.Attribute):
+                found = self._attribute(file, above, paths)
+            else:
+                found = self._variable(file, part, paths)
+            if found is None:
+                return None
+            names |= found
+        return names
+
+    def _attribute(self, file: ParsedFile, node: ast.Attribute, paths: set[str]) -> set[str] | None:
+        cls = file.scope_of(node).enclosing_class()
+        if cls is None or not (node.attr in cls.attributes or node.attr in cls.bindings):
+            return None
+        return self._all(file, [assigned for assigned, _ in cls.attributes.get(node.attr, ())], None, paths)
+
+    def _variable(self, file: ParsedFile, node: ast.Name, paths: set[str]) -> set[str] | None:
+        scope = file.scope_of(node)
+        owner, bindings = scope.lookup(node.id) or (scope.module, [])
+        return set() if owner.kind == "module" else self._all(file, bindings, owner, paths)
+
+    def _all(
+        self, file: ParsedFile, bindings: Iterable[Binding], owner: Scope | None, paths: set[str]
+    ) -> set[str] | None:
+        names: set[str] = set()
+        for binding in bindings:
+            found: set[str] | None = set()
+            if isinstance(binding, Parameter):
+                found = self._callers(file, binding, owner, paths)
+            elif isinstance(binding, Imported):
+                found = {binding.qualified.rpartition(".")[2]}
+            elif isinstance(binding, Defined):
+                self.parts.add(binding.node)
+                found = _names(binding.node)
+            elif isinstance(binding, Assigned) and binding.value is not None:
+                found = self._values(file, binding.value, paths)
+            if found is None:
+                return None
+            names |= found
+        return names
+
+    def _callers(self, file: ParsedFile, parameter: Parameter, owner: Scope | None, paths: set[str]) -> set[str] | None:
+        """The names in what the callers of a function, which are found by its name, give a parameter."""
+        function = owner.node if owner is not None else None
+        if not isinstance(function, FUNCTIONS):
+            return set()
+        cls = owner.enclosing_class() if owner is not None and _is_self(parameter) else None
+        if cls is not None:
+            return _names(cls.node)
+        callers = callers_of(self.program, file, function)
+        if not callers:
+            return None
+        names = _names(function.args)
+        for other, caller in callers:
+            paths.add(other.path)
+            if not isinstance(caller, ast.Call):
+                self.parts.add(caller)
+                names |= _names(caller)
+                continue
+            given = [self._values(other, each, paths) for each in _given(caller, function, parameter)]
+            if any(each is None for each in given):
+                return None
+            names.update(*(each for each in given if each is not None))
+        return names
 
     def _reach(self, names: Set[str], paths: Iterable[str]) -> None:
         """Add the definitions that names mean in files, or in those that they load, and what these name in turn."""
@@ -215,36 +275,16 @@ def _decorated(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.AST]:
             yield definition
 
 
-def sources(file: ParsedFile, node: ast.expr) -> list[ValueOrigin]:
-    """The sources of a value, without dicts that lack it: `f(**{"fast": True})` gives no other parameter a value."""
-    values = values_of(file.names.project)
-    place = values.place(file.names, node)
-    found = values.sources(place, file.path) if place else []
-    return [each for each in found if each.kind != "unknown" or values.kind(each.place)[0] != "container"]
+def _given(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: Parameter) -> list[ast.expr]:
+    """The arguments of a call that a parameter may get."""
+    named = [each.value for each in call.keywords if each.arg in (None, parameter.node.arg)]
+    at = parameter.position - int(parameters(function)[0].arg == "self")
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return [*named, *(call.args if starred or parameter.position < 0 else call.args[at : at + 1])]
 
 
-def may_be_true(file: ParsedFile, node: ast.expr) -> bool:
-    """Return whether a value may be another than False, through parameters too: a default that no caller replaces."""
-    values = values_of(file.names.project)
-    found = [values.kind(each.place) for each in sources(file, node)]
-    return not found or any(kind != "number" or number is not False for kind, number in found)
-
-
-def _is_switched_off(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether a node runs only where a parameter is true that is False unless a caller gives another value, and
-    that no caller does."""
-    for above, below in file.steps(node):
-        test = above.test if isinstance(above, ast.If) and below in above.body else None
-        bound = file.scope_of(test).bound(test) if isinstance(test, ast.Name) else ()
-        if test is not None and any(isinstance(each, Parameter) for each in bound) and not may_be_true(file, test):
-            return True
-    return False
-
-
-def _places(file: ParsedFile) -> dict[int, ast.AST]:
-    """The calls, functions and classes of a file by their places in its values."""
-    places = values_of(file.names.project).places(file.names)
-    return {number: node for node, number in places.items() if isinstance(node, (ast.Call, ast.Lambda, *DEFINITIONS))}
+def _is_self(parameter: Parameter) -> bool:
+    return parameter.position == 0 and parameter.node.arg == "self"
 
 
 def _names(node: ast.AST) -> set[str]:
