@@ -180,7 +180,7 @@ def _without_kernel(read: signature.Signature) -> Callable[..., Any]:
 
 
 def _without_arithmetic(read: signature.Signature, compute: Callable[..., Any], kind: ComputedBy) -> Callable[..., Any]:
-    if not shapes.is_on() or (kind is not ComputedBy.NUMPY and without_kernel.is_strict()):
+    if not shapes.is_on() or (kind is ComputedBy.BORROWED and without_kernel.is_strict()):
         return compute
     from gpu2npu.emulator.shapes import operators
 

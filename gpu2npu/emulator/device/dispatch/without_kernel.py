@@ -43,6 +43,9 @@ DEFINED = frozenset(
     )
 )
 
+# What chooses a factorization by the layout of its matrix, as its gradient does from the matrix itself.
+_BY_LAYOUT = frozenset({"aten::_linalg_det", "aten::_linalg_slogdet"})
+
 
 def is_strict() -> bool:
     """Return whether operators that the NPU has, but not this emulator, are errors (GPU2NPU_STRICT=1)."""
@@ -90,7 +93,8 @@ def operator(signature: Signature) -> Operator:
         if draws:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
         written = _with_own_memory(signature, values)
-        for position in set(signature.tensors) - set(signature.writes):
+        reads = set(signature.tensors) - set(signature.writes) if signature.name not in _BY_LAYOUT else set()
+        for position in reads:
             if position < len(values) and isinstance(values[position], torch.Tensor):
                 values[position] = _without_gaps(values[position])
         result = _run(signature, values, kwargs, outs)
