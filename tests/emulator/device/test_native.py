@@ -256,6 +256,15 @@ for bidirectional in (False, True):
     for theirs, ours in zip(*results):
         assert (ours.cpu().double() - theirs).abs().max() < 3e-6 * theirs.abs().max(), (ours.shape, bidirectional)
 assert len(steps) == 2 * 5 * (2 + 4), len(steps)
+
+layer, x, start = torch.nn.LSTM(5, 6, bias=False), 1e-3 * torch.randn(4, 3, 5), torch.zeros(1, 1, 6)
+results = []
+for on in (lambda each: each.double(), lambda each: each.float().npu()):
+    state, layer = on(start).requires_grad_(), on(layer)  # one state for all rows
+    y = layer(on(x), (state.expand(1, 3, 6), state.expand(1, 3, 6)))[0]
+    results.append([y.cpu().double(), torch.autograd.grad(y.sum(), state)[0].cpu().double()])
+for theirs, ours in zip(*results):
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-9)  # what is small has as many digits
 """
 
 

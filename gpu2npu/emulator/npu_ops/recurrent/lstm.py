@@ -138,8 +138,8 @@ def backward(
     slopes = _slopes(steps, before) if parallel.native is None else None
     grads = np.empty((*x.shape[:2], 4 * hidden), F32)
     recurrent = np.ascontiguousarray(weight[inputs:].T)
-    dh = np.zeros_like(h) if last[0] is None else last[0].astype(F32)
-    dc = np.zeros_like(c) if last[1] is None else last[1].astype(F32)
+    dh = np.zeros(h.shape, F32) if last[0] is None else last[0].astype(F32, order="C")
+    dc = np.zeros(c.shape, F32) if last[1] is None else last[1].astype(F32, order="C")
     batch = len(h)
     for step in reversed(range(len(x))):
         dh += grad_hidden[step]
