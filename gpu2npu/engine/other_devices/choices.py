@@ -21,6 +21,7 @@ _CUDA = frozenset({"cuda"})
 _NO_DEVICE = re.compile(
     r"dtype|float|half|double|long|short|int\d|bool|complex|^(True|False|torch\.\w+)$", re.IGNORECASE
 )
+_DEVICE = re.compile(r"cuda|dev|gpu|npu|rank", re.IGNORECASE)
 _SHORT = {"bfloat16": "bf16"}
 _Path = tuple[ast.expr, ...]
 _FEW = 3  # statements of a branch that are looked at
@@ -60,6 +61,15 @@ def is_move(file: PythonFile, node: ast.AST) -> bool:
     given = [file.code(argument_value(each)) for each in arguments(node)] if node.func.attr == "to" else ()
     may_be = any(_NO_DEVICE.search(each) is None and each.strip("'\"") != "cpu" for each in given)
     return node.func.attr in ("cuda", "npu") or may_be
+
+
+def is_certain_move(file: PythonFile, node: ast.AST) -> bool:
+    """Return whether a node moves something to a card, for what relies on it: `x.cuda(...)`, or `x.to(...)` with what
+    is called a device."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    given = [file.code(argument_value(each)) for each in arguments(node)] if node.func.attr == "to" else ()
+    return node.func.attr in ("cuda", "npu") or any(map(_DEVICE.search, given))
 
 
 def chooses(file: PythonFile, test: ast.AST, word: str, by_name: bool = True) -> bool:
