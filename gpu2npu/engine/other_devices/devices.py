@@ -152,9 +152,12 @@ class ForeignDevices:
         return _Given(given, is_shared)
 
     def _is_own(self, call: int) -> bool:
-        """Return whether a call runs functions of the project alone."""
+        """Return whether a call runs functions of the project alone, or holds what it is given: `dict(device=...)`."""
         callees = [one for one, _ in self.values.callees(call) if not one.text.startswith("super(")]
-        return bool(callees) and all(one.kind not in ("outside", "unknown") for one in callees)
+        return bool(callees) and all(
+            one.kind not in ("outside", "unknown") or self.values.is_effect(one.text, "table", "copy", "holding")
+            for one in callees
+        )
 
     def _argument(self, way: Sequence[State], last: int) -> Bounds:
         """The bounds of the first argument in this file on the way to a call, or else of where the way begins."""

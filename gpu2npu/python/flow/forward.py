@@ -124,7 +124,8 @@ class ForwardValues(CallValues):
         file = self.at(at)
         yield from ((target, path[1:]) for target in alike(file.loads.get(at), path[0], matches))
         for edge in filter(_gives_all, file.out.get(at, ())):
-            yield from (state for state in self._along(file, edge, path) if edge[1] != ARGUMENT or state[1] != path)
+            into_holder = edge[1] == ARGUMENT and edge[2] == "**"  # one of the places itself
+            yield from (state for state in self._along(file, edge, path) if not into_holder or state[1] != path)
 
     def _of_object(self, place: int, path: Path, made: ClassValue) -> Iterator[State]:
         """The states of a field of an object that its class leads to."""

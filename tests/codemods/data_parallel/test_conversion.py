@@ -80,7 +80,6 @@ def test_nothing_happens_where_the_rule_is_switched_off(plan):
         ("nn.DataParallel(net).to(precision)", f"{DDP}(net.npu(), {IDS}).to(precision)"),
         ("nn.DataParallel(net).to(args.short_device)", f"{DDP}(net.to(args.short_device), {IDS})"),
         ("(nn.DataParallel)(net, [0])", f"{DDP}(net.npu(), {IDS})"),
-        ("nn.DataParallel(net).to(device).train()", f"{DDP}(net.to(device), {IDS}).train()"),
         ("nn.DataParallel(net).train().cuda()", f"{DDP}(net.npu(), {IDS}).train().cuda()"),
         ("nn.DataParallel(net.cuda())", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net.to(device), range(4))", f"{DDP}(net.to(device), {IDS})"),

@@ -8,8 +8,8 @@ import pytest
 def found(project, code):
     """The migrated text, None where it stays, and the messages of the findings about devices of packages."""
     migrated = project({"a.py": textwrap.dedent(code)})["a.py"]
-    content = None if migrated.content is None else migrated.content.decode()
-    return content, [each.api for each in migrated.findings if "device" in each.message and "xgboost" in each.rule]
+    apis = [each.api for each in migrated.findings if "device" in each.message and "xgboost" in each.rule]
+    return migrated.content and migrated.content.decode(), apis
 
 
 def test_what_only_the_package_reads_stays(project):
@@ -444,3 +444,7 @@ def test_the_package_is_reached_over_several_steps(project, code):
 @pytest.mark.parametrize("code", BEYOND.values(), ids=BEYOND)
 def test_the_package_is_not_looked_for_at_any_distance(project, code):
     assert "'npu')" in found(project, XGBOOST + code)[0]
+
+
+def test_what_holds_it_is_no_other_code(project):
+    assert found(project, XGBOOST + "xgboost.train(**dict(device='cuda'), a=dict(device='cuda'))")[0] is None

@@ -53,6 +53,10 @@ KEYS_OF_OWN = [
 ]
 
 
+def test_the_name_of_a_module_as_a_key_of_sys_modules(migrate) -> None:
+    assert migrate("import sys\namp = sys.modules['torch.cuda.amp']\n").endswith("sys.modules['torch.npu.amp']\n")
+
+
 @pytest.mark.parametrize("text", KEYS_OF_OWN)
 def test_names_of_functions_as_keys_that_are_read_as_they_are_written(migrate, text: str) -> None:
     assert migrate(text) == text
