@@ -93,7 +93,8 @@ def operator(signature: Signature) -> Operator:
         if draws:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
         written = _with_own_memory(signature, values)
-        reads = set(signature.tensors) - set(signature.writes) if signature.name not in _BY_LAYOUT else set()
+        by_layout = signature.functional.partition(".")[0] in _BY_LAYOUT
+        reads = set[int]() if by_layout else set(signature.tensors) - set(signature.writes)
         for position in reads:
             if position < len(values) and isinstance(values[position], torch.Tensor):
                 values[position] = _without_gaps(values[position])

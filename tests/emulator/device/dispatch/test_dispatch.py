@@ -176,7 +176,7 @@ def test_a_number_in_the_place_of_a_tensor_goes_to_the_cpu_too():
 def test_the_gradient_of_a_determinant_of_a_view_with_gaps(function):
     torch.manual_seed(0)
     wide = torch.randn(3, 6)
-    wide[:, ::2] = wide[:, ::2] @ wide[:, ::2].T + torch.eye(3)
+    wide[0] *= torch.det(wide[:, ::2]).sign()  # not symmetric, as its transpose has another gradient
     gradients = []
     for x in (wide.clone().requires_grad_(), wide.npu().requires_grad_()):
         function(x[:, ::2]).backward()
