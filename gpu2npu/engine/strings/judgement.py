@@ -175,10 +175,16 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
-    verdict = by_siblings(strings_of(indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may decide
-        return verdict
+        return by_siblings(allowed(_whole_type(parent, place)), place, role)
+    verdict = by_siblings(strings_of(indexes(parent)), place, role)
     return verdict or by_siblings(sibling_keys(place), place, role) or UNSURE
+
+
+def _whole_type(part: ast.expr, place: StringPlace) -> ast.expr:
+    """`torch.device | Literal["cuda"] | Literal["cpu"]` of one of its parts."""
+    above = place.parent(part)
+    return _whole_type(above, place) if isinstance(above, ast.expr) else part
 
 
 def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:

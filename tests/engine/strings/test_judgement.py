@@ -380,6 +380,11 @@ TYPES = {
         "def f() -> Literal['cuda', 'cpu']: return 'cuda'",
         "def f() -> Literal['npu', 'cpu']: return 'npu'",
     ),
+    "a union": (
+        "def f() -> Device | Literal['cuda'] | Literal['cpu'] | None: ...",
+        "def f() -> Device | Literal['npu'] | Literal['cpu'] | None: ...",
+    ),
+    "a union that knows the NPU": ("def f() -> Literal['cuda'] | Literal['npu']: ...",) * 2,
     "an alias": ("Kind = Literal['cuda', 'cpu']", "Kind = Literal['npu', 'cpu']"),
     "a type that knows the NPU": ("kind: Literal['cuda', 'npu'] = 'cuda'",) * 2,
     "no device": ("kind: Literal['cuda', 'triton'] = 'cuda'",) * 2,
