@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from gpu2npu.codemods.places import Rewriting
 from gpu2npu.codemods.program.files import ParsedFile
@@ -13,7 +13,7 @@ from gpu2npu.codemods.program.training_loops import BatchLoop
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
 from gpu2npu.python.text.templates import plain
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function, same_name
+from gpu2npu.python.tree.place import AnyPlace, Place, enclosing_function
 from gpu2npu.python.tree.scopes import Parameter
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, elements, last_name, shallow_nodes
 
@@ -39,13 +39,12 @@ def report_sizes(flow: Dataflow, call: LoaderCall, rewriting: Rewriting) -> None
     size = call.value("batch_size")
     if size is None:
         return
-    sizes = list(_same_value(flow, call.place.at(size), 3))
-    texts = {size.code for size in sizes}
-    for sized in _sized_calls(flow):
-        if not flow.are_together(call.place.file, sized.file):
+    sizes = set(_origins(flow, call.place.at(size), 3))
+    for sized in flow.calls:
+        if last_name(sized.node.func) not in _SIZED or not flow.are_together(call.place.file, sized.file):
             continue
         given = [part for each in arguments(sized.node) for part in _parts(argument_value(each))]
-        used = [part for part in given if sized.file.code(part) in texts and _is_one_of(sized.at(part), sizes)]
+        used = [part for part in given if not sizes.isdisjoint(_origins(flow, sized.at(part), 3))]
         for part in used[:1]:
             code = sized.file.code(part)
             rewriting.report(
@@ -57,39 +56,24 @@ def report_sizes(flow: Dataflow, call: LoaderCall, rewriting: Rewriting) -> None
             )
 
 
-def _sized_calls(flow: Dataflow) -> Iterator[CallPlace]:
-    return (call for call in flow.calls if last_name(call.node.func) in _SIZED)
-
-
 def _parts(value: ast.expr) -> list[ast.expr]:
     inner = value.value if isinstance(value, ast.Starred) else value
     return [inner, *elements(inner)]
 
 
-def _same_value(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[AnyPlace]:
-    """The names and attributes that a batch size comes from, itself among them."""
+def _origins(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[object]:
+    """Yield the settings and quotients, as written, and the variables that a batch size comes from."""
     node = place.node
-    if isinstance(node, ast.Attribute):
-        yield place
-    if not isinstance(node, ast.Name):
+    if isinstance(node, (ast.Attribute, ast.BinOp)):
+        yield place.code
+    if not isinstance(node, ast.Name) or (found := place.file.scope_of(node).lookup(node.id)) is None:
         return
-    yield place
-    found = place.file.scope_of(node).lookup(node.id)
-    if found is None or depth == 0:
-        return
-    sources = flow.assigned(place.at(node))
-    if isinstance(found[0].node, FUNCTIONS) and any(isinstance(binding, Parameter) for binding in found[1]):
+    yield id(found[0]), node.id
+    sources = flow.assigned(place.at(node)) if depth else []
+    if depth and isinstance(found[0].node, FUNCTIONS) and any(isinstance(each, Parameter) for each in found[1]):
         sources = flow.arguments(Place(place.file, found[0].node), node.id)
     for source in sources:
-        yield from _same_value(flow, source, depth - 1)
-
-
-def _is_one_of(use: AnyPlace, sizes: Sequence[AnyPlace]) -> bool:
-    """Return whether an expression is one of those that hold the batch size: the same setting, or the same variable."""
-    if isinstance(use.node, ast.Attribute):
-        return any(isinstance(size.node, ast.Attribute) and size.code == use.code for size in sizes)
-    names = [size.at(size.node) for size in sizes if isinstance(size.node, ast.Name) and size.file is use.file]
-    return isinstance(use.node, ast.Name) and any(same_name(name, use.node) for name in names)
+        yield from _origins(flow, source, depth - 1)
 
 
 def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
@@ -178,12 +162,8 @@ def report_downloads(flow: Dataflow, rewriting: Rewriting) -> None:
     """Datasets of torchvision and torchaudio that every rank would download into one folder."""
     for call in flow.calls:
         downloads = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
-        if not downloads:
-            continue
-        name = call.file.qualified(call.node.func) or ""
-        if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(
-            call.file.code, downloads
-        ):
+        name = (call.file.qualified(call.node.func) or "") if "True" in map(call.file.code, downloads) else ""
+        if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")):
             rewriting.report(
                 call.file,
                 call.node,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from gpu2npu.codemods.data_parallel.loaders.call_edits import shard
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, is_iterable, is_plain
@@ -156,10 +156,6 @@ def obstacle(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: S
     """Return why a training loader cannot be rewritten, and what to write; None if it can be."""
     if call.positional not in range(4) or "dataset" not in call.given:
         return f"It is not known what each argument of this DataLoader is: give it a DistributedSampler, and {_DIVIDE}."
-    return next(_obstacles(flow, call, shared, entries), None)
-
-
-def _obstacles(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> Iterator[str]:
     checks: tuple[Callable[[], str | None], ...] = (
         lambda: _of_samplers(flow, call),
         lambda: _of_dataset(flow, call),
@@ -167,10 +163,7 @@ def _obstacles(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries:
         lambda: _of_time(call, entries),
         lambda: _of_batch_size(flow, call, shared),
     )
-    for check in checks:
-        found = check()
-        if found is not None:
-            yield found
+    return next((found for check in checks if (found := check()) is not None), None)
 
 
 def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:

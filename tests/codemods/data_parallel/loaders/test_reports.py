@@ -159,6 +159,18 @@ def test_tensors_of_the_size_of_a_batch_are_reported(shard_one):
     assert [message.partition(";")[0] for message in messages] == ["args.batch is the batch of all ranks"] * 3
 
 
+def test_a_size_that_a_loss_is_given_is_followed_into_it(shard_one):
+    before = """
+    class Loss(torch.nn.Module):
+        def __init__(self, classes, batch):
+            self.grid = torch.arange(8).repeat(batch, classes)
+    train_loader = DataLoader(ds, batch_size=args.batch // args.parts, shuffle=True)
+    criterion = Loss(80, args.batch // args.parts)
+    """
+    _, messages = shard_one(dedent(before) + LOOP)
+    assert [message.partition(";")[0] for message in messages] == ["batch is the batch of all ranks"]
+
+
 def test_a_random_split_without_a_seed_is_reported(shard_one):
     before = "first, second = torch.utils.data.random_split(ds, [90, 10])\n"
     before += "train_loader = DataLoader(first, batch_size=64, shuffle=True)\n" + LOOP
