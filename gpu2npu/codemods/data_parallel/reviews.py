@@ -67,16 +67,16 @@ def review(program: TrainingProgram, wraps: Sequence[Wrap], entries: Entries) ->
         for home, count in _counts_cards(program, file, call):
             if not is_skipped(home, count):
                 yield reported(home, count, home.code(count), _CHUNKS, FindingKind.REVIEW)
-        for node, api, message in _reviewed(program, file, call, wrapped):
+        for node, api, message in _reviewed(program, entries, file, call, wrapped):
             if not is_skipped(file, call):
                 yield reported(file, node, api, message, FindingKind.REVIEW)
 
 
 def _reviewed(
-    program: TrainingProgram, file: ParsedFile, call: ast.Call, wrapped: set[str]
+    program: TrainingProgram, entries: Entries, file: ParsedFile, call: ast.Call, wrapped: set[str]
 ) -> Iterator[tuple[ast.expr, str, str]]:
     """Yield what is to be reported of a call: the place, the name in the report, and the message."""
-    if _is_summing_loss(program, file, call):
+    if _is_summing_loss(program, entries, file, call):
         yield call, file.code(call.func), _SUM
     yield from ((left, file.code(left), _NOT_WRAPPED) for left in _not_wrapped(file, call, wrapped))
     if _goes_round(program, file, call):
@@ -118,14 +118,27 @@ def _not_wrapped(file: ParsedFile, call: ast.Call, wrapped: set[str]) -> Iterato
         yield from (part for part, owner in inside if owner.split(".")[0] not in roots)
 
 
-def _is_summing_loss(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> bool:
-    """`nn.MSELoss(reduction='sum')`, or `F.mse_loss(..., reduction='sum')` in a function that trains."""
+def _is_summing_loss(program: TrainingProgram, entries: Entries, file: ParsedFile, call: ast.Call) -> bool:
+    """`nn.MSELoss(reduction='sum')`, or `F.mse_loss(..., reduction='sum')` in a function that trains or that such a
+    one calls."""
     sums = any(
         (keyword.arg == "reduction" and string_value(keyword.value) == "sum")
         or (keyword.arg == "size_average" and file.code(keyword.value) == "False")
         for keyword in call.keywords
     )
-    return sums and ((last_name(call.func) or "").endswith("Loss") or _trains(program, file, call))
+    if not sums or (last_name(call.func) or "").endswith("Loss") or _trains(program, file, call):
+        return sums
+    function = function_above(file, call)
+    return function is not None and function in set(_called_to_train(program, entries))
+
+
+def _called_to_train(program: TrainingProgram, entries: Entries) -> Iterator[ast.AST | None]:
+    """The functions, and forwards of modules, that a function which computes gradients calls."""
+    for file, call in entries.running(all_calls):
+        if _trains(program, file, call) and not is_without_gradients(file, call):
+            found = file.names.definition(call.func, file.scope_of(call))
+            module = model_class(program, file, call.func)
+            yield found.bound.node if found is not None else module.method("forward") if module is not None else None
 
 
 def _trains(program: TrainingProgram, file: ParsedFile, node: ast.AST) -> bool:

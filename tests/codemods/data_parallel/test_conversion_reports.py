@@ -75,6 +75,24 @@ def test_what_the_wrapper_does_otherwise_is_reported(body, line, message, findin
     assert message in text
 
 
+SUMS = "return nn.functional.mse_loss(x, y, reduction='sum')\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "loss", "line"),
+    [
+        (f"\ndef loss_of(x, y):\n    {SUMS}", "loss_of", 7),
+        (f"\nclass Loss(nn.Module):\n    def forward(self, x, y):\n        {SUMS}\nloss_of = Loss()\n", "loss_of", 8),
+        (f"\ndef loss_of(x, y):\n    {SUMS}", "other", None),
+    ],
+)
+def test_a_sum_in_what_training_calls_is_reported(code, loss, line, findings):
+    body = f"    net = nn.DataParallel(net.cuda())\n    loss = {loss}(net(x), y)\n"
+    test = "\ndef test():\n    return loss_of(x, y)\n\ntest()\n"
+    found = findings({"a.py": f"{HEAD}{code}\ndef part():\n{body}{TRAINS}{test}{TAIL}"})
+    assert [at for _, at, text in found if "The loss is a sum" in text] == [line] * (line is not None)
+
+
 def test_a_class_that_a_loader_is_given_may_count_cards(findings):
     cls = "\nclass Split:\n    def __call__(self, rows):\n        return rows[: torch.cuda.device_count()]\n"
     body = "    net = nn.DataParallel(net.cuda())\n    x = Loader(d, collate_fn=Split())\n"
