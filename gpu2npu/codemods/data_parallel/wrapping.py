@@ -198,7 +198,9 @@ def _respelled(wrap: Wrap, name: str, options: Text) -> Text:
         before = file.text[start:begin]
         if argument_value(each) is wrap.module:
             module = operand(file, wrap.module)
-            parts += [plain(file.text[start : module.bounds[0]]), _moved(wrap, module)]
+            before = file.text[start : module.bounds[0]]
+            parts += [plain(_below(wrap, before) if is_comment else before), _moved(wrap, module)]
+            is_comment = False
         elif not are_given:
             parts, are_given = [*parts, plain(before), options], True
         elif "#" in before:
@@ -207,11 +209,16 @@ def _respelled(wrap: Wrap, name: str, options: Text) -> Text:
         start = end
     parts += [] if are_given else [code(", {options}", options=options)]
     behind = file.text[start:last]
-    if is_comment:
-        behind = behind.removeprefix(",")
-        indent = indentation(file.text, file.bounds(file.statement(wrap.call))[0])
-        parts += [plain(newline_of(file.text)), plain(indent)] if "\n" not in behind else []
-    return followed(plain(name), *parts, plain(behind))
+    return followed(plain(name), *parts, plain(_below(wrap, behind) if is_comment else behind))
+
+
+def _below(wrap: Wrap, text: str) -> str:
+    """The text that follows a comment which ends a line, without the comma that was before it."""
+    file, rest = wrap.file, text.removeprefix(",")
+    if rest.lstrip(" ").startswith(("#", "\n", "\r")):
+        return rest
+    indent = indentation(file.text, file.bounds(file.statement(wrap.call))[0])
+    return f"{newline_of(file.text)}{indent}{rest.lstrip(' ')}"
 
 
 def _moved(wrap: Wrap, module: Operand) -> Text:

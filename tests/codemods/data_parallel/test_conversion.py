@@ -88,7 +88,7 @@ def test_nothing_happens_where_the_rule_is_switched_off(plan):
         ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.npu(), {IDS})"),
         ("nn.DataParallel(\n    net,\n    device_ids=ids,\n)", f"{DDP}(\n    net.npu(),\n    {IDS},\n)"),
         ("nn.DataParallel(device_ids=ids, module=net)", f"{DDP}({IDS}, module=net.npu())"),
-        # Comments stay.
+        ("nn.DataParallel(device_ids=ids,  # a\n dim=0, module=net)", f"{DDP}({IDS},  # a\n    module=net.npu())"),
         (
             "nn.DataParallel(\n    net,  # a\n    # b\n    ids,  # c\n    dim=0,\n)",
             f"{DDP}(\n    net.npu(),  # a\n    # b\n    {IDS},  # c\n)",
@@ -96,8 +96,8 @@ def test_nothing_happens_where_the_rule_is_switched_off(plan):
         ("nn.DataParallel(\n    net  # a\n)", f"{DDP}(\n    net.npu(), {IDS}  # a\n)"),
         ("nn.DataParallel(\n    net,\n    ids,  # a\n    dim=0)", f"{DDP}(\n    net.npu(),\n    {IDS},  # a\n    )"),
         (
-            "nn.DataParallel(\n    net,\n    ids,  # a\n    0,  # b\n    dim=0\n)",
-            f"{DDP}(\n    net.npu(),\n    {IDS},  # a  # b\n)",
+            "nn.DataParallel(\n    device_ids=ids,  # a,\n    dim=0,  # b,\n    module=net,  # c,\n)",
+            f"{DDP}(\n    {IDS},  # a,  # b,\n    module=net.npu(),  # c,\n)",
         ),
         ("nn.DataParallel(a or b)", f"{DDP}((a or b).npu(), {IDS})"),
         ("nn.DataParallel(net).cuda(0)", f"{DDP}(net.cuda(), {IDS})"),
