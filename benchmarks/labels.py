@@ -46,6 +46,7 @@ QUICK = frozenset(
     | {"stabilityguard"}
     | {"detonation", "torchblocks_chen"}
     | {"llmreport", "nerorl", "simplepytorch"}
+    | {"irisml_tasks_training"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"

@@ -35,6 +35,7 @@ LEAST = {
     22: (0.99, 0.99),  # repositories, only where they were fetched
     23: (0.99, 0.99),
     24: (0.99, 0.99),
+    25: (0.99, 0.99),
 }
 
 
