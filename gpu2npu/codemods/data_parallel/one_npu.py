@@ -299,12 +299,12 @@ _OF_BATCH = re.compile(r"(.*)\[each\]\[\d+\]")  # `for images, labels in loader`
 def _moved_inputs(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     """`model(images)` -> `model(images.npu())`, for a batch or a tensor that nothing moves before."""
     for given in call.args:
-        if isinstance(given, ast.Name) and _is_on_cpu(program, file, given):
+        if isinstance(given, (ast.Name, ast.Subscript)) and _is_on_cpu(program, file, given):
             yield inserted(file, file.bounds(given)[1], code(".npu()"), _MOVED, NPU)
 
 
-def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.Name) -> bool:
-    """Return whether a name at its use is what a loader gave or torch drew, or is computed of that, and perhaps never
+def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.expr) -> bool:
+    """Return whether a value at its use is what a loader gave or torch drew, or is computed of that, and perhaps never
     moved to a card."""
     values = values_of(program.project)
 

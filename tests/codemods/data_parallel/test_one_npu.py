@@ -80,6 +80,10 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
             "net = net.npu()\nfor images, y in loader:\n    net(images.npu())\n",
         ),
         (
+            "net = nn.DataParallel(net)\nfor batch, _ in zip(loader, range(2)):\n    net(batch[0], batch[1].cuda())\n",
+            "net = net.npu()\nfor batch, _ in zip(loader, range(2)):\n    net(batch[0].npu(), batch[1].cuda())\n",
+        ),
+        (
             "net = nn.DataParallel(net)\nfor i, (a, y) in enumerate(loader):\n    a = a.cuda()\n    net(a)\n",
             "net = net.npu()\nfor i, (a, y) in enumerate(loader):\n    a = a.cuda()\n    net(a)\n",
         ),
