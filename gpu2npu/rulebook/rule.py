@@ -135,12 +135,12 @@ def is_for(version: str, since: str | None, until: str | None, needs: str | None
     return (
         (since is None or minor_release(since) <= release)
         and (until is None or release <= minor_release(until))
-        and (needs is None or _has(version, needs))
-        and (lacks is None or not _has(version, lacks))
+        and (needs is None or _is_true_of(version, needs))
+        and (lacks is None or not _is_true_of(version, lacks))
     )
 
 
-def _has(version: str, fact: str) -> bool:
+def _is_true_of(version: str, fact: str) -> bool:
     """Return whether a version has a fact, or with "limit ID" that row of the table of behaviour."""
     limit = row(fact.removeprefix("limit ")) if fact.startswith("limit ") else None
     return has_fact(version, fact) if limit is None else limit.is_for(version, DEFAULT_CHIP)

@@ -197,10 +197,10 @@ def has_fact(version: str, fact: str) -> bool:
     if known == VERSIONS[0]:
         known = first_release().version
     wheel = wheel_version(known) if known is not None else ""
-    return wheel in _entries() and _has(wheel, fact)
+    return wheel in _entries() and _wheel_has(wheel, fact)
 
 
-def _has(wheel: str, fact: str) -> bool:
+def _wheel_has(wheel: str, fact: str) -> bool:
     section, _, name = fact.partition(" ")
     sections, wanted = ((section,), name) if section in SECTIONS else (SECTIONS, fact)
     facts = facts_of(wheel)
@@ -210,7 +210,7 @@ def _has(wheel: str, fact: str) -> bool:
 @cache
 def released_with(fact: str) -> tuple[str, ...]:
     """The versions of torch_npu, in order, that have a fact, which is written as for `has_fact`."""
-    return tuple(each.version for each in torch_npu_releases() if _has(each.version, fact))
+    return tuple(each.version for each in torch_npu_releases() if _wheel_has(each.version, fact))
 
 
 @cache

@@ -25,11 +25,11 @@ from gpu2npu.python.flow.value_files import (
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 
 BUDGET, NEAR_BUDGET = 150, 40  # states that one question may visit, and one about what is near
-LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses: there each holder adds one
+LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses
 # Methods from whose results `for` and `with` take what they take from an object; 1: the whole result.
 GIVING: dict[Path, int] = {(".__iter__", "()"): 0, (".__enter__", "()"): 1}
 _MADE = ("instance", "class", "container", "function", "module")  # what fields are stored in
-_WITH_HOLDERS, _HOLDERS = ("class", "instance"), "holders"
+_WITH_MEMBERS, _APPEARANCES = ("class", "instance"), "appearances"
 _ANY = (".?",)  # stands for all that an object has, in the question of where the object is
 
 
@@ -54,10 +54,10 @@ class ForwardValues(CallValues):
     def _after(self, place: int, path: Path) -> Iterator[State]:
         file = self.at(place)
         what, one = file.kinds.get(place, UNKNOWN)
-        if path and what in _WITH_HOLDERS and path != _ANY:
-            for at in self.holders(place):
+        if path and what in _WITH_MEMBERS and path != _ANY:
+            for at in self.appearances(place):
                 yield from self._read_of(at, path)
-            if not self.is_complete((_HOLDERS, place)):
+            if not self.is_complete((_APPEARANCES, place)):
                 self.cut()
         else:
             for edge in file.out.get(place, ()):
@@ -107,10 +107,10 @@ class ForwardValues(CallValues):
         if file.path in self.project.data and place == file.first + self.project.data[file.path].root:
             yield from ((call, path) for call in self.readers_of(place))
 
-    def holders(self, place: int) -> Iterable[int]:
+    def appearances(self, place: int) -> Iterable[int]:
         """The places that a class or an object gets to, where something of it is read or it gives all that it has."""
         found: dict[int, None] = self.ask(
-            (_HOLDERS, place),
+            (_APPEARANCES, place),
             lambda: {
                 at: None
                 for at, path in self.closed((place, _ANY), self._after, LONGEST_OF_USES, 1)
@@ -152,7 +152,7 @@ class ForwardValues(CallValues):
             ("annotated", cls),
             lambda: {
                 target: None
-                for place in self.holders(cls)
+                for place in self.appearances(cls)
                 for target, kind, _ in self.at(place).out.get(place, ())
                 if kind == TYPE
             },

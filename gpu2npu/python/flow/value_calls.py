@@ -37,7 +37,7 @@ class CallValues(ValueProject):
         """All states that a value gets to."""
         raise NotImplementedError
 
-    def holders(self, place: int) -> Iterable[int]:
+    def appearances(self, place: int) -> Iterable[int]:
         """The places that a class or an object gets to."""
         raise NotImplementedError
 
@@ -147,7 +147,7 @@ class CallValues(ValueProject):
         for place, path in self.reach(function):
             called: Iterable[int] = () if path else (place,)
             if len(path) == 1 and path[0] in self.run_by.get(self.kind(place)[0], ()):
-                called = self.holders(place)
+                called = self.appearances(place)
             for at in called:
                 yield from self.at(at).loads.get(at, {}).get("()", ())
 
