@@ -175,7 +175,7 @@ def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:
 
 
 def _takes_modules(file: ParsedFile) -> bool:
-    """Return whether a file takes anything from a module that it imports by name: not `import_module(plugin)` alone."""
+    """Return whether a file uses what a call of `import_module` gives: not `import_module(plugin)` as a statement."""
     is_likely = any(name in file.text for name in IMPORT_FUNCTIONS)
     calls = (call for call in all_calls(file) if last_name(call.func) in IMPORT_FUNCTIONS) if is_likely else ()
     return any(not isinstance(file.parents[call], ast.Expr) for call in calls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from gpu2npu.engine.strings.places import StringPlace
@@ -10,7 +9,7 @@ from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.facts.values import ARGUMENT, COMPARE, INHERIT, LOAD, STORE
 from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values
-from gpu2npu.python.tree.syntax import dotted_name, string_value
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.rulebook.rule import Role
 
 
@@ -60,12 +59,12 @@ def is_key(place: StringPlace) -> bool:
     """Return whether a string is asked for in what is a table, which has it or is read by it: `"GPU" in resources`
     beside `resources["GPU"]`"""
     values, field = values_of(place.names.project), _field(string_value(place.node) or "")
-    above = place.names.file.parents[place.node]
-    if isinstance(above, ast.Subscript) and dotted_name(above.value) == "sys.modules":  # Python's own
-        return False
+    bases = [base for base, _ in _lookups(place, values)]
+    if any(each.text == "sys.modules" for base in bases for each in values.sources(base, place.names.path)):
+        return False  # Python's own
     if stays(place):
         return True
-    tables = {*_tables(place, values), *(base for base, _ in _lookups(place, values))}
+    tables = {*_tables(place, values), *bases}
     return any(field in values.at(each).loads.get(each, ()) for table in tables for each in _holders(table, values))
 
 

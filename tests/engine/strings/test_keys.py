@@ -53,8 +53,12 @@ KEYS_OF_OWN = [
 ]
 
 
-def test_the_name_of_a_module_as_a_key_of_sys_modules(migrate) -> None:
-    assert migrate("import sys\namp = sys.modules['torch.cuda.amp']\n").endswith("sys.modules['torch.npu.amp']\n")
+@pytest.mark.parametrize(
+    "modules", ["import sys\nm = sys.modules", "import sys as s\nm = s.modules", "from sys import modules as m"]
+)
+def test_the_name_of_a_module_as_a_key_of_sys_modules(migrate, modules: str) -> None:
+    text = "a = m['torch.cuda.amp']\nif 'torch.cuda.amp' in m: ...\n"
+    assert migrate(f"{modules}\n{text}").endswith(text.replace("cuda", "npu"))
 
 
 @pytest.mark.parametrize("text", KEYS_OF_OWN)
