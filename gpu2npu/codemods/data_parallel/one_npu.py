@@ -339,5 +339,5 @@ def _is_tensor(name: str) -> bool:
     batch = _OF_BATCH.fullmatch(name)
     if batch is None:
         return name in _DRAWN
-    given = batch[1].removesuffix("()").rpartition(".")[2]
-    return given not in EFFECTS and not hasattr(builtins, given)
+    given = batch[1].removesuffix("()")
+    return given.rpartition(".")[2] not in EFFECTS and not hasattr(builtins, given)

@@ -191,25 +191,26 @@ def _respelled(wrap: Wrap, name: str, options: Text) -> Text:
     stays, of those that go the comments before them."""
     file, given = wrap.file, arguments(wrap.call)
     spans = argument_bounds(file, wrap.call) or [file.bounds(each) for each in given]
-    parts: list[Text] = []
+    others = [each for each in given if argument_value(each) is not wrap.module]
+    parts: list[Text] = [plain(name)]
     start, last = outer_bounds(file, wrap.call.func)[1], file.bounds(wrap.call)[1]
-    are_given = is_comment = False
+    is_comment = False
     for each, (begin, end) in zip(given, spans, strict=True):
         before = file.text[start:begin]
-        if argument_value(each) is wrap.module:
+        if each not in others:
             module = operand(file, wrap.module)
             before = file.text[start : module.bounds[0]]
             parts += [plain(_below(wrap, before) if is_comment else before), _moved(wrap, module)]
             is_comment = False
-        elif not are_given:
-            parts, are_given = [*parts, plain(before), options], True
+        elif each is others[0]:
+            parts += [plain(before), options]
         elif "#" in before:
             before = before.removeprefix(",") if is_comment else before
             parts, is_comment = [*parts, plain(before.rstrip())], True
         start = end
-    parts += [] if are_given else [code(", {options}", options=options)]
+    parts += [] if others else [code(", {options}", options=options)]
     behind = file.text[start:last]
-    return followed(plain(name), *parts, plain(_below(wrap, behind) if is_comment else behind))
+    return followed(*parts, plain(_below(wrap, behind) if is_comment else behind))
 
 
 def _below(wrap: Wrap, text: str) -> str:

@@ -118,6 +118,13 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
             "net = nn.DataParallel(net)\nfor name, i in tqdm(names.items()):\n    net(name, i)\n",
             "net = net.npu()\nfor name, i in tqdm(names.items()):\n    net(name, i)\n",
         ),
+        *(
+            (
+                f"net = nn.DataParallel(net)\nfor x, y in {made}:\n    net(x, y)\n",
+                f"net = net.npu()\nfor x, y in {made}:\n    net({given})\n",
+            )
+            for made, given in [("zip(a, b)", "x, y"), ("data.slice(3)", "x.npu(), y.npu()")]
+        ),
     ],
 )
 def test_a_program_that_does_not_train(before, as_written):
