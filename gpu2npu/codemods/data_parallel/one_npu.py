@@ -20,7 +20,7 @@ from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_class import model_class, takes_one
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
-from gpu2npu.engine.other_devices.choices import is_certain_move, is_move
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import Called
 from gpu2npu.python.flow.value_files import Path, State
@@ -234,7 +234,7 @@ def _in_sequential(wrap: Wrap) -> Iterator[Step]:
 def _moved(wrap: Wrap) -> Text:
     """The module, on its NPU."""
     file = wrap.file
-    if is_certain_move(file, wrap.module):
+    if is_move(file.names, wrap.module):
         return (outer_bounds(file, wrap.module),)
     owner = operand(file, wrap.module)
     if wrap.whole is not wrap.call:  # as it is moved there
@@ -251,9 +251,7 @@ def _moved_next(wrap: Wrap) -> ast.stmt | None:
     block = file.block(assigned)
     following = block[block.index(assigned) + 1 :][:1]
     moves = [
-        each.value
-        for each in following
-        if isinstance(each, (ast.Assign, ast.Expr)) and is_certain_move(file, each.value)
+        each.value for each in following if isinstance(each, (ast.Assign, ast.Expr)) and is_move(file.names, each.value)
     ]
     owners = [each.func.value for each in moves if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
     return assigned if [file.code(each) for each in owners] == [wrap.module_code] else None
@@ -330,7 +328,7 @@ def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.expr) -> boo
 
 def _ends_of_moves(file: ParsedFile) -> frozenset[tuple[int | None, int | None]]:
     """The lines and columns where the calls of a file end that move something to a card."""
-    moves = (call for call in file.nodes(ast.Call) if is_move(file, call))
+    moves = (call for call in file.nodes(ast.Call) if is_move(file.names, call) is not False)
     return frozenset((call.end_lineno, call.end_col_offset) for call in moves)
 
 

@@ -13,7 +13,7 @@ from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
-from gpu2npu.engine.other_devices.choices import is_certain_move
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.python.text.blocks import begins_line, is_elif, line_below, same_line
 from gpu2npu.python.text.offsets import indentation
 from gpu2npu.python.text.templates import code, lines_at
@@ -120,7 +120,7 @@ def _assigns(file: ParsedFile, node: ast.AST, target: str) -> bool:
 
 def _moves(file: ParsedFile, node: ast.AST, target: str) -> bool:
     return (
-        is_certain_move(file, node)
+        bool(is_move(file.names, node))
         and isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and file.code(node.func.value) == target
@@ -132,7 +132,7 @@ def _is_moved(file: ParsedFile, target: str, before: int) -> bool:
     return any(
         _moves(file, call, target) or _assigns(file, file.parents[call], target)
         for call in file.nodes(ast.Call)
-        if is_certain_move(file, call) and file.bounds(call)[1] <= before
+        if is_move(file.names, call) and file.bounds(call)[1] <= before
     )
 
 

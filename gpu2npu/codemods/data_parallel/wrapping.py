@@ -13,7 +13,7 @@ from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import in_group
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
-from gpu2npu.engine.other_devices.choices import is_certain_move
+from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of
@@ -149,7 +149,7 @@ def _stores(file: ParsedFile, node: ast.AST, name: str) -> bool:
 def _with_move(file: ParsedFile, call: ast.Call) -> ast.Call:
     attribute = file.parents[call]
     moved = file.call_of(attribute) if isinstance(attribute, ast.Attribute) else None
-    return moved if moved is not None and is_certain_move(file, moved) else call
+    return moved if moved is not None and is_move(file.names, moved) else call
 
 
 def distributed(wrap: Wrap, stays: bool, twice: bool, single_process: Text | None) -> Iterator[Step]:
@@ -233,12 +233,12 @@ def _moved(wrap: Wrap, module: Operand) -> Text:
 def _is_on_device(wrap: Wrap) -> bool:
     """Return whether the module is moved to a device in the wrap, or by a statement that always runs before it."""
     file = wrap.file
-    if is_certain_move(file, wrap.module):
+    if is_move(file.names, wrap.module):
         return True
     above = {wrap.file.statement(wrap.call), *file.above(wrap.call)}
     start, _ = file.bounds(wrap.call)
     for node in file.nodes(ast.Call):
-        if is_certain_move(file, node) and file.bounds(node)[1] <= start and _moves(file, node, wrap.module_code):
+        if is_move(file.names, node) and file.bounds(node)[1] <= start and _moves(file, node, wrap.module_code):
             block = file.block(file.statement(node))
             if any(statement in above for statement in block):
                 return True

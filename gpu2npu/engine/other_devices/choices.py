@@ -6,22 +6,21 @@ import ast
 import re
 from collections.abc import Iterator, Sequence, Set
 
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import value_of
-from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, dotted_name, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_of, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 # Names that say whether the GPU is used: `use_gpu`, `has_cuda`.
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
 _CUDA = frozenset({"cuda"})
-# Code of a dtype, or of an argument of `x.to()` that is no device either.
-_NO_DEVICE = re.compile(
-    r"dtype|float|half|double|long|short|int\d|bool|complex|^(True|False|torch\.\w+)$", re.IGNORECASE
-)
-_DEVICE = re.compile(r"cuda|dev|gpu|npu|rank", re.IGNORECASE)
+_CARDS, _CPU = frozenset({"cuda", "npu"}), "cpu"
+_CARD_NAME = re.compile(r"(?:^|_)(?:device|rank|gpus?|cuda|card|(?:device|gpu)_ids?)$", re.IGNORECASE)
+_OF_TORCH = re.compile(r"torch\.\w+")  # a dtype, a format of memory
 _SHORT = {"bfloat16": "bf16"}
 _Path = tuple[ast.expr, ...]
 _FEW = 3  # statements of a branch that are looked at
@@ -54,22 +53,36 @@ def names_device(node: ast.AST, devices: Set[str] = _CUDA) -> bool:
     return (string_value(node) or "").partition(":")[0] in devices
 
 
-def is_move(file: PythonFile, node: ast.AST) -> bool:
-    """Return whether a node moves something to a card: `x.cuda(...)`, or `x.to(...)` with what may be a device."""
+def is_move(names: Names, node: ast.AST) -> bool | None:
+    """Return whether a node moves something to a card: `x.cuda(...)`, or `x.to(...)` with a device: by where that
+    comes from, or else by its name; None where neither says so."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
-    given = [file.code(argument_value(each)) for each in arguments(node)] if node.func.attr == "to" else ()
-    may_be = any(_NO_DEVICE.search(each) is None and each.strip("'\"") != "cpu" for each in given)
-    return node.func.attr in ("cuda", "npu") or may_be
+    if node.func.attr != "to":
+        return node.func.attr in ("cuda", "npu")
+    values = values_of(names.project)
+    call = values.call_at(names, node)
+    given = values.given(call) if call else {"*": 0}
+    answers = {_is_card(names, given[key]) for key in ("0", "device", "*", "**") if key in given}
+    if True in answers or None not in answers:
+        return True in answers
+    argument = argument_of(node, "device", 0)
+    owner = argument.value if isinstance(argument, ast.Subscript) else argument
+    return True if owner is not None and _CARD_NAME.search(last_name(owner) or "") else None
 
 
-def is_certain_move(file: PythonFile, node: ast.AST) -> bool:
-    """Return whether a node moves something to a card, for what relies on it: `x.cuda(...)`, or `x.to(...)` with what
-    is called a device."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    given = [file.code(argument_value(each)) for each in arguments(node)] if node.func.attr == "to" else ()
-    return node.func.attr in ("cuda", "npu") or any(map(_DEVICE.search, given))
+def _is_card(names: Names, place: int) -> bool | None:
+    """Return whether `x.to()` is given a card: a text, a number, or what is one by the name of its source."""
+    values, integers = values_of(names.project), names.project.library.integers
+    sources = values.sources(place, names.path) if place else ()
+    texts = {(values.text(each) or "").partition(":")[0] for each in values.made_of(place)} if place else set()
+    called = {each.text.removesuffix("()") for each in sources}
+    is_number = any(each.kind == "number" and type(values.kind(each.place)[1]) is int for each in sources)
+    is_named = any(each in integers or each.endswith(".device") or each == "int" for each in called)
+    if is_number or not texts.isdisjoint(_CARDS) or (is_named and _CPU not in texts):
+        return True
+    others = [one.kind == "number" or one.text.endswith(".dtype") or _OF_TORCH.fullmatch(one.text) for one in sources]
+    return False if _CPU in texts or (others and all(others)) else None
 
 
 def chooses(file: PythonFile, test: ast.AST, word: str, by_name: bool = True) -> bool:

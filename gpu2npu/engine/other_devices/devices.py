@@ -99,7 +99,7 @@ class ForeignDevices:
     def _moves(self) -> list[tuple[Bounds, Rule]]:
         """The names of methods that move the objects of packages: what other methods of these give may be tensors, as
         in `reader.get_batch(indexes).cuda()`."""
-        calls = (node for node in self._nodes if isinstance(node, ast.Call) and is_move(self.file, node))
+        calls = (node for node in self._nodes if isinstance(node, ast.Call) and is_move(self.names, node) is not False)
         with self.values.near(self.names.path):
             rules = [(each.func, foreign_rule_at(self._nodes[each], self.names, self.table, 1)) for each in calls]
         return [

@@ -99,7 +99,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
     scope = names.file.scope_of(node)
     if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
         return not tests_torch_cuda(node, names)
-    if is_move(names.file, node):
+    if is_move(names, node) is not False:
         return True
     made = names.definition(node.func, scope)
     if made is None or made.bound.node in seen:

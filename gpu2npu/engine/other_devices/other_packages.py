@@ -84,7 +84,7 @@ class OtherPackageCode:
         for call in walk(*region.body):
             if not isinstance(call, ast.Call) or call in decorators:
                 continue
-            if is_move(self.names.file, call):
+            if is_move(self.names, call) is not False:
                 return None
             qualified = self.names.qualified(call.func, self.names.file.scope_of(call)) or ""
             if not any(map(self._is_device, arguments(call))):

@@ -83,6 +83,7 @@ def test_nothing_happens_where_the_rule_is_switched_off(plan):
         ("nn.DataParallel(net).train().cuda()", f"{DDP}(net.npu(), {IDS}).train().cuda()"),
         ("nn.DataParallel(net.cuda())", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net.to(device), range(4))", f"{DDP}(net.to(device), {IDS})"),
+        ("nn.DataParallel(net.to(rank_embedding))", f"{DDP}(net.to(rank_embedding).npu(), {IDS})"),
         ("nn.DataParallel(net.to(torch.half))", f"{DDP}(net.to(torch.half).npu(), {IDS})"),
         ("nn.DataParallel(module=net, dim=0)", f"{DDP}(module=net.npu(), {IDS})"),
         ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.npu(), {IDS})"),
@@ -271,6 +272,21 @@ def test_a_wrap_under_the_name_that_another_file_gives_it(statement, call, lib, 
     changed = after(files)
     assert changed.keys() == {"train.py"}
     assert "model = nn.parallel.DistributedDataParallel(model.cuda()," in changed["train.py"]
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        ("torch.device('cuda')", "net.to(it)"),
+        ("torch.cuda.current_device()", "net.to(it)"),
+        ("torch.device('cpu')", "net.to(it).npu()"),
+        ("torch.half", "net.to(it).npu()"),
+        ("next(other.parameters()).dtype", "net.to(it).npu()"),
+    ],
+)
+def test_a_module_is_moved_by_what_is_a_device(made, given, after):
+    source = f"{HEAD}it = {made}\ndef part():\n    return nn.DataParallel(net.to(it))\n{TAIL}"
+    assert f"{DDP}({given}, {IDS})" in after({"a.py": source})["a.py"]
 
 
 def test_a_name_from_a_star_import_of_torch_is_known(after):

@@ -105,6 +105,7 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
                 ("a.to(where, non_blocking=True)", "b"),
                 ("a.to(dtype=torch.half, non_blocking=True)", "b.npu()"),
                 ("a.to('cpu')", "b.npu()"),
+                ("a.to(longformer_device)", "b"),
                 ("a.size()", "b"),
                 ("a.cpu().view(2)", "b.npu()"),
             ]
