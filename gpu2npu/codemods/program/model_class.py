@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from gpu2npu.codemods.program.entries import RETURNING_SELF
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned, Scope, value_of
+from gpu2npu.python.tree.scopes import Assigned, value_of
 from gpu2npu.python.tree.syntax import (
     FORS,
     FUNCTIONS,
@@ -50,21 +51,13 @@ class ModelClass(Struct, frozen=True, eq=False):
 
 def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> ModelClass | None:
     """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
-    scope: Scope = file.scope_of(node)
-    for _ in range(5):
-        made = next((each for each in scope.values(node) if isinstance(each, ast.Call)), None)
-        if made is not None:
-            node = made
-        elif isinstance(node, ast.Call):
-            found = file.names.definition(node.func, scope)
-            if found is not None and isinstance(found.bound.node, ast.ClassDef):
-                home = program.file(found.names.path)
-                return None if home is None else ModelClass(home, found.bound.node)
-            if not isinstance(node.func, ast.Attribute):
-                return None
-            node = node.func.value
-        else:
-            return None
+    values = values_of(program.project)
+    place = values.place(file.names, node)
+    for origin in values.sources(place, file.path) if place else ():
+        home = program.file(values.at(origin.place).path) if origin.kind == "instance" else None
+        if home is not None:
+            line = values.line(values.at(origin.place).first + values.kind(origin.place)[1].node)
+            return next((ModelClass(home, each) for each in home.nodes(ast.ClassDef) if each.lineno == line), None)
     return None
 
 

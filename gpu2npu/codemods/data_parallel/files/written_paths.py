@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gpu2npu.codemods.data_parallel.files.writes import opens_to_write_call
 from gpu2npu.codemods.program.files import ParsedFile
+from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
@@ -52,21 +53,16 @@ def is_safe_by_itself(file: ParsedFile, group: Sequence[ast.stmt]) -> bool:
     paths = list(_written(file, group))
     if paths and all(_is_own(file, path) for path in paths):
         return True
-    for call in _calls(group):
-        if file.qualified(call.func) in _RENAMING and call.args:
-            source = call.args[0]
-            texts = [file.code(source), *(file.code(value) for value in _bound(file, source))]
-            if any(map(has_own_name, texts)):
-                return True
-    return False
+    renamed = [call.args[0] for call in _calls(group) if file.qualified(call.func) in _RENAMING and call.args]
+    return any(_is_own(file, path) for path in renamed)
 
 
 def _is_own(file: ParsedFile, path: ast.expr) -> bool:
     """`os.path.join(folder, "x")` with `tempfile.TemporaryDirectory() as folder`."""
-    names = [part for part in walk(path) if isinstance(part, ast.Name)]
-    return has_own_name(file.code(path)) or any(
-        has_own_name(file.code(value)) for name in names for value in _bound(file, name)
-    )
+    values = values_of(file.names.project)
+    parts = values.made_of(values.place(file.names, path))
+    sources = (one.text for part in parts for one in values.sources(part, file.path))
+    return has_own_name(file.code(path)) or any(map(has_own_name, sources))
 
 
 def has_own_name(code: str) -> bool:
@@ -107,20 +103,6 @@ def _written(file: ParsedFile, group: Sequence[ast.stmt]) -> Iterator[ast.expr]:
             yield from call.args[:1]
         elif method in _OWNER_METHODS and isinstance(call.func, ast.Attribute):
             yield call.func.value
-
-
-def _bound(file: ParsedFile, source: ast.expr) -> Iterator[ast.expr]:
-    """The values that a name, or the owner of `file.name`, is assigned or stands for in a `with`."""
-    name = source.value if isinstance(source, ast.Attribute) else source
-    if not isinstance(name, ast.Name):
-        return
-    for node in file.nodes(ast.Assign):
-        targets = [part for target in node.targets for part in walk(target)]
-        if any(isinstance(part, ast.Name) and part.id == name.id for part in targets):
-            yield node.value
-    for item in (item for node in file.nodes(ast.With) for item in node.items):
-        if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == name.id:
-            yield item.context_expr
 
 
 def _names(file: ParsedFile, node: ast.AST | None, paths: set[str]) -> bool:
