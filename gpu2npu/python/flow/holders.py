@@ -79,13 +79,16 @@ def parser(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def option(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The default, constant and choices are an attribute of what the object parses, by the name of an option."""
+    """The default, constant and choices, and what the `type` gives, are an attribute of what the object parses, by the
+    name of an option."""
     given = file.arguments(call)
     names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
     name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
     if call.receiver and name:
         field = "." + name.lstrip("-").replace("-", "_")
         values = [given[key] for key in ("default", "const") if key in given]
+        if "type" in given:
+            values.append(file.load(given["type"], "()", call.line))
         _declare(file, call, {file.first + call.receiver: field}, values, given.get("choices"))
 
 

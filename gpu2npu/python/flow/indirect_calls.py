@@ -150,7 +150,12 @@ def started(file: ValueFile, call: Called, effect: CallEffect) -> None:
                 index = int(label[1:-1]) + (effect.kind == "spawned")
                 for value in values:
                     file.add(value, ARGUMENT, inner, str(index))
-        file.add(given.get("kwargs", given.get("2", 0)), ARGUMENT, inner, "**")
+        if effect.kind == "spawned":
+            rank = file.new(call.line)
+            file.kinds[rank] = "number", 0
+            file.add(rank, ARGUMENT, inner, "0")
+        elif named := given.get("kwargs", given.get("2")):
+            file.add(named, ARGUMENT, inner, "**")
 
 
 def join_registered(file: ValueFile) -> None:

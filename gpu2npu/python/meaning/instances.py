@@ -4,9 +4,7 @@ conditions around it, by what its class inherits."""
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Set
-from functools import cached_property
 from typing import TypeGuard
 
 from gpu2npu.python.meaning.inheritance import Wanted, gives
@@ -31,16 +29,7 @@ from gpu2npu.python.tree.syntax_tree import alternatives, parse_expression
 _MAX_STEPS = 10  # of names and attributes that are given each other's values
 INTEGER = "int"  # the class of whole numbers, which are written out and computed as well as made
 _COUNTING = frozenset({"int", "len", "round", "ord", "hash"})  # builtins that give one
-_PARSES = re.compile("^parse_(?:known_)?(?:intermixed_)?args$")
 _WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)
-
-
-def _option(call: ast.Call) -> tuple[str, bool]:
-    """The attribute that has the value of an option of a command line, and whether it is a whole number."""
-    given = {each.arg: each.value for each in call.keywords}
-    flags = [text.lstrip("-") for text in map(string_value, call.args) if text]
-    name, kind = string_value(given.get("dest")) or max(flags, key=len, default=""), given.get("type")
-    return name.replace("-", "_"), isinstance(kind, ast.Name) and kind.id == INTEGER
 
 
 class Instances:
@@ -81,8 +70,7 @@ class Instances:
         return _agreed(answers)
 
     def _is_integer(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
-        """The same for whole numbers, of what has no class by its name: numbers, sums, builtins, options of a command
-        line (`add_argument("--gpu", type=int)`)."""
+        """The same for whole numbers, of what has no class by its name: numbers, sums and what functions give."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int
         if isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE):
@@ -99,43 +87,7 @@ class Instances:
             if called is None and isinstance(node.func, ast.Attribute) and f"*.{node.func.attr}" in integers:
                 return None if any(isinstance(each, Own) for each in self.types.of(node.func.value, scope)) else True
             return True if called in integers else None
-        if isinstance(node, ast.Attribute) and not scope.bound(node):
-            return self._options.get(f"{last_name(node.value)}.{node.attr}") if self._options else None
-        return True if isinstance(node, ast.Name) and self._is_number_of_process(node, scope) else None
-
-    def _is_number_of_process(self, node: ast.Name, scope: Scope) -> bool:
-        """Return whether a name is the first parameter of a function that a call of this file starts processes of:
-        `spawn(main, nprocs=2)`."""
-        owner, bindings = scope.lookup(node.id) or (scope, [])
-        if len(bindings) != 1 or not isinstance(bindings[0], Parameter) or bindings[0].position != 0:
-            return False
-        name = getattr(owner.node, "name", None)
-        for use, inner in self.names.file.uses:
-            call = self.names.file.parents[use]
-            if isinstance(use, ast.Name) and use.id == name and isinstance(call, ast.Call):
-                return self.names.qualified(call.func, inner) in self.names.project.library.spawning
-        return False
-
-    @cached_property
-    def _options(self) -> dict[str, bool]:
-        """The options of command lines that this file defines, and whether each is a whole number: "args.rank", by the
-        names for what a parser gives, `args = parse_args()` or `def main(args)` with `main(parser.parse_args())`."""
-        if "add_argument" not in self.names.file.text:
-            return {}
-        calls = [each for each in self.names.file.unordered().get(ast.Call, ()) if isinstance(each, ast.Call)]
-        functions = [each for kind in FUNCTIONS for each in self.names.file.unordered().get(kind, ())]
-        takers = {each.name: each.args.args for each in functions if isinstance(each, FUNCTIONS)}
-        parsers = [each for each in calls if _PARSES.search(last_name(each.func) or "")]
-        makers = {getattr(self.names.file.scope_of(each).node, "name", "") for each in parsers}
-        names: set[str | None] = set()
-        for call in (*parsers, *(each for each in calls if last_name(each.func) in makers)):
-            outer = self.names.file.parents[call]
-            if isinstance(outer, ast.Assign):
-                names.update(last_name(part) for target in outer.targets for part in (target, *elements(target)))
-            elif isinstance(outer, ast.Call):
-                names.update(each.arg for each in takers.get(last_name(outer.func) or "", ())[:1])
-        kinds = dict(_option(each) for each in calls if last_name(each.func) == "add_argument")
-        return {f"{name}.{option}": is_whole for name in names for option, is_whole in kinds.items()}
+        return None
 
     def _made(self, call: ast.Call, scope: Scope, wanted: Wanted) -> bool | None:
         """The same, of the result of a call."""

@@ -46,7 +46,7 @@ class Library(Struct, frozen=True):
     `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
     tensors in what functions give that have several. `class_calls` are methods by which a class is called without
     making an object, `object_calls` those that calling an object runs. `integers` are functions that give a whole
-    number, "*.name" methods; `spawning` those that call a function in processes with the number of each first.
+    number, "*.name" methods.
     `assumed_result` is what `result` does, and what a function that is not known probably gives. `called` is the
     qualified name of what a call calls, by the flow of values, where it is the library's; it is asked for members of
     `parts`, modules of a package that is itself a value.
@@ -69,7 +69,6 @@ class Library(Struct, frozen=True):
     class_calls: frozenset[str] = frozenset()
     object_calls: tuple[str, ...] = ("__call__",)
     integers: frozenset[str] = frozenset()
-    spawning: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
     called: Callable[[Names, ast.Call], str | None] = _unknown
 
