@@ -274,21 +274,6 @@ def test_a_wrap_under_the_name_that_another_file_gives_it(statement, call, lib, 
     assert "model = nn.parallel.DistributedDataParallel(model.cuda()," in changed["train.py"]
 
 
-@pytest.mark.parametrize(
-    ("made", "given"),
-    [
-        ("torch.device('cuda')", "net.to(it)"),
-        ("torch.cuda.current_device()", "net.to(it)"),
-        ("torch.device('cpu')", "net.to(it).npu()"),
-        ("torch.half", "net.to(it).npu()"),
-        ("next(other.parameters()).dtype", "net.to(it).npu()"),
-    ],
-)
-def test_a_module_is_moved_by_what_is_a_device(made, given, after):
-    source = f"{HEAD}it = {made}\ndef part():\n    return nn.DataParallel(net.to(it))\n{TAIL}"
-    assert f"{DDP}({given}, {IDS})" in after({"a.py": source})["a.py"]
-
-
 def test_a_name_from_a_star_import_of_torch_is_known(after):
     source = PLAIN.replace("from torch import nn", "from torch.nn import *").replace("nn.", "")
     text = after({"a.py": source})["a.py"]

@@ -1,0 +1,56 @@
+"""What x.to() is given is a device by where it comes from, and by its name only where that is not known."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from gpu2npu.engine.other_devices.choices import is_move
+from gpu2npu.engine.torch_library import torch_project
+
+
+def moved(code: str) -> bool | None:
+    """Return whether the last statement of some code is a move."""
+    names = torch_project({"a.py": code.encode()}).names("a.py")
+    assert names is not None
+    last = names.file.tree.body[-1]
+    assert isinstance(last, ast.Expr)
+    return is_move(names, last.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "answer"),
+    [
+        ("torch.device('cuda')", True),
+        ("torch.device(name)", True),
+        ("torch.device('cpu')", False),
+        ("f'cuda:{number}'", True),
+        ("torch.cuda.current_device()", True),
+        ("int(os.environ['LOCAL_RANK'])", True),
+        ("other.device", True),
+        ("1", True),
+        ("'cpu'", False),
+        ("torch.half", False),
+        ("True", False),
+        ("next(other.parameters()).dtype", False),
+        ("make()", None),
+    ],
+)
+def test_what_it_is_decides(made: str, answer: bool | None) -> None:
+    assert moved(f"import os, torch\nlong_name = {made}\nx.to(long_name)\n") is answer
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ("longformer_device", True),
+        ("args.short_device", True),
+        ("gpus[0]", True),
+        ("rank_embedding", None),
+        ("dtype=device", False),
+        ("*device", None),
+    ],
+)
+def test_a_name_decides_where_nothing_is_known(given: str, answer: bool | None) -> None:
+    assert moved(f"x.to({given})\n") is answer
