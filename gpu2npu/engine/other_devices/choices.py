@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.facts.values import TEXT
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
@@ -77,9 +78,11 @@ def _is_card(names: Names, place: int) -> bool | None:
     sources = values.sources(place, names.path) if place else ()
     texts = {(values.text(each) or "").partition(":")[0] for each in values.made_of(place)} if place else set()
     called = {each.text.removesuffix("()") for each in sources}
+    ways = [at for at, path in values.way_to(place) if not path] if place else ()
+    is_text = any(kind == TEXT for at in ways for _, kind, _ in values.at(at).into.get(at, ()))
     is_number = any(each.kind == "number" and type(values.kind(each.place)[1]) is int for each in sources)
     is_named = any(each in integers or each.endswith(".device") or each == "int" for each in called)
-    if is_number or not texts.isdisjoint(_CARDS) or (is_named and _CPU not in texts):
+    if is_number or not texts.isdisjoint(_CARDS) or ((is_named or is_text) and _CPU not in texts):
         return True
     others = [one.kind == "number" or one.text.endswith(".dtype") or _OF_TORCH.fullmatch(one.text) for one in sources]
     return False if _CPU in texts or (others and all(others)) else None
