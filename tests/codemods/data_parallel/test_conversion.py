@@ -83,7 +83,6 @@ def test_nothing_happens_where_the_rule_is_switched_off(plan):
         ("nn.DataParallel(net).train().cuda()", f"{DDP}(net.npu(), {IDS}).train().cuda()"),
         ("nn.DataParallel(net.cuda())", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net.to(device), range(4))", f"{DDP}(net.to(device), {IDS})"),
-        ("nn.DataParallel(net.to(rank_embedding))", f"{DDP}(net.to(rank_embedding).npu(), {IDS})"),
         ("nn.DataParallel(net.to(torch.half))", f"{DDP}(net.to(torch.half).npu(), {IDS})"),
         ("nn.DataParallel(module=net, dim=0)", f"{DDP}(module=net.npu(), {IDS})"),
         ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.npu(), {IDS})"),

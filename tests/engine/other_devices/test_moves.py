@@ -1,4 +1,4 @@
-"""What x.to() is given is a device by where it comes from, and by its name only where that is not known."""
+"""Moves by `x.to()`: a device is one by where it comes from, and by its name only where that is not known."""
 
 from __future__ import annotations
 
