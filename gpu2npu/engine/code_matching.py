@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.python.meaning.inheritance import Wanted
 from gpu2npu.python.meaning.instances import INTEGER, Instances, may_be_none
@@ -38,9 +37,6 @@ FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "c
 CLASSES = {"tensor": "torch.Tensor", "module": "torch.nn.Module"}  # of what types say
 _DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
 _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
-# What gives whole numbers to code that does not say so, and where the options of a command line come from.
-_GIVING_NUMBERS, _PARSER = ("add_argument", "spawn", "start_processes"), "argparse."
-
 # What a type may be besides the qualified name of a class, and the classes that one of them is written for.
 TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "integer", "name", "pure")
 _SAME = {**{cls: kind for kind, cls in CLASSES.items()}, "torch.device": "device", "torch.dtype": "dtype"}
@@ -163,27 +159,12 @@ class CodeMatcher:
 
     def _is_one(self, kind: str, node: ast.expr, scope: Scope) -> bool | None:
         if kind == "integer":
-            found = self.instances.is_one(node, scope, Wanted(INTEGER, ""))
-            return self._is_given_integer(node) if found is None else found
+            return self.instances.is_one(node, scope, Wanted(INTEGER, ""))
         if kind == "module" and self._is_module(node, scope):
             return True
         above = self.names.file.parents[node]
         member = above.attr if isinstance(above, ast.Attribute) else ""
         return self.instances.is_one(node, scope, Wanted(CLASSES.get(kind, kind), member))
-
-    def _is_given_integer(self, node: ast.expr) -> bool | None:
-        """Return whether a value is a whole number by an option of a command line, or as the number of a process."""
-        if not any(word in self.names.file.text for word in _GIVING_NUMBERS):
-            return None
-        values = values_of(self.names.project)
-        place = values.place(self.names, node)
-        sources = values.sources(place, self.names.path) if place else ()
-        known = {
-            each.text == "int()" or type(values.kind(each.place)[1]) is int
-            for each in sources
-            if not each.text.startswith(_PARSER)
-        }
-        return True if known == {True} else None
 
     def _is_unknown(self, node: ast.expr, scope: Scope) -> bool:
         """Return whether an object is not known to be anything: not a tensor, a Module or an imported module, not of a

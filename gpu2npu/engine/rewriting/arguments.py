@@ -95,6 +95,8 @@ class Callees:
 # The name of a number of a card, where nothing else says what a value is.
 _CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
 _CURRENT = "current_device"  # the function that gives the number of the card in use
+# What gives whole numbers to code that does not say so, and where the options of a command line come from.
+_GIVING_NUMBERS, _PARSER = ("add_argument", "spawn", "start_processes"), "argparse."
 # What takes the name of a device as well as its number: keywords, and the first argument of calls.
 _DEVICE_KEYWORDS = frozenset({"device", "map_location"})
 _DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
@@ -117,6 +119,8 @@ class TypedArguments:
         """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
         default is the number of a card, is reported."""
         is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
+        if is_one is None and wanted == "integer":
+            is_one = self._is_given_integer(value)
         is_mixed = wanted == "integer" and (
             self._is_given_both(value, scope, is_one)
             or (not is_one and bool(self._branches(value, scope) or self._calls_for(value)))
@@ -163,21 +167,35 @@ class TypedArguments:
         """Return whether some call gives a parameter a device by its name or that of a tensor, whatever the annotation
         says that it is; or the number of the current card, where nothing says what it is."""
         bound = [each for each in scope.bound(value) if isinstance(each, Parameter)]
-        call, at = self._argument(value)
         is_annotated = is_number is True and any(each.annotation is not None for each in bound)
-        if call is None or not (is_annotated or (is_number is None and bound)):
-            return False
+        given = self._place(value) if is_annotated or (is_number is None and bound) else 0
         values = values_of(self.names.project)
-        place = values.call_at(self.names, call)
-        file = values.at(place) if place else None
-        given = file.arguments(file.calls[place]).get(at, 0) if file is not None and place in file.calls else 0
-        if not is_annotated:
+        if given and not is_annotated:
             project = self.names.project
             project.consult_naming(self.names.path, _CURRENT)
             cards = project.cached(("current cards",), lambda: _current_cards(values)) or ()
-            return file is not None and (file.path, given - file.first) in cards
+            return (values.path_at(given), given - values.at(given).first) in cards
         origins = values.sources(given, self.names.path) if given else ()
         return any(each.kind == "text" or each.text.endswith(".device") for each in origins)
+
+    def _is_given_integer(self, value: ast.expr) -> bool | None:
+        """Return whether a value is a whole number by an option of a command line, or as the number of a process."""
+        given = self._place(value) if any(word in self.file.text for word in _GIVING_NUMBERS) else 0
+        values = values_of(self.names.project)
+        sources = values.sources(given, self.names.path) if given else ()
+        known = {
+            each.text == "int()" or type(values.kind(each.place)[1]) is int
+            for each in sources
+            if not each.text.startswith(_PARSER)
+        }
+        return True if known == {True} else None
+
+    def _place(self, value: ast.expr) -> int:
+        """The place of a value that a call is given; 0 where it is not followed."""
+        call, at = self._argument(value)
+        values = values_of(self.names.project)
+        place = values.call_at(self.names, call) if call is not None else 0
+        return values.at(place).arguments(values.at(place).calls[place]).get(at, 0) if place else 0
 
     def _argument(self, value: ast.expr) -> tuple[ast.Call | None, str]:
         """The call that a value is an argument of, with its keyword or position; None where it is not one."""
