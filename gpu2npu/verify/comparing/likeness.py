@@ -39,10 +39,11 @@ def _has_one_size(tensor: Tensor) -> bool:
 
 
 def is_simple(ratio: float) -> bool:
+    """Return whether a number is a whole one above 1 or the inverse of one: 1 itself says nothing."""
     if not ratio > 0:
         return False
     whole = ratio if ratio >= 1 else 1 / ratio
-    return abs(whole - round(whole)) <= SAME * whole
+    return round(whole) > 1 and abs(whole - round(whole)) <= SAME * whole
 
 
 def scaled(tensor: Tensor, factor: float) -> Tensor:
