@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ _ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|[0-9]+|(?P<kind>[a-zA-Z])|(?P<itsel
 _REPEATED = re.compile(rb"(?:(?P<none>[*?]|\{(?:0*,\d*|0+)\})|\+|\{\d+(?:,\d*)?\})[?+]?")
 
 
+@lru_cache(maxsize=1024)  # the same expressions are for Python, and for what is not Python
 def required_texts(pattern: bytes) -> tuple[Texts, ...]:
     """Sets of texts in small letters: of each, every match contains one, in small letters."""
     if _VERBOSE.search(pattern) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
@@ -56,10 +56,9 @@ class Trigger(Struct, frozen=True):
         for word in self.together.keys() & found:
             whole = whole.union(*({word, *others} for others in self.together[word] if others <= found))
         required = (max(each.required, key=_shortest, default=frozenset({b""})) for each in self.patterns)
-        parts = re.compile("|".join(re.escape(part.decode()) for texts in required for part in texts) or "(?!)")
-        exact = [rf"\b{word.decode()}\b" for word in whole] + [rf"\b{word.decode()}" for word in self.beginnings]
-        searched = (parts.finditer(lowered), re.finditer("|".join(exact) or "(?!)", text))
-        return sorted({match.start() for matches in searched for match in matches})
+        parts = (_occurrences(part.decode(), lowered) for texts in required for part in texts)
+        exact = (_occurrences(word.decode(), text) for word in whole.union(self.beginnings))
+        return sorted({at for places in (*parts, *exact) for at in places})
 
     def _has_words(self, source: bytes) -> bool:
         found = words(source)
@@ -70,6 +69,14 @@ class Trigger(Struct, frozen=True):
         length = min(map(len, self.beginnings), default=0)
         heads = {beginning[:length] for beginning in self.beginnings} & {word[:length] for word in found}
         return any(word.startswith(self.beginnings) for word in found if word[:length] in heads) if heads else False
+
+
+def _occurrences(part: str, text: str) -> Iterator[int]:
+    """The offsets of a part in a text, of a word or not: found many times as fast as by an expression."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 class StringRule(Struct, frozen=True):

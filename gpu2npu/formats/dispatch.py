@@ -214,7 +214,7 @@ def _python_marks(text: str, kind: FileKind, rulebook: Rulebook, context: Projec
 def _compared(marks: list[Mark], text: str) -> list[Mark]:
     """Marks with findings in place of edits of entries of a workflow's matrix, or of its variables, that conditions
     compare: `matrix.device ==`, `env.DEVICE ==`."""
-    return [_if_compared(mark, text) for mark in marks] if re.search(_CONTEXTS, text) is not None else marks
+    return [_if_compared(mark, text) for mark in marks] if marks and re.search(_CONTEXTS, text) is not None else marks
 
 
 def _if_compared(mark: Mark, text: str) -> Mark:

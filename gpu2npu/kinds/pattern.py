@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, RuledString
 from gpu2npu.engine.knowledge import AnyText, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied
 from gpu2npu.engine.strings.prose import is_own_name, is_spoken
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
 from gpu2npu.rulebook.match import Evidence, Json, Match
 from gpu2npu.rulebook.rule import Rule
@@ -99,15 +99,22 @@ class PatternMatch(Match, frozen=True):
 
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
-        # Those that match the file as a whole, and those bound to the ends of a value.
-        bound = re.compile(r"[$^]|\\[AZ]")
-        found = [(p, rule) for p, rule in rules.table.patterns if bound.search(p.text) or p.search(rules.text)]
-        return {AnyText: lambda place: list(_marks(found, place.text, place.start))}
+        return {AnyText: lambda place: list(_marks(rules.table, place.text, place.start))}
 
 
-def _marks(found: Iterable[tuple[Expression[str], Rule]], text: str, start: int) -> Iterator[Mark]:
+def _may_match(table: RuleTable, lowered: str) -> Iterator[tuple[Expression[str], Rule]]:
+    """The patterns that a text in small letters has a required text of, as far as the caller asks for them."""
+    if table.may_be_for(lowered):
+        for texts, each in zip(table.pattern_texts, table.patterns, strict=True):
+            for text in texts:  # no calls: this is done for each pattern
+                if text in lowered:
+                    yield each
+                    break
+
+
+def _marks(table: RuleTable, text: str, start: int) -> Iterator[Mark]:
     """Yield the marks of patterns in the text of a configuration that is at `start`."""
-    for pattern, rule in found:
+    for pattern, rule in _may_match(table, text.lower()):
         for match in pattern.all_in(text):
             new = match.expand(rule.then.rename) if rule.then.rename is not None else None
             new = None if new == match[0] else new
