@@ -166,3 +166,30 @@ def test_a_gradient_of_rounding_alone_does_not_hide_that_all_others_are_clipped_
     tolerance = measured(accumulated(0), [accumulated(seed) for seed in (1, 2, 3)])
     explanation = explain(compare(accumulated(0), accumulated(4, is_clipped=True), tolerance))
     assert explanation is not None and explanation.cause is FaultKind.FACTOR
+
+
+def limited(*limits: float) -> Recording:
+    """A step of gradients of which the elements are limited, and of one that none of the limits reaches."""
+    gradients = {
+        "small": values(2) / 1000,
+        **{f"{index}.weight": values(3).clamp(-each, each) for index, each in enumerate(limits)},
+    }
+    return Recording(
+        "2.13.0", tuple(event("parameter gradient", name, each) for name, each in gradients.items()), (1.0,)
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((0.1, 0.1), (0.01, 0.01), FaultKind.FACTOR),
+        ((0.01, 0.01), (9.0, 9.0), FaultKind.FACTOR),
+        ((0.1, 0.1), (0.01, 0.02), FaultKind.GRADIENT),  # no limit that both have
+        ((0.1,), (0.01,), FaultKind.GRADIENT),
+    ],
+)
+def test_gradients_whose_elements_are_clipped_otherwise_are_named(
+    one: tuple[float, ...], other: tuple[float, ...], expected: FaultKind
+) -> None:
+    explanation = explain(compare(limited(*one), limited(*other), Tolerance({})))
+    assert explanation is not None and explanation.cause is expected

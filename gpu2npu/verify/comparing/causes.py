@@ -15,6 +15,7 @@ from gpu2npu.verify.comparing.evidence import (
     gradient_factors,
     is_evaluated,
     is_sum,
+    other_limit,
     other_optimizer,
     other_weight,
     ratio_of,
@@ -255,14 +256,8 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.original is not None and first.migrated is not None
     one, other, module = first.original.tensor, first.migrated.tensor, _module(first.event)
     assert one is not None and other is not None
-    before = next(
-        (
-            each.tensor
-            for each in comparison.migrated.events
-            if each.key == (first.event.step - 1, *first.event.key[1:]) and each.tensor is not None
-        ),
-        None,
-    )
+    key = first.event.step - 1, *first.event.key[1:]
+    before = next((each.tensor for each in comparison.migrated.events if each.key == key and each.tensor), None)
     if before is not None and is_sum(other, one, before, first.tolerance):
         return Diagnosis(FaultKind.RETAINED, "the gradient is the original's plus that of the step before", module)
     if is_not_averaged(comparison, first):
@@ -275,6 +270,8 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
     if are_all_others(comparison, first.event.step):
         sentence = "all parameters' gradients differ, and none on the way back: clipped, unscaled or averaged otherwise"
         return Diagnosis(FaultKind.FACTOR, sentence)
+    if limited := other_limit(comparison, first.event.step):
+        return Diagnosis(FaultKind.FACTOR, limited)
     return _gradient_of(comparison, first.event)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpu2npu.verify.comparing.compare import Comparison, Difference, Measured
-from gpu2npu.verify.comparing.likeness import is_near, is_simple, scaled
+from gpu2npu.verify.comparing.likeness import SAME, is_near, is_simple, scaled
 from gpu2npu.verify.comparing.tolerance import FACTOR
 from gpu2npu.verify.recording.records import RecordedEvent, Tensor
 
@@ -62,6 +62,20 @@ def are_all_others(comparison: Comparison, step: int) -> bool:
     found = [each for each in _both(comparison, step) if each.event.kind == "parameter gradient"]
     multiples = sum(ratio_of(each) is not None for each in found)  # of those that follow one, by the norm of all
     return "gradient" in kinds and "parameter gradient" not in kinds and len(found) > max(1, 2 * multiples)
+
+
+def other_limit(comparison: Comparison, step: int) -> str:
+    """Name the largest element that all gradients of a step that differ have in one program, and exceed in the other,
+    as `clip_grad_value_` makes them; empty where there is no such number."""
+    found = [each for each in _both(comparison, step) if each.event.kind == "parameter gradient"]
+    tensors = [(each.original and each.original.tensor, each.migrated and each.migrated.tensor) for each in found]
+    pairs = [(one.largest, other.largest) for one, other in tensors if one and other]
+    for ordered in (pairs, [(other, one) for one, other in pairs]):
+        limits = [limit for limit, _ in ordered]
+        is_one = len(limits) > 1 and max(limits) - min(limits) <= SAME * max(limits)
+        if is_one and all(largest > limit for limit, largest in ordered):
+            return f"the gradients that differ are at most {limits[0]:.3g} in one of the programs: clipped otherwise"
+    return ""
 
 
 def _both(comparison: Comparison, step: int) -> list[Difference]:
