@@ -94,16 +94,6 @@ def triu(self: Array, diagonal: int = 0) -> Array:
     return _triangle(self, diagonal, False)
 
 
-@kernel("aten::diag_embed")
-def diag_embed(self: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
-    """The last dimension as the diagonal of matrices in dimensions dim1 and dim2."""
-    size = self.shape[-1] + abs(offset)
-    out = np.zeros((*self.shape[:-1], size, size), self.dtype)
-    at = np.arange(self.shape[-1])
-    out[..., at + max(-offset, 0), at + max(offset, 0)] = self
-    return np.moveaxis(out, (-2, -1), (dim1, dim2)).copy()
-
-
 def _at(dim: int, ndim: int, place: slice | int) -> tuple[slice | int, ...]:
     return (*(slice(None),) * (dim % ndim), place)
 
@@ -116,44 +106,11 @@ def slice_backward(grad_output: Array, input_sizes: Sizes, dim: int, start: int,
     return out
 
 
-@kernel("aten::slice_scatter")
-def slice_scatter(
-    self: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Array:
-    """A copy of self with src in the slice."""
-    out = self.copy()
-    out[_at(dim, out.ndim, slice(start, end, step))] = src
-    return out
-
-
 @kernel("aten::select_backward")
 def select_backward(grad_output: Array, input_sizes: Sizes, dim: int, index: int) -> Array:
     """Zeros with the gradient at one index of a dimension."""
     out = np.zeros(tuple(input_sizes), grad_output.dtype)
     out[_at(dim, out.ndim, index)] = grad_output
-    return out
-
-
-@kernel("aten::select_scatter")
-def select_scatter(self: Array, src: Array, dim: int, index: int) -> Array:
-    """A copy of self with src at one index of a dimension."""
-    out = self.copy()
-    out[_at(dim, out.ndim, index)] = src
-    return out
-
-
-def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Array:
-    """A view of the diagonal, last, that can be written."""
-    view = np.diagonal(x, offset, dim1, dim2)
-    view.flags.writeable = True
-    return view
-
-
-@kernel("aten::diagonal_scatter")
-def diagonal_scatter(self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    """A copy of self with src on the diagonal."""
-    out = self.copy()
-    _diagonal(out, offset, dim1, dim2)[...] = src
     return out
 
 
