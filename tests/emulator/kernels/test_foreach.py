@@ -87,3 +87,21 @@ def test_fused_operators_broadcast_and_take_lists_of_mixed_kinds(name, check):
     firsts = [torch.rand(2, 3), torch.rand(2, 3), torch.rand(()), torch.rand(2, 3).double(), torch.rand(3, 2).t()]
     seconds = [torch.rand(3), torch.rand(2, 3), torch.rand(()), torch.rand(2, 3), torch.rand(2, 3)]
     check(getattr(aten, f"_foreach_{name}_").ScalarList, firsts, seconds, seconds, [0.5, 0.1, 2.0, 3.0, -0.7], scale=4)
+
+
+def test_lists_that_overlap_in_part_are_refused():
+    x = torch.arange(6.0, device="npu")
+    last, first = [x[:2], x[1:]], [x[:2], x[:-1]]
+    for write in (
+        lambda: torch._foreach_add_(last, first),
+        lambda: torch._foreach_copy_(last, first),
+        lambda: torch._foreach_lerp_(last, first, 0.5),
+        lambda: torch._foreach_addcmul_(last, last, first),
+    ):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to"):
+            write()
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single"):
+        torch._foreach_mul_([x[:1].expand(3)], 2.0)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    torch._foreach_add_(last, last)
+    assert x.tolist() == [0, 4, 4, 6, 8, 10]

@@ -13,6 +13,7 @@ from gpu2npu.emulator.device import native, randomness, visible_npus
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.memory.storage_ops import resize_
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, TORCH_DTYPES, Array, array, on_npu
+from gpu2npu.emulator.kernels.registry import Kernel
 
 _UNSEEN = -2
 
@@ -325,6 +326,19 @@ def check_overlap(into: Array, inputs: Sequence[Any], whole: bool) -> None:
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 "memory location. Please clone() the tensor before performing the operation."
             )
+
+
+def apart(kernel: Kernel) -> Kernel:
+    """The kernel, which refuses a tensor to write that is partly one of those at its place in the other lists."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        lists = [each for each in args if each.__class__ is list]
+        if any(value.__class__ is np.ndarray and _owner(value) is not value for each in lists for value in each):
+            for into, *others in zip(*lists, strict=False):  # of whole blocks none is a part of another
+                check_overlap(into, others, whole=True)
+        return kernel(*args, **kwargs)
+
+    return run
 
 
 def _owner(values: Array) -> Array:
