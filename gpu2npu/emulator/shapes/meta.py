@@ -11,9 +11,7 @@ _DEVICE = torch.device("meta")
 
 
 def without_values(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor on the device "meta": same shape, strides and dtype. A number of the host stays as it is."""
-    if tensor.get_device() < 0 and not tensor.dim() and not tensor.is_meta:
-        return tensor
+    """The tensor on the device "meta": same shape, strides and dtype."""
     return _empty(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_DEVICE)  # type: ignore[no-any-return]
 
 

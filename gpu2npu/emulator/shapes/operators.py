@@ -17,7 +17,7 @@ from gpu2npu.emulator.device.dispatch.checks import refusal
 from gpu2npu.emulator.device.dispatch.limits import refusing
 from gpu2npu.emulator.device.dispatch.signature import Signature, overload
 from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
-from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
+from gpu2npu.emulator.device.dispatch.without_kernel import callable_with, warn_of_fallback
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.shapes import npu_operators, pages, records, values
 from gpu2npu.emulator.shapes.meta import infer, without_values
@@ -89,7 +89,7 @@ def operator(signature: Signature, compute: Operator, kind: ComputedBy) -> Opera
         try:
             if shapes is not None:
                 return shapes.infer(op, plain, named, args), plain, index
-            return infer(inferred_of, plain, named), plain, index
+            return infer(callable_with(signature, inferred_of, plain), plain, named), plain, index
         except NotImplementedError:
             if written and not signature.outs:
                 return None, plain, index

@@ -196,6 +196,18 @@ refused(lambda: torch.nn.functional.cross_entropy(x, torch.zeros(3, dtype=torch.
     assert "taken" not in real
 
 
+def test_numbers_stand_for_tensors_in_what_runs_on_the_cpu(torch_python, tmp_path):
+    script = """
+import torch, torch_npu
+x, two = torch.ones(3, dtype=torch.half).npu(), torch.tensor(2.0)
+for y in (torch.copysign(x, 2), torch.copysign(x, two), torch.special.zeta(2.0, x), torch.special.xlog1py(x, 2)):
+    print(y.shape, y.dtype, y.device)
+"""
+    real, shapes = (output(torch_python, script, tmp_path, each) for each in (False, True))
+    assert shapes == real
+    assert shapes.count("npu:0") == 4
+
+
 def test_memory_ends_where_the_driver_keeps_the_rest(torch_python, tmp_path):
     script = """
 import torch, torch_npu

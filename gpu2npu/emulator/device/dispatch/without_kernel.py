@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._ops import OpOverload
 
 from gpu2npu.emulator.device import chip_family, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
@@ -67,8 +68,12 @@ def operator(signature: Signature) -> Operator:
         return _defined(signature)
     entry = tally(name, kind)
     gather = gatherer(signature, host)
-    draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
+    schema = signature.op._schema
+    draws = any(argument.name == "generator" for argument in schema.arguments)
     strict = is_strict() and kind is ComputedBy.BORROWED
+    is_view = any(value.alias_info is not None and not value.alias_info.is_write for value in schema.returns)
+    by_layout = is_view or name.partition(".")[0] in _BY_LAYOUT
+    dense = frozenset[int]() if by_layout else frozenset(signature.tensors) - frozenset(signature.writes)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if strict:
@@ -93,9 +98,7 @@ def operator(signature: Signature) -> Operator:
         if draws:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
         written = _with_own_memory(signature, values)
-        by_layout = signature.functional.partition(".")[0] in _BY_LAYOUT
-        reads = set[int]() if by_layout else set(signature.tensors) - set(signature.writes)
-        for position in reads:
+        for position in dense:
             if position < len(values) and isinstance(values[position], torch.Tensor):
                 values[position] = _without_gaps(values[position])
         result = _run(signature, values, kwargs, outs)
@@ -105,7 +108,7 @@ def operator(signature: Signature) -> Operator:
             host(args[position]).copy_(values[position])
         if saturates():
             _saturate(result)
-        result = _fill(result, outs, index) if outs else _returned(signature, result, args, values, index)
+        result = _fill(result, outs, index) if outs else _returned(signature, result, args, index)
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result if signature.returns else None
@@ -181,13 +184,16 @@ def _level_of_user() -> int:
     return level + 1
 
 
+def callable_with(signature: Signature, op: OpOverload, values: Sequence[Any]) -> Operator:
+    """An overload, or, where a number is in a tensor's place, all of its name, of which PyTorch finds the right one."""
+    given = (values[position] for position in signature.tensors if position < len(values))
+    return op.overloadpacket if any(isinstance(value, int | float | complex) for value in given) else op
+
+
 def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any]) -> Any:
     """Call torch's CPU code; where it lacks a 16-bit float that the NPU has, in float32 and rounded."""
     scratch = _scratch(outs)
-    has_number = any(
-        isinstance(values[each], int | float | complex) for each in signature.tensors if each < len(values)
-    )
-    op = signature.op.overloadpacket if has_number else signature.op  # PyTorch finds the overload of a number
+    op = callable_with(signature, signature.op, values)
     try:
         result = op(*values, **kwargs, **scratch)
         return result if signature.returns else tuple(scratch.values())
@@ -237,18 +243,12 @@ def _fill(result: Any, outs: dict[str, Any], index: int) -> Any:
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
-def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: list[Any], index: int) -> Any:
+def _returned(signature: Signature, result: Any, args: tuple[Any, ...], index: int) -> Any:
     """The result on the NPU: what aliases an argument's memory stays its alias, all else is adopted."""
     if signature.returns_written and isinstance(result, torch.Tensor):
         return args[signature.writes[0]]
-    bases: dict[int, torch.Tensor] = {}
-    for given, value in zip(args, values, strict=True):
-        if isinstance(given, torch.Tensor) and given is not value and value.numel():
-            bases[value.untyped_storage().data_ptr()] = given
-        elif isinstance(value, list):
-            for inner, alias in zip(given, value, strict=True):
-                if isinstance(inner, torch.Tensor) and inner is not alias and alias.numel():
-                    bases[alias.untyped_storage().data_ptr()] = inner
+    given = [value for each in args for value in (each if isinstance(each, (list, tuple)) else (each,))]
+    bases = {each.data_ptr(): each for each in given if isinstance(each, torch.Tensor) and each.get_device() >= 0}
 
     def placed(value: Any) -> Any:
         if isinstance(value, (list, tuple)):

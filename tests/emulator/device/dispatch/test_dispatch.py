@@ -199,6 +199,17 @@ def scratch():
     library._destroy()
 
 
+@pytest.mark.parametrize("returned", ["Tensor(a)", "Tensor"])
+def test_a_row_of_a_view_with_gaps_by_another_librarys_code(scratch, returned, borrowing):
+    scratch.define(f"row(Tensor(a) x) -> {returned}" if "(" in returned else "row(Tensor x) -> Tensor")
+    scratch.impl("row", lambda x: x[1], "CPU")
+    x = torch.arange(12.0).view(3, 4).npu()[1:, ::2]
+    row = torch.ops.gpu2npu_test.row(x)
+    assert row.tolist() == [8, 10]
+    row.fill_(0)
+    assert x.tolist() == [[4, 6], [0, 0] if "(" in returned else [8, 10]]
+
+
 def test_a_kernel_sees_arrays_numpy_dtypes_and_lists(scratch):
     scratch.define("mix(Tensor a, Tensor?[] several, ScalarType? dtype=None, *, Tensor? extra=None) -> Tensor")
     seen = []
