@@ -71,3 +71,17 @@ def test_a_dimension_that_cannot_be_halved_is_named(dim, kernels_of):
     for function, x in ((torch.nn.functional.glu, torch.ones(2, 3)), (kernels_of["aten::glu"], np.ones((2, 3)))):
         with pytest.raises(RuntimeError, match="must be even, but dimension 1 is size 3"):
             function(x, dim)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_the_gradient_of_gelu_of_one_number(approximate, check):
+    x, grad = torch.tensor(0.3, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)  # which NumPy computes
+    check(aten.gelu_backward.default, grad, x, approximate=approximate)
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_softmax_of_one_number_has_one_dimension(function):
+    one = torch.tensor(3.0, device="npu")
+    assert function(one, -1).tolist() == function(one.cpu(), -1).tolist()
+    with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 1\)"):
+        function(one, 1)

@@ -75,3 +75,25 @@ def test_samples_of_no_channels(mode: str) -> None:
         y = F.grid_sample(x, grid, mode, align_corners=False)
         assert y.shape == (2, 0, 5, 2)
         assert not torch.autograd.grad(y.sum(), grid)[0].any()
+
+
+@pytest.mark.parametrize(("rows", "columns", "outputs"), [((0,), 3, 0), ((0, 4), 3, 0), ((2,), 3, 0), ((), 0, 0)])
+def test_a_linear_layer_without_rows_or_outputs(rows: tuple[int, ...], columns: int, outputs: int) -> None:
+    x = torch.ones(*rows, columns, device="npu", requires_grad=True)
+    weight = torch.ones(outputs, columns, device="npu", requires_grad=True)
+    y = F.linear(x, weight)
+    assert y.shape == (*rows, outputs)
+    for gradient, given in zip(torch.autograd.grad(y.sum(), (x, weight)), (x, weight), strict=True):
+        assert gradient.shape == given.shape
+        assert not gradient.any()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 0, 2, 2)])
+def test_the_loss_of_no_classes(shape: tuple[int, ...]) -> None:
+    target = torch.zeros(0, *shape[2:], dtype=torch.int64, device="npu")
+    assert F.nll_loss(torch.zeros(shape, device="npu"), target, reduction="sum").tolist() == 0
+
+
+def test_weights_of_nothing_are_counted_in_int64() -> None:
+    nothing = torch.zeros(0, dtype=torch.int64, device="npu")
+    assert torch.bincount(nothing, weights=torch.zeros(0, device="npu")).dtype is torch.int64

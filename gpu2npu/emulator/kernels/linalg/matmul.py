@@ -173,7 +173,7 @@ def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Numb
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:  # noqa: A002
     """(..., in) with weight (out, in) -> (..., out)."""
     # One product of two matrices: NumPy would multiply a batch matrix by matrix.
-    y = _product(input.reshape(-1, input.shape[-1]), weight.T)
+    y = _product(input.reshape(prod(input.shape[:-1]), input.shape[-1]), weight.T)
     if bias is not None:
         y += wide(bias)
     return rounded(y, input.dtype).reshape(*input.shape[:-1], *weight.shape[:-1])
@@ -184,9 +184,10 @@ def linear_backward(
     self: Array, grad_output: Array, weight: Array, output_mask: Sequence[bool]
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    flat, rows = wide(grad_output).reshape(-1, grad_output.shape[-1]), wide(self)
+    count = prod(self.shape[:-1])
+    flat, rows = wide(grad_output).reshape(count, len(weight)), wide(self).reshape(count, self.shape[-1])
     grad_self = rounded(product(flat, wide(weight)), self.dtype).reshape(self.shape) if output_mask[0] else None
-    grad_weight = rounded(product(flat.T, rows.reshape(-1, rows.shape[-1])), weight.dtype) if output_mask[1] else None
+    grad_weight = rounded(product(flat.T, rows), weight.dtype) if output_mask[1] else None
     grad_bias = rounded(flat.sum(axis=0), weight.dtype) if output_mask[2] else None
     return grad_self, grad_weight, grad_bias
 

@@ -5,6 +5,8 @@ Halves are computed in float32 and rounded once, after the reduction.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import Array, compute_dtype, float_dtype, result_type, rounded, wide
@@ -120,7 +122,7 @@ def _classes_last(self: Array) -> Array:
     """(C,), (N, C) or (N, C, *) with the classes last: (positions, C)."""
     if self.ndim == 1:
         return self[None]
-    return np.moveaxis(self, 1, -1).reshape(-1, self.shape[1])
+    return np.moveaxis(self, 1, -1).reshape(len(self) * prod(self.shape[2:]), self.shape[1])
 
 
 def _checked(target: Array, classes: int, ignore_index: int) -> tuple[Array, Array]:

@@ -109,7 +109,7 @@ def _gelu_slope(by_tanh: bool, out: Array, x: Array, grad: Array) -> None:
     squared = np.asarray(np.multiply(x, x))
     if by_tanh:
         # 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner = 0.5 * (1 + t) * (1 + x * (1 - t) * inner)
-        tanh = np.multiply(squared, kind(_TANH_CUBIC * _SQRT_2_PI))
+        tanh = np.asarray(np.multiply(squared, kind(_TANH_CUBIC * _SQRT_2_PI)))
         tanh += kind(_SQRT_2_PI)
         tanh *= x
         np.tanh(tanh, out=tanh)

@@ -186,7 +186,7 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     """
     if self.size and self.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if weights is None:
+    if weights is None or not self.size:
         return np.bincount(self, minlength=minlength)
     counted = np.bincount(self, weights=weights.astype(F64), minlength=minlength)
     return counted.astype(F32 if weights.dtype == F32 else F64)
