@@ -117,8 +117,10 @@ EACH_WIDTH inline void lstm(
     for (int64_t k = 0; k < width; ++k) {
       float part[4];
 #pragma GCC unroll 4
-      for (int g = 0; g < 4; ++g) part[g] = logistic(2.f * (gates[g * width + k] + more[g * width + k]));
-      part[2] = hyperbolic_tangent(gates[2 * width + k] + more[2 * width + k]);
+      for (int g = 0; g < 4; ++g) {
+        float sum = gates[g * width + k] + more[g * width + k];
+        part[g] = g == 2 ? hyperbolic_tangent(sum) : logistic(2.f * sum);
+      }
 #pragma GCC unroll 4
       for (int g = 0; g < 4; ++g) gates[g * width + k] = part[g];
       float value = part[1] * before[k] + part[0] * part[2], bent = hyperbolic_tangent(value);

@@ -32,7 +32,7 @@ def cumprod(self: Array, dim: int, *, dtype: np.dtype | None = None) -> Array:
     return _accumulate(self, np.multiply, dim, dtype)
 
 
-@kernel("aten::logcumsumexp", "aten::_logcumsumexp")
+@kernel("aten::logcumsumexp")
 def logcumsumexp(self: Array, dim: int) -> Array:
     """The logarithm of the running sum of exponentials along a dimension."""
     return _accumulate(self, np.logaddexp, dim, None)
