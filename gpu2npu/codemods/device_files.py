@@ -44,7 +44,8 @@ def device_readers(
 
 def _started(content: bytes, sources: Mapping[str, bytes]) -> set[str]:
     """The Python files that a file names: `python tools/train.py`."""
-    names = {posixpath.normpath(name.decode()).removeprefix("../") for name in _SCRIPT.findall(content)}
+    found = _SCRIPT.findall(content) if b".py" in content else ()
+    names = {posixpath.normpath(name.decode()).removeprefix("../") for name in found}
     return {path for path in sources if any(f"/{path}".endswith(f"/{name}") for name in names)}
 
 

@@ -55,6 +55,7 @@ _WITH_PYTHON = (FileKind.JSON, FileKind.YAML)
 _EXPRESSION = re.compile(
     r"""[\s"']\$(?!\{)[^\n]*(?:cuda|nccl|gpu)|\btorch\.(?:cuda\.\w+|device)\(|\.cuda\(|!!python/[^\s\[]*torch\.cuda"""
 )
+_IN_EXPRESSION = ("$", "torch.", ".cuda(")  # each has one of these, which are found many times as fast
 _COMPARED = "Conditions of this workflow compare the entry: change it here and in them, or in neither."
 # The key of an entry, also of one in a list, as the text before it ends.
 _KEY = re.compile(r"(\w+)[\"']?:[ \t]*(?:\[[^\]\n:]*|(?:\r?\n[ \t]*-[^\n:]*)*\r?\n[ \t]*-[ \t]*)?[\"']?$")
@@ -182,7 +183,8 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         content = None if result.content is None else file.encode(result.content.decode())
         return Migration(replace(result, content=content), edited)
     marks = _marks(text, path, kind, knowledge)
-    if kind in _WITH_PYTHON and _EXPRESSION.search(text) is not None and len(text) <= LARGEST:
+    may_have_python = kind in _WITH_PYTHON and len(text) <= LARGEST and any(part in text for part in _IN_EXPRESSION)
+    if may_have_python and _EXPRESSION.search(text) is not None:
         marks += _python_marks(text, kind, rulebook, context)
     marks = _compared(marks, text)
     if path in context.data:
