@@ -107,3 +107,23 @@ def test_the_current_cards_number_is_found_after_values_are_forgotten() -> None:
         found = [each.rule for each in migrate_file(sources[path], path, load_rulebook(), context).findings]
         assert ("device-integer-to" in found) is (path == "a.py")
         context.project.values = None  # as where these are many
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "written"),
+    [
+        ("'--gpu'", "x.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
+        ("'--gpu', '-g'", "x.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
+        ("'-g', '--gpu'", "x.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
+        ("'--gpu'", "d = args.gpu if torch.cuda.is_available() else 'cpu'\nx.to(d)", 'd = f"npu:{args.gpu}" if'),
+        ("'--gpu'", "x.to('cpu' if args.gpu < 0 else args.gpu)", 'else f"npu:{args.gpu}")'),
+        ("'--gpu'", "x.to(args.gpu // 2)", 'x.to(f"npu:{args.gpu // 2}")'),
+        ("'--gpu'", "i = args.gpu % args.other\nx.to(i)", 'x.to(f"npu:{i}")'),
+        ("'--gpu'", "args.gpu = args.gpu % torch.cuda.device_count()\nx.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
+        ("'--gpu'", "x.to(args.text)", "x.to(args.text)"),
+    ],
+)
+def test_an_option_that_is_a_whole_number_is_one_wherever_it_is_given(flags: str, code: str, written: str) -> None:
+    parser = f"p = argparse.ArgumentParser()\np.add_argument({flags}, type=int)\np.add_argument('--text', type=str)\n"
+    parser += "p.add_argument('--other', type=int)\nargs = p.parse_args()\nx = torch.zeros(2)\n"
+    assert written in migrate_source(f"import argparse\nimport torch\n{parser}{code}\n", version="2.1.0").text

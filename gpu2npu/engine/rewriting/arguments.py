@@ -14,6 +14,7 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.python.flow.values import Values, ValueUse
+from gpu2npu.python.meaning.instances import WHOLE
 from gpu2npu.python.text.templates import changed, pieces_of
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.place import is_integer
@@ -118,9 +119,7 @@ class TypedArguments:
     def accept(self, rule: Rule, wanted: str | None, value: ast.expr, place: Bounds, scope: Scope) -> bool:
         """Return whether an argument is of the type that a rule wants; one that is not known, and by its name or its
         default is the number of a card, is reported."""
-        is_one = wanted is None or self.matcher.is_of(wanted, value, scope)
-        if is_one is None and wanted == "integer":
-            is_one = self._is_given_integer(value)
+        is_one = wanted is None or self._is_of(wanted, value, scope)
         is_mixed = wanted == "integer" and (
             self._is_given_both(value, scope, is_one)
             or (not is_one and bool(self._branches(value, scope) or self._calls_for(value)))
@@ -137,11 +136,21 @@ class TypedArguments:
             self.matches.review(rule, place, shown, message)
         return is_one is True
 
+    def _is_of(self, wanted: str, value: ast.expr, scope: Scope) -> bool | None:
+        """Return whether a value is of a type, of a whole number also by what flows into it; None where it is not
+        known."""
+        found = self.matcher.is_of(wanted, value, scope)
+        if found is not None or wanted != "integer":
+            return found
+        if isinstance(value, ast.BinOp) and isinstance(value.op, WHOLE):
+            return True if self._is_of(wanted, value.left, scope) and self._is_of(wanted, value.right, scope) else None
+        return self._is_given_integer(value)
+
     def numbers(self, wanted: str | None, value: ast.expr, scope: Scope) -> list[ast.expr]:
         """The numbers that a value may be that may be the name of a device too, where all their uses are devices: in a
         condition, `rank if torch.cuda.is_available() else "cpu"`, or calls that give one, through names and attributes.
         """
-        if wanted != "integer" or self.matcher.is_of(wanted, value, scope):
+        if wanted != "integer" or self._is_of(wanted, value, scope):
             return []
         found = self._branches(value, scope) or [
             call for call in self._calls_for(value) if all(map(_is_device, self._uses[call]))
@@ -159,7 +168,7 @@ class TypedArguments:
         else:
             values = [value.body, value.orelse] if isinstance(value, ast.IfExp) else []
         known = [each for each in values if each is not None]
-        numbers = [each for each in known if self.matcher.is_of("integer", each, scope)]
+        numbers = [each for each in known if self._is_of("integer", each, scope)]
         others = [each for each in known if self.matcher.is_of("device", each, scope) or is_none(each)]
         return numbers if numbers and others and len(numbers) + len(others) == len(values) else []
 
@@ -180,11 +189,13 @@ class TypedArguments:
 
     def _is_given_integer(self, value: ast.expr) -> bool | None:
         """Return whether a value is a whole number by an option of a command line, or as the number of a process."""
-        given = self._place(value) if any(word in self.file.text for word in _GIVING_NUMBERS) else 0
-        values = values_of(self.names.project)
+        is_likely = any(word in self.file.text for word in _GIVING_NUMBERS)
+        values, integers = values_of(self.names.project), {"int", *self.names.project.library.integers}
+        # An argument has a place in the facts; for another value the file is walked.
+        given = self._place(value) or values.place(self.names, value) if is_likely else 0
         sources = values.sources(given, self.names.path) if given else ()
         known = {
-            each.text == "int()" or type(values.kind(each.place)[1]) is int
+            each.text.removesuffix("[*]").removesuffix("()") in integers or type(values.kind(each.place)[1]) is int
             for each in sources
             if not each.text.startswith(_PARSER)
         }

@@ -82,8 +82,9 @@ def option(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The default, constant and choices, and what the `type` gives, are an attribute of what the object parses, by the
     name of an option."""
     given = file.arguments(call)
-    names = [file.values.get(value) for key, value in given.items() if key.isdigit()]
-    name = file.values.get(given.get("dest", 0)) or next((each for each in reversed(names) if each), None)
+    names = [text for key, value in given.items() if key.isdigit() and (text := file.values.get(value))]
+    long = [each for each in names if each.startswith("--")]
+    name = file.values.get(given.get("dest", 0)) or next(iter([*long, *names]), None)
     if call.receiver and name:
         field = "." + name.lstrip("-").replace("-", "_")
         values = [given[key] for key in ("default", "const") if key in given]

@@ -29,7 +29,7 @@ from gpu2npu.python.tree.syntax_tree import alternatives, parse_expression
 _MAX_STEPS = 10  # of names and attributes that are given each other's values
 INTEGER = "int"  # the class of whole numbers, which are written out and computed as well as made
 _COUNTING = frozenset({"int", "len", "round", "ord", "hash"})  # builtins that give one
-_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)
+WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)
 
 
 class Instances:
@@ -73,7 +73,7 @@ class Instances:
         """The same for whole numbers, of what has no class by its name: numbers, sums and what functions give."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int
-        if isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, WHOLE):
             sides = {self.is_one(node.left, scope, wanted), self.is_one(node.right, scope, wanted)}
             return True if sides == {True} else None
         if isinstance(node, (ast.IfExp, ast.BoolOp)):
