@@ -128,7 +128,7 @@ def _is_summing_loss(program: TrainingProgram, entries: Entries, file: ParsedFil
     )
     if not sums or (last_name(call.func) or "").endswith("Loss") or _trains(program, file, call):
         return sums
-    function = function_above(file, call)
+    function = None if is_without_gradients(file, call) else function_above(file, call)
     return function is not None and function in set(_called_to_train(program, entries))
 
 
@@ -137,8 +137,10 @@ def _called_to_train(program: TrainingProgram, entries: Entries) -> Iterator[ast
     for file, call in entries.running(all_calls):
         if _trains(program, file, call) and not is_without_gradients(file, call):
             found = file.names.definition(call.func, file.scope_of(call))
-            module = model_class(program, file, call.func)
-            yield found.bound.node if found is not None else module.method("forward") if module is not None else None
+            if found is not None:
+                yield found.bound.node
+            elif (module := model_class(program, file, call.func)) is not None:
+                yield module.method("forward")
 
 
 def _trains(program: TrainingProgram, file: ParsedFile, node: ast.AST) -> bool:

@@ -84,6 +84,8 @@ SUMS = "return nn.functional.mse_loss(x, y, reduction='sum')\n"
         (f"\ndef loss_of(x, y):\n    {SUMS}", "loss_of", 7),
         (f"\nclass Loss(nn.Module):\n    def forward(self, x, y):\n        {SUMS}\nloss_of = Loss()\n", "loss_of", 8),
         (f"\ndef loss_of(x, y):\n    {SUMS}", "other", None),
+        (f"\n@torch.no_grad()\ndef loss_of(x, y):\n    {SUMS}", "loss_of", None),
+        (f"\ndef loss_of(x, y):\n    with torch.no_grad():\n        {SUMS}", "loss_of", None),
     ],
 )
 def test_a_sum_in_what_training_calls_is_reported(code, loss, line, findings):
