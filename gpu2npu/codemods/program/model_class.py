@@ -35,6 +35,7 @@ _FILLING = frozenset({"add_module", "append", "extend", "insert", "register_modu
 # Methods that give a model no other parts.
 _KEEPING = RETURNING_SELF | {"detach_", "load_state_dict"}
 _DEPTH = 3
+_STEPS = 5  # of calls and names that an object is given on by
 _ARRAYS = ("math.", "numpy.", "torch.", "torchvision.transforms.functional.", "torch.nn.functional.")
 
 
@@ -49,8 +50,10 @@ class ModelClass(Struct, frozen=True, eq=False):
         return next((part for part in self.node.body if isinstance(part, FUNCTIONS) and part.name == name), None)
 
 
-def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> ModelClass | None:
-    """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
+def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr, depth: int = _STEPS) -> ModelClass | None:
+    """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that. What
+    an unknown method gives is taken for what it is called on, and a name that an unknown function is assigned to, as
+    `model = amp.initialize(model)`, for what else it is assigned."""
     values = values_of(program.project)
     place = values.place(file.names, node)
     for origin in values.sources(place, file.path) if place else ():
@@ -58,7 +61,12 @@ def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> M
         if home is not None:
             line = values.line(values.at(origin.place).first + values.kind(origin.place)[1].node)
             return next((ModelClass(home, each) for each in home.nodes(ast.ClassDef) if each.lineno == line), None)
-    return None
+    if isinstance(node, ast.Call):
+        inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+    else:
+        inner = [each for each in file.scope_of(node).values(node) if isinstance(each, ast.Call)]
+    found = (model_class(program, file, each, depth - 1) for each in inner if depth)
+    return next((each for each in found if each is not None), None)
 
 
 def forward_obstacle(model: ModelClass) -> str | None:

@@ -134,6 +134,27 @@ def test_a_forward_that_leaves_out_a_part_in_some_steps_is_reported(forward, rep
     assert all("calls self.aux only under a condition" in message for _, _, message in found)
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "net = Net()\n    net, opt = amp.initialize(net, opt)",
+        "net = Net().double().requires_grad_().eval()",
+        "net = Net().init_weights()",
+        "net = Net()\n    net = prepared(net)",
+    ],
+)
+def test_the_class_of_a_model_is_known_through_what_is_not(made, findings):
+    net = (
+        "import torch.nn as nn\n\nclass Net(nn.Module):\n    def __init__(self):\n        self.aux = nn.Linear(2, 2)\n"
+    )
+    net += "\n    def forward(self, x, use_aux=False):\n        return self.aux(x) if use_aux else x\n"
+    heads = f"{HEAD}from apex import amp\nfrom kit import prepared\nfrom net import Net\n\n"
+    found = findings(
+        {"net.py": net, "train.py": f"{heads}def part():\n    {made}\n    net = nn.DataParallel(net)\n{TAIL}"}
+    )
+    assert sum("calls self.aux only" in message for _, _, message in found) == 1
+
+
 def test_a_wrap_that_no_script_comes_to_stays(after, findings):
     library = "import torch.nn as nn\n\nnet = nn.DataParallel(net)\n\ndef step(loss):\n    loss.backward()\n"
     assert after({"a.py": library}) == {}
