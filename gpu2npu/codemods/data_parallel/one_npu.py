@@ -323,7 +323,8 @@ def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.expr) -> boo
     place = values.place(file.names, use)
     states = (state for state in values.way_to(place, step) if state[1]) if place else ()
     ends = (state for state in states if not any(True for _ in step(*state)))
-    return any(_is_tensor(origin.text) for end in ends for origin in values.sources(end[0], file.path, end[1]))
+    origins = (origin for end in ends for origin in values.sources(end[0], file.path, end[1]))
+    return any(_is_tensor(origin.text, values.kind(origin.place)[0] == "import") for origin in origins)
 
 
 def _ends_of_moves(file: ParsedFile) -> frozenset[tuple[int | None, int | None]]:
@@ -332,10 +333,12 @@ def _ends_of_moves(file: ParsedFile) -> frozenset[tuple[int | None, int | None]]
     return frozenset((call.end_lineno, call.end_col_offset) for call in moves)
 
 
-def _is_tensor(name: str) -> bool:
-    """Return whether a value is a tensor by the name that it has: not what Python itself gives, by `enumerate(x)`."""
+def _is_tensor(name: str, is_imported: bool) -> bool:
+    """Return whether a value is a tensor by the name that it has: not what Python itself gives, by `enumerate(x)`, nor
+    a row that comes from a library without a loader, as `csv.reader` gives it."""
     batch = _OF_BATCH.fullmatch(name)
     if batch is None:
         return name in _DRAWN
     given = batch[1].removesuffix("()")
-    return given.rpartition(".")[2] not in EFFECTS and not hasattr(builtins, given)
+    is_loader = not is_imported or given.startswith("torch.") or "loader" in given.lower()
+    return is_loader and given.rpartition(".")[2] not in EFFECTS and not hasattr(builtins, given)

@@ -124,7 +124,11 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
                 f"net = nn.DataParallel(net)\nfor x, y in {made}:\n    net(x, y)\n",
                 f"net = net.npu()\nfor x, y in {made}:\n    net({given})\n",
             )
-            for made, given in [("zip(a, b)", "x, y"), ("data.slice(3)", "x.npu(), y.npu()")]
+            for made, given in [
+                ("zip(a, b)", "x, y"),
+                ("OrderedDict.rows(a)", "x, y"),
+                ("data.slice(3)", "x.npu(), y.npu()"),
+            ]
         ),
     ],
 )
