@@ -20,7 +20,9 @@ from gpu2npu.records import Bounds
 _FLAG = re.compile(r"_*((use|has|have|is|with|enable)_)*(cuda|gpu)(_is)?(_(available|enabled|ok))?", re.IGNORECASE)
 _CUDA = frozenset({"cuda"})
 _CARDS, _CPU = frozenset({"cuda", "npu"}), "cpu"
-_CARD_NAME = re.compile(r"(?:^|_)(?:device|rank|gpus?|cuda|card|(?:device|gpu)_ids?)$", re.IGNORECASE)
+_CARD_NAME = re.compile(
+    r"(?:^|_)(?:(?:dev(?:ice)?s?|gpus?|cuda)\d*|rank|card|device_type|(?:device|gpu)_ids?)$", re.IGNORECASE
+)
 _OF_TORCH = re.compile(r"torch\.\w+")  # a dtype, a format of memory
 _SHORT = {"bfloat16": "bf16"}
 _Path = tuple[ast.expr, ...]
@@ -74,11 +76,13 @@ def is_move(names: Names, node: ast.AST) -> bool | None:
 
 def _is_card(names: Names, place: int) -> bool | None:
     """Return whether `x.to()` is given a card: a text, a number, or what is one by the name of its source."""
+    if not place:
+        return None
     values, integers = values_of(names.project), names.project.library.integers
-    sources = values.sources(place, names.path) if place else ()
-    texts = {(values.text(each) or "").partition(":")[0] for each in values.made_of(place)} if place else set()
+    sources = values.sources(place, names.path)
+    texts = {(values.text(each) or "").partition(":")[0] for each in values.made_of(place)}
     called = {each.text.removesuffix("()") for each in sources}
-    ways = [at for at, path in values.way_to(place) if not path] if place else ()
+    ways = [at for at, path in values.way_to(place) if not path]
     is_text = any(kind == TEXT for at in ways for _, kind, _ in values.at(at).into.get(at, ()))
     is_number = any(each.kind == "number" and type(values.kind(each.place)[1]) is int for each in sources)
     is_named = any(each in integers or each.endswith(".device") or each == "int" for each in called)

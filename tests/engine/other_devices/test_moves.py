@@ -19,41 +19,42 @@ def moved(code: str) -> bool | None:
     return is_move(names, last.value)
 
 
-@pytest.mark.parametrize(
-    ("made", "answer"),
-    [
-        ("torch.device('cuda')", True),
-        ("torch.device(name)", True),
-        ("torch.device('cpu')", False),
-        ("f'cuda:{number}'", True),
-        ("f'cuda:{number + 1}'", True),
-        ("'cuda:' + str(number)", True),
-        ("torch.cuda.current_device()", True),
-        ("int(os.environ['LOCAL_RANK'])", True),
-        ("other.device", True),
-        ("1", True),
-        ("'cpu'", False),
-        ("torch.half", False),
-        ("getattr(torch, f'float{bits}')", None),
-        ("True", False),
-        ("next(other.parameters()).dtype", False),
-        ("make()", None),
-    ],
-)
-def test_what_it_is_decides(made: str, answer: bool | None) -> None:
-    assert moved(f"import os, torch\nlong_name = {made}\nx.to(long_name)\n") is answer
+BY_SOURCE = {
+    "torch.device('cuda')": True,
+    "torch.device(name)": True,
+    "torch.device('cpu')": False,
+    "f'cuda:{number}'": True,
+    "f'cuda:{number + 1}'": True,
+    "'cuda:' + str(number)": True,
+    "torch.cuda.current_device()": True,
+    "int(os.environ['LOCAL_RANK'])": True,
+    "other.device": True,
+    "1": True,
+    "'cpu'": False,
+    "torch.half": False,
+    "getattr(torch, f'float{bits}')": None,
+    "True": False,
+    "next(other.parameters()).dtype": False,
+    "make()": None,
+}
+BY_NAME = {
+    "longformer_device": True,
+    "args.short_device": True,
+    "gpus[0]": True,
+    "dev": True,
+    "device0": True,
+    "rank_embedding": None,
+    "dtype=device": False,
+    "*device": None,
+}
 
 
 @pytest.mark.parametrize(
-    ("given", "answer"),
+    ("code", "answer"),
     [
-        ("longformer_device", True),
-        ("args.short_device", True),
-        ("gpus[0]", True),
-        ("rank_embedding", None),
-        ("dtype=device", False),
-        ("*device", None),
+        *((f"import os, torch\nlong_name = {made}\nx.to(long_name)\n", answer) for made, answer in BY_SOURCE.items()),
+        *((f"x.to({given})\n", answer) for given, answer in BY_NAME.items()),
     ],
 )
-def test_a_name_decides_where_nothing_is_known(given: str, answer: bool | None) -> None:
-    assert moved(f"x.to({given})\n") is answer
+def test_what_is_a_device_by_its_source_or_else_by_its_name_is_moved_to(code: str, answer: bool | None) -> None:
+    assert moved(code) is answer
