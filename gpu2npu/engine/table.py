@@ -279,7 +279,7 @@ def _cuda_only_patterns(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression[
 def _pattern_texts(pattern: str) -> frozenset[str]:
     """The texts in small letters of which every match of a pattern has one; the longest, if there are several sets."""
     required = max(required_texts(pattern.encode()), key=_shortest, default=frozenset({b""}))
-    return frozenset(text.decode() for text in required)
+    return frozenset(text.decode().lower() for text in required)  # as bytes, only those of ASCII were
 
 
 def _users_names(rules: Iterable[Rule]) -> frozenset[str]:

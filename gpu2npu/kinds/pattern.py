@@ -103,7 +103,7 @@ class PatternMatch(Match, frozen=True):
 
 
 def _may_match(table: RuleTable, lowered: str) -> Iterator[tuple[Expression[str], Rule]]:
-    """The patterns that a text in small letters has a required text of, as far as the caller asks for them."""
+    """Yield the patterns of which a text has a required text; it is given in small letters."""
     if table.may_be_for(lowered):
         for texts, each in zip(table.pattern_texts, table.patterns, strict=True):
             for text in texts:  # no calls: this is done for each pattern

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.python.tree import nodes
+from gpu2npu.rulebook import load_rulebook
 
 RULES = [
     {"id": "visible", "match": {"environment": "GPU_SET"}, "then": {"rename": "NPU_SET"}},
@@ -190,3 +193,11 @@ def test_a_text_with_a_role_is_no_regular_expression(migrate_with) -> None:
     rule = {"id": "pool", "match": {"string": "gpu(0", "role": "device"}, "then": {"rename": "npu(0"}}
     result = migrate_with([rule], 'import torch\ndevice = "GPU(0"\nx = torch.zeros(1, device=device)\n')
     assert result.failure is None and b'device = "NPU(0"' in result.content
+
+
+@pytest.mark.parametrize("image", ["Образ/train", "образ/train"])
+def test_a_pattern_with_letters_outside_ascii_matches_in_each_kind_of_file(migrate_with, tmp_path, image):
+    rule = {"id": "image", "match": {"pattern": rf"{image}:cu\d+"}, "then": {"rename": "cann"}}
+    assert migrate_with([rule], f"x = '{image}:cu118'\n").content.decode() == "x = 'cann'\n"
+    own = load_rulebook([tmp_path / "own.json"])
+    assert migrate_file(f"x: {image}:cu118\n".encode(), "a.yaml", own, ProjectContext()).content == b"x: cann\n"
