@@ -186,6 +186,7 @@ def limited(*limits: float) -> Recording:
         ((0.01, 0.01), (9.0, 9.0), FaultKind.FACTOR),
         ((0.1, 0.1), (0.01, 0.02), FaultKind.GRADIENT),  # no limit that both have
         ((0.1,), (0.01,), FaultKind.GRADIENT),
+        ((0.1, 0.1), (0.0, 0.0), FaultKind.GRADIENT),  # lost, and not clipped
     ],
 )
 def test_gradients_whose_elements_are_clipped_otherwise_are_named(

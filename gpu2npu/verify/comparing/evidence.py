@@ -65,14 +65,14 @@ def are_all_others(comparison: Comparison, step: int) -> bool:
 
 
 def other_limit(comparison: Comparison, step: int) -> str:
-    """Name the largest element that all gradients of a step that differ have in one program, and exceed in the other,
-    as `clip_grad_value_` makes them; empty where there is no such number."""
+    """Name the limit of the elements of the gradients that differ, as `clip_grad_value_` sets it: in one program it is
+    the largest element of each, in the other all have a larger one. Empty where there is none."""
     found = [each for each in _both(comparison, step) if each.event.kind == "parameter gradient"]
     tensors = [(each.original and each.original.tensor, each.migrated and each.migrated.tensor) for each in found]
     pairs = [(one.largest, other.largest) for one, other in tensors if one and other]
     for ordered in (pairs, [(other, one) for one, other in pairs]):
         limits = [limit for limit, _ in ordered]
-        is_one = len(limits) > 1 and max(limits) - min(limits) <= SAME * max(limits)
+        is_one = len(limits) > 1 and min(limits) > 0 and max(limits) - min(limits) <= SAME * max(limits)
         if is_one and all(largest > limit for limit, largest in ordered):
             return f"the gradients that differ are at most {limits[0]:.3g} in one of the programs: clipped otherwise"
     return ""
