@@ -333,8 +333,9 @@ def apart(kernel: Kernel) -> Kernel:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         lists = [each for each in args if each.__class__ is list]
+        # Of whole blocks none is a part of another.
         if any(value.__class__ is np.ndarray and _owner(value) is not value for each in lists for value in each):
-            for into, *others in zip(*lists, strict=False):  # of whole blocks none is a part of another
+            for into, *others in zip(*lists, strict=False):
                 check_overlap(into, others, whole=True)
         return kernel(*args, **kwargs)
 

@@ -23,7 +23,7 @@ from gpu2npu.emulator.kernels.registry import FUNCTIONS, Kernel
 
 Operator = Callable[..., Any]
 
-_FILLS = "aten::_foreach_zero_"  # tensors that overlap themselves too, as PyTorch's does
+_FILLS = "aten::_foreach_zero_"  # PyTorch lets it write tensors that overlap themselves
 _NUMPY_ERRORS = (ValueError, TypeError, IndexError, ZeroDivisionError)
 # A pointwise operator of nothing but tensors refuses these for their shapes only, as NumPy does.
 _FLOATS = (np.dtype(np.float32), BFLOAT16, np.dtype(np.float16))
@@ -54,8 +54,8 @@ def _any_arguments(signature: Signature, kernel: Kernel, direct: bool, otherwise
     if signature.returns == ("Tensor",) and not (signature.op._schema.is_mutable or signature.random):
         return _one_tensor(signature, kernel, otherwise)
     check = checker(signature)
-    by_rows = signature.writes and signature.name.startswith("aten::_foreach_") and signature.name != _FILLS
-    compute = _compute(signature, apart(kernel) if by_rows else kernel)
+    writes_lists = signature.writes and signature.name.startswith("aten::_foreach_") and signature.name != _FILLS
+    compute = _compute(signature, apart(kernel) if writes_lists else kernel)
     if check is not None and signature.pointwise and signature.only_tensors and signature.writes and not direct:
         compute, check = _checking_late(compute, check), None
     if signature.outs:
