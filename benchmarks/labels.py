@@ -47,6 +47,7 @@ QUICK = frozenset(
     | {"detonation", "torchblocks_chen"}
     | {"llmreport", "nerorl", "simplepytorch"}
     | {"irisml_tasks_training"}
+    | {"torchdiff"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
