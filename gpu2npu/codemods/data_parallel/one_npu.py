@@ -187,7 +187,8 @@ def _is_below(use: _Use, other: _Use) -> bool:
 
 def _depends(uses: Sequence[_Use]) -> bool:
     """Return whether code uses the wrapper's own name for the model, in itself or in the names of a state dict."""
-    return any(use.attribute in _DEPENDENT or _is_saved(use) for use in uses)
+    unguarded = (use for use in uses if use.attribute != "module" or not _is_guarded(use.file, use.node))
+    return any(use.attribute in _DEPENDENT or _is_saved(use) for use in unguarded)
 
 
 def _is_saved(use: _Use) -> bool:
@@ -195,12 +196,16 @@ def _is_saved(use: _Use) -> bool:
 
 
 def _is_wrapper_test(use: _Use) -> bool:
-    """Return whether a use is `isinstance(model, nn.DataParallel)`, whose other branch is right without a wrapper."""
+    """Return whether a use is `isinstance(model, nn.DataParallel)` or `type(model) in (nn.DataParallel,)`, whose other
+    branch is right without a wrapper."""
     call = use.parent
-    if not isinstance(call, ast.Call) or last_name(call.func) != "isinstance" or len(call.args) != 2:
-        return False
-    classes = call.args[1]
-    return any(is_data_parallel(use.file, each) for each in (classes, *elements(classes)))
+    above = use.file.parents[call]
+    classes: list[ast.expr] = []
+    if isinstance(call, ast.Call) and last_name(call.func) == "isinstance":
+        classes = call.args[1:]
+    elif isinstance(call, ast.Call) and last_name(call.func) == "type" and isinstance(above, ast.Compare):
+        classes = [above.left, *above.comparators]
+    return any(is_data_parallel(use.file, each) for listed in classes for each in (listed, *elements(listed)))
 
 
 def _takes_one(program: TrainingProgram, wrap: Wrap, uses: Sequence[_Use]) -> bool:
@@ -277,10 +282,11 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
 
 
 def _is_guarded(file: ParsedFile, node: ast.expr) -> bool:
-    """`model.module if hasattr(model, 'module') else model`"""
+    """`model.module if hasattr(model, 'module') else model`, or `if is_parallel(model)`"""
     tests = (part.test for part in file.above(node) if isinstance(part, (ast.If, ast.IfExp)))
     code = re.escape(file.code(node))
-    return any(re.search(rf"(isinstance|hasattr)\(\s*{code}\s*,", file.code(test)) for test in tests)
+    guard = re.compile(rf"(?:isinstance|hasattr|type|parallel|ddp|wrapped)\(\s*{code}\s*[,)]", re.IGNORECASE)
+    return any(guard.search(file.code(test)) for test in tests)
 
 
 def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:

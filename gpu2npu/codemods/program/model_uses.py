@@ -19,7 +19,10 @@ _MESSAGE = "The wrapped model has this in its module."
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
 # Code that takes the wrapper off, if there is one: what it gives has no `.module`.
-_UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")
+_UNWRAPS = re.compile(
+    r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)"
+    r"|\b([\w.]+)\.module if\b.*\belse \1\b"  # `model.module if is_parallel(model) else model`
+)
 
 
 class ModelUses:

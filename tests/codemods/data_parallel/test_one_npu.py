@@ -74,6 +74,14 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
             "net = nn.DataParallel(net)\nnet(x)\none = net.module if isinstance(net, nn.DataParallel) else net\n",
             "net = net.npu()\nnet(x)\none = net.module if isinstance(net, nn.DataParallel) else net\n",
         ),
+        (
+            "net = nn.DataParallel(net)\nnet(x)\nnet.state_dict()\none = type(net) in (nn.DataParallel, None)\n",
+            "net = net.npu()\nnet(x)\nnet.state_dict(prefix='module.')\none = type(net) in (nn.DataParallel, None)\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nnet(x)\none = net.module if is_parallel(net) else net\n",
+            "net = net.npu()\nnet(x)\none = net.module if is_parallel(net) else net\n",
+        ),
         # DataParallel moved its inputs.
         (
             "net = nn.DataParallel(net)\nfor images, y in loader:\n    net(images)\n",

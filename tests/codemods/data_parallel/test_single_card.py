@@ -129,11 +129,12 @@ BASE = """class Base:
 
 
 def plain(net):
-    return net.module if hasattr(net, 'module') else net
+    return {plain}
 """
 
 
-def test_a_class_of_another_file_that_has_the_model():
+@pytest.mark.parametrize("plain", ["if hasattr(net, 'module')", "if is_parallel(net)"])
+def test_a_class_of_another_file_that_has_the_model(plain):
     body = """from engine import Engine
 from base import plain
 
@@ -143,7 +144,8 @@ def main():
     engine.run()
     print(engine.core.rate(), plain(net).rate())
 """
-    result, texts = after(f"\n{body}", engine=ENGINE, base=BASE)
+    base = BASE.format(plain=f"net.module {plain} else net")
+    result, texts = after(f"\n{body}", engine=ENGINE, base=base)
     assert "print(engine.core.module.rate(), plain(net).rate())" in result
     assert texts["engine.py"].count(".module.rate()") == 2
     assert "return self.core.module.rate()" in texts["base.py"]
