@@ -7,6 +7,7 @@ import ast
 import builtins
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -23,11 +24,13 @@ from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.engine.other_devices.choices import is_move
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import Called
+from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.value_files import Path, State
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, followed, operand
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above, is_integer
 from gpu2npu.python.tree.syntax import (
     argument_keyword,
@@ -103,7 +106,7 @@ def on_one_npu(
     yield reported(file, wrap.call, api_of(file, wrap.call.func), message, FindingKind.REVIEW)
     for use in uses:
         if use.call is not None:
-            yield from _moved_inputs(program, use.file, use.call)
+            yield from _moved_inputs(program, wrap, use.file, use.call)
 
 
 def _depends_on_name(wrap: Wrap, uses: Sequence[_Use]) -> bool:
@@ -300,11 +303,33 @@ _DRAWN = frozenset(f"torch.{made}()" for made in ("arange", "ones", "rand", "ran
 _OF_BATCH = re.compile(r"(.*)\[each\]\[\d+\]")  # `for images, labels in loader`
 
 
-def _moved_inputs(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> Iterator[Step]:
+def _moved_inputs(program: TrainingProgram, wrap: Wrap, file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     """`model(images)` -> `model(images.npu())`, for a batch or a tensor that nothing moves before."""
     for given in call.args:
-        if isinstance(given, (ast.Name, ast.Subscript)) and _is_on_cpu(program, file, given):
+        is_on_cpu = isinstance(given, (ast.Name, ast.Subscript)) and _is_on_cpu(program, file, given)
+        if is_on_cpu and not _is_moved_with(program, wrap, file, given):
             yield inserted(file, file.bounds(given)[1], code(".npu()"), _MOVED, NPU)
+
+
+def _is_moved_with(program: TrainingProgram, wrap: Wrap, file: ParsedFile, given: ast.expr) -> bool:
+    """Return whether the assignment above moves a value wherever the model is wrapped: under no other test."""
+    names = [each for each in file.nodes(ast.Name) if isinstance(each.ctx, ast.Store) and each.id == file.code(given)]
+    stored = [each for each in names if file.bounds(each)[1] <= file.bounds(given)[0]]
+    last = file.statement(stored[-1]) if stored else None
+    if not isinstance(last, ast.Assign) or not any(is_move(file.names, node) is not False for node in walk(last.value)):
+        return False
+    known = {_tested(program, wrap.file, step) for step in wrap.file.steps(wrap.call)} - {None}
+    above = set(file.above(given))
+    inside = takewhile(lambda step: step[0] not in above, file.steps(last))
+    return all(isinstance(step[0], ast.With) or _tested(program, file, step) in known for step in inside)
+
+
+def _tested(program: TrainingProgram, file: ParsedFile, step: tuple[ast.AST, ast.AST]) -> frozenset[ValueOrigin] | None:
+    """Return the sources of what an `if` tests, of a node of its body; None where they are not known."""
+    owner, below = step
+    values = values_of(program.project)
+    place = values.place(file.names, owner.test) if isinstance(owner, ast.If) and below in owner.body else None
+    return frozenset(values.sources(place, file.path)) or None if place else None
 
 
 def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.expr) -> bool:

@@ -147,6 +147,36 @@ def test_a_program_that_does_not_train(before, as_written):
     assert message.startswith("One NPU is used here: nothing is trained")
 
 
+FIT = """
+def fit(net, cuda):
+    for images, labels in loader:
+        {test}:
+            images, labels = images.cuda(), labels.cuda()
+        net(images)
+
+use, other = args.cuda, args.other
+if use:
+    net = nn.DataParallel(net)
+fit(net, {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "given", "is_moved"),
+    [
+        ("if cuda", "use", True),
+        ("with torch.no_grad(): pass\n        if cuda", "use", True),
+        ("if cuda", "other", False),
+        ("if not cuda", "use", False),
+        ("if cuda: pass\n        else", "use", False),
+        ("if cuda:\n          for each in parts", "use", False),
+    ],
+)
+def test_what_is_moved_wherever_the_model_is_wrapped_is_not_moved_again(test, given, is_moved):
+    text, _ = body(FIT.format(test=test, given=given))
+    assert f"        net({'images' if is_moved else 'images.npu()'})\n" in text
+
+
 def test_an_import_that_nothing_needs_any_more_goes():
     text, _ = migrated("import torch\nfrom torch.nn import DataParallel\n\nnet = DataParallel(net)\nprint(net(x))\n")
     assert text == "import torch\n\nnet = net.npu()\nprint(net(x))\n"
