@@ -79,13 +79,18 @@ def is_option(place: StringPlace, role: Role) -> bool:
 
 
 def _has_options(base: int, siblings: set[str], values: Values) -> bool:
-    """Return whether a table has further keys than devices, and is read by what is written out alone."""
+    """Return whether a table has further keys than devices, and is read by what is written out alone; or has names of
+    parameters as keys: `show(**table)`."""
     tables = [base, *(each.place for each in values.origins(base))]
     holders = {each for table in tables for each in (table, *_holders(table, values))}
     stores = [values.at(each).stores.get(each, {}) for each in holders]
     loads = [values.at(each).loads.get(each, {}) for each in holders]
     keys = {key for fields in (*stores, *loads) for key in fields if key.startswith("['")}
-    if keys <= siblings or any("[*]" in fields or "[each]" in fields for fields in loads):
+    if keys <= siblings:
+        return False
+    if any((kind, label) == (ARGUMENT, "**") for at in holders for _, kind, label in values.at(at).out.get(at, ())):
+        return True
+    if any("[*]" in fields or "[each]" in fields for fields in loads):
         return False
     read = [key for fields in loads for key in fields.get("[key]", ())]
     return all(kind == COMPARE for key in read for _, kind, _ in values.at(key).out.get(key, ()))

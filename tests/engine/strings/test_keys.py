@@ -20,6 +20,14 @@ def test_a_flag_that_is_read_by_its_name_stays_without_a_word(rulebook) -> None:
     assert (found.content, found.findings) == (None, ())
 
 
+@pytest.mark.parametrize(("last", "is_found"), [("show(**T)", False), ("show(T)", True)])
+def test_a_flag_in_a_table_that_is_unpacked_has_the_name_of_a_parameter(rulebook, last: str, is_found: bool) -> None:
+    text = f"T = {{'cuda': True, 'seed': 1}}\ndef f(name): return T[name] if name in T else 'none'\n{last}\n"
+    text += "def show(**given): print(given)\n"
+    found = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
+    assert (found.content, bool(found.findings)) == (None, is_found)
+
+
 def test_a_state_beside_others_stays_where_it_is_saved_and_where_it_is_read(rulebook) -> None:
     files = {
         "keep.py": "import torch\nS = {}\nS['python'] = f()\nS['cuda'] = g()\ntorch.save({'all': S}, 'a')\n",
