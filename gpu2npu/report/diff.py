@@ -22,8 +22,8 @@ def unified_diff(path: str, before: bytes, after: bytes, sections: Sequence[tupl
         return b""
     old, new = _lines(before), _lines(after)
     parts = [f"--- {_header_path('a/' + path)}\n+++ {_header_path('b/' + path)}\n".encode()]
-    # Lines are compared as bytes: SequenceMatcher takes any hashable.
-    matcher = difflib.SequenceMatcher(None, old, new)
+    # Lines are compared as bytes: SequenceMatcher takes any hashable, and is quadratic in frequent ones without junk.
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > 2000)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         first, last = group[0], group[-1]
         changed = next(start for tag, start, *_ in group if tag != "equal") + 1

@@ -57,6 +57,12 @@ def test_the_format() -> None:
     )
 
 
+def test_a_blank_line_between_two_changes_is_no_change() -> None:
+    before = b"".join(b"a%d\n\n" % number for number in range(150))
+    diff = unified_diff("a.py", before, before.replace(b"a71\n\na72\n", b"b71\n\nb72\n"))
+    assert b"-a71\n+b71\n \n-a72\n+b72\n" in diff
+
+
 def test_a_missing_final_newline_is_reported() -> None:
     assert unified_diff("a.py", b"x", b"y") == (
         b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n\\ No newline at end of file\n+y\n\\ No newline at end of file\n"
