@@ -93,13 +93,14 @@ def is_decorator(node: ast.expr, file: PythonFile) -> bool:
 
 
 def is_type_only(node: ast.expr, file: PythonFile) -> bool:
-    """Return whether an expression is only a type: in an annotation, or an argument of `isinstance` and the like."""
+    """Return whether an expression is only a type: in an annotation, `isinstance` and the like, or a comparison."""
     for above, child in file.steps(node):
         if isinstance(above, ast.Call):
             tests = isinstance(above.func, ast.Name) and above.func.id in _TESTS
             if tests and (child is node or child is not above.args[0]):
                 return True
-        if is_annotation(above, child):
+        is_compared = isinstance(above, ast.Compare) and (child is node or isinstance(child, (ast.List, ast.Tuple)))
+        if is_compared or is_annotation(above, child):
             return True
         if isinstance(above, ast.stmt):
             return False

@@ -86,6 +86,8 @@ def found(code) -> list[tuple[int, str, str]]:
         ("import torch\n@torch.refused\ndef f(): ...", [(2, "unsupported", "torch.refused")]),
         ("from torch import nn\nclass N(nn.Refused): ...", [(2, "unsupported", "torch.nn.Refused")]),
         ("from torch import nn\nisinstance(m, nn.Refused)", []),
+        ("from torch import nn\ntype(m) in (nn.Refused, nn.Linear) or type(m) is nn.Refused", []),
+        ("from torch import nn\nf(nn.Refused) == 1", [(2, "unsupported", "torch.nn.Refused")]),
         ("from torch import nn\ndef f(m: nn.Refused): ...", []),
         ("from torch import nn\nnn.Linear(1, 1).slow()", [(2, "fallback", "torch.nn.Module.slow")]),
         ("from torch import nn\nclass N(nn.Module):\n    def slow(self): ...\nN().slow()", []),
