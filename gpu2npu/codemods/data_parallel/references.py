@@ -19,7 +19,7 @@ from gpu2npu.codemods.data_parallel.spelling import (
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_removed
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
-from gpu2npu.python.text.templates import plain
+from gpu2npu.python.text.templates import code, plain
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FUNCTIONS, Definition, is_annotation, last_name, shallow_nodes
 from gpu2npu.records import FindingKind
@@ -184,5 +184,6 @@ def _lists_distributed(classes: ast.Tuple) -> bool:
 def _taken_out(file: ParsedFile, classes: ast.Tuple, node: ast.expr) -> Step:
     if len(classes.elts) == 2:
         other = next(element for element in classes.elts if element is not node)
-        return replaced(file, classes, (file.bounds(other),), _MESSAGE)
+        template = "({other},)" if isinstance(file.parents[classes], ast.Compare) else "{other}"  # for `in`
+        return replaced(file, classes, code(template, other=file.bounds(other)), _MESSAGE)
     return span_removed(file, *file.bounds(node), _MESSAGE)

@@ -195,8 +195,8 @@ def test_a_wrap(wrapped, as_written, after):
             f"net = {DDP}(net.npu(), {IDS})\n    a = isinstance(net, ({DDP}, Other))",
         ),
         (
-            "net = nn.DataParallel(net)\n    a = type(net) is nn.DataParallel or hasattr(net, 'module')",
-            f"net = {DDP}(net.npu(), {IDS})\n    a = type(net) is {DDP} or hasattr(net, 'module')",
+            f"net = nn.DataParallel(net)\n    a = type(net) is nn.DataParallel, type(net) in (nn.DataParallel, {DDP})",
+            f"net = {DDP}(net.npu(), {IDS})\n    a = type(net) is {DDP}, type(net) in ({DDP},)",
         ),
         (
             "self.net = nn.DataParallel(self.net)\n    x: nn.DataParallel = self.net",
