@@ -11,6 +11,7 @@ from gpu2npu.codemods.program.entries import RETURNING_SELF, Entry, dataflow_in
 from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.templates import code
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
 
@@ -18,11 +19,9 @@ _MESSAGE = "The wrapped model has this in its module."
 # Members of DistributedDataParallel with the same meaning. State dicts are read from the module, so their keys are
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
-# Code that takes the wrapper off, if there is one: what it gives has no `.module`.
-_UNWRAPS = re.compile(
-    r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)"
-    r"|\b([\w.]+)\.module if\b.*\belse \1\b"  # `model.module if is_parallel(model) else model`
-)
+# Code that takes the wrapper off, if there is one: what it gives has no `.module`. Or it does so on a condition.
+_UNWRAPS = re.compile(r"getattr\([^()]*,\s*['\"]module['\"]")
+_GIVING, _CONDITIONS = (ast.Assign, ast.IfExp, ast.Return), (ast.If, ast.IfExp, ast.While)
 
 
 class ModelUses:
@@ -58,7 +57,15 @@ class ModelUses:
 
     def _unwraps(self, call: CallPlace) -> bool:
         """Return whether a call may give the model without its wrapper."""
-        return any(_UNWRAPS.search(each.code) for each in self.flow.targets(call) if isinstance(each.node, FUNCTIONS))
+        functions = (each for each in self.flow.targets(call) if isinstance(each.node, FUNCTIONS))
+        return any(_UNWRAPS.search(each.code) or (".module" in each.code and _gives_module(each)) for each in functions)
+
+
+def _gives_module(function: AnyPlace) -> bool:
+    """Return whether a function gives or assigns `.module` on a condition: `net.module if is_parallel(net) else net`"""
+    file, read = function.file, [each for each in walk(function.node) if isinstance(each, ast.Attribute)]
+    given = (each for each in read if each.attr == "module" and isinstance(file.parents[each], _GIVING))
+    return any(isinstance(above, _CONDITIONS) for each in given for above in file.within(each))
 
 
 def _models(file: ParsedFile, made: ast.AST, target: str) -> Iterator[ast.AST]:

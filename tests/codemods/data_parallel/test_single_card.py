@@ -129,11 +129,18 @@ BASE = """class Base:
 
 
 def plain(net):
-    return {plain}
+    {plain}
 """
+PLAIN = [
+    "return net.module if hasattr(net, 'module') else net",
+    "return getattr(net, 'module', net)",
+    "return net.module if is_parallel(net) else net",
+    "if is_parallel(net):\n        return net.module\n    return net",
+    "if isinstance(net, (nn.DataParallel, DDP)):\n        net = net.module\n    return net",
+]
 
 
-@pytest.mark.parametrize("plain", ["if hasattr(net, 'module')", "if is_parallel(net)"])
+@pytest.mark.parametrize("plain", PLAIN)
 def test_a_class_of_another_file_that_has_the_model(plain):
     body = """from engine import Engine
 from base import plain
@@ -144,8 +151,7 @@ def main():
     engine.run()
     print(engine.core.rate(), plain(net).rate())
 """
-    base = BASE.format(plain=f"net.module {plain} else net")
-    result, texts = after(f"\n{body}", engine=ENGINE, base=base)
+    result, texts = after(f"\n{body}", engine=ENGINE, base=BASE.format(plain=plain))
     assert "print(engine.core.module.rate(), plain(net).rate())" in result
     assert texts["engine.py"].count(".module.rate()") == 2
     assert "return self.core.module.rate()" in texts["base.py"]
