@@ -1,7 +1,7 @@
 """Texts that every match of a regular expression contains, read from the expression by the syntax that `re` documents.
 
 By them an expression is looked for in the bytes of whole files: a hundred times faster than by itself. What is not
-understood requires nothing.
+understood requires nothing, nor do letters outside ASCII that have capitals: bytes have no small letters for these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _CLASS = re.compile(rb"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _GROUP = re.compile(rb"\((?:\?(?:P<\w+>|>|[aiLmsu]*(?:-[ims]+)?:))?(?!\?)")
 # In front of what a match need not contain: assertions, comments, references, conditions, flags for all of it.
 _OTHER_GROUP = re.compile(rb"\(\?(?:[=!#(]|<[=!]|P=|[aiLmsu]+\))")
-_ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|[0-9]+|(?P<kind>[a-zA-Z])|(?P<itself>.))", re.DOTALL)
+_CODE = rb"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|[0-9]+"
+_CHARACTER = rb"[\xc0-\xff][\x80-\xbf]*|."  # of UTF-8
+_ESCAPE = re.compile(rb"\\(?:%b|[a-zA-Z]|(?P<itself>%b))" % (_CODE, _CHARACTER), re.DOTALL)
+_ANY = re.compile(_CHARACTER, re.DOTALL)
 _REPEATED = re.compile(rb"(?:(?P<none>[*?]|\{(?:0*,\d*|0+)\})|\+|\{\d+(?:,\d*)?\})[?+]?")
 
 
@@ -86,13 +89,15 @@ class _Reader:
         if first == b"[" and (found := _CLASS.match(self.pattern, self.at)) is not None:
             self.at = found.end()
             return b"", []
-        self.at += 1
-        return (b"", []) if first in (b".", b"^", b"$") else (first, [])
+        found = _ANY.match(self.pattern, self.at)
+        assert found is not None, "the pattern has not ended"
+        self.at = found.end()
+        return b"" if first in (b".", b"^", b"$") else _exact(found[0]), []
 
     def _escape(self) -> tuple[bytes, list[Texts]]:
         found = _ESCAPE.match(self.pattern, self.at)
         self.at = found.end() if found is not None else len(self.pattern)
-        return (found["itself"] or b"") if found is not None else b"", []
+        return _exact(found["itself"] or b"") if found is not None else b"", []
 
     def _group(self) -> list[Texts]:
         found = None if _OTHER_GROUP.match(self.pattern, self.at) else _GROUP.match(self.pattern, self.at)
@@ -122,19 +127,26 @@ class _Reader:
                 return
 
 
+def _exact(character: bytes) -> bytes:
+    """The character, or nothing if bytes in small letters may have it otherwise."""
+    text = character.decode()
+    return character if character.isascii() or text.lower() == text.upper() else b""
+
+
 _ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$]", re.DOTALL)
 
 
-class BytePattern(Struct, frozen=True):
-    """`required` are sets of texts in small letters: of each, every match has one."""
+class FilePattern(Struct, frozen=True):
+    """A pattern to look for in whole files. `required` are sets of texts in small letters: of each, every match has
+    one."""
 
-    pattern: Expression[bytes]
-    required: tuple[frozenset[bytes], ...]
+    pattern: Expression
+    required: tuple[Texts, ...]
 
     @classmethod
-    def of(cls, pattern: bytes, owner: str = "") -> BytePattern:
+    def of(cls, pattern: str, owner: str = "") -> FilePattern:
         """A pattern of the rule `owner`; of words alone it needs none."""
-        return cls(Expression(pattern, owner), required_texts(pattern))
+        return cls(Expression(pattern, owner), required_texts(pattern.encode()))
 
     def may_be_in(self, lowered: bytes) -> bool:
         """Return whether a source has the required texts; it is given in small letters. Nothing is searched."""
@@ -147,18 +159,20 @@ class BytePattern(Struct, frozen=True):
         return True
 
 
-def any_in(patterns: Iterable[BytePattern], source: bytes) -> bool:
+def any_in(patterns: Iterable[FilePattern], source: bytes) -> bool:
     """Return whether one of the patterns matches somewhere."""
     lowered = source.lower()
-    return any(pattern.may_be_in(lowered) and pattern.pattern.search(source) is not None for pattern in patterns)
+    possible = [each.pattern for each in patterns if each.may_be_in(lowered)]
+    text = source.decode("utf-8", "replace") if possible else ""
+    return any(pattern.search(text) is not None for pattern in possible)
 
 
-def any_may_be_in(patterns: Iterable[BytePattern], source: bytes) -> bool:
+def any_may_be_in(patterns: Iterable[FilePattern], source: bytes) -> bool:
     """Return whether one of the patterns may match somewhere; no expression is executed."""
     lowered = source.lower()
     return any(pattern.may_be_in(lowered) for pattern in patterns)
 
 
-def unanchored(pattern: str, owner: str) -> BytePattern:
+def unanchored(pattern: str, owner: str) -> FilePattern:
     """A pattern for strings as one to look for in a file, where a string's ends are not those of the file."""
-    return BytePattern.of(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode(), owner)
+    return FilePattern.of(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern), owner)

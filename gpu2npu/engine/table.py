@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu2npu.engine.required_texts import BytePattern, any_in, any_may_be_in, required_texts, unanchored
+from gpu2npu.engine.required_texts import FilePattern, any_in, any_may_be_in, required_texts, unanchored
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.facts.record import with_packages
 from gpu2npu.python.text.source import words
@@ -36,7 +36,7 @@ class Trigger(Struct, frozen=True):
     words: frozenset[bytes]
     together: Mapping[bytes, tuple[frozenset[bytes], ...]]
     beginnings: tuple[bytes, ...]
-    patterns: tuple[BytePattern, ...]
+    patterns: tuple[FilePattern, ...]
 
     def is_in(self, source: bytes) -> bool:
         """Return whether the bytes of a file have it; the cost hardly depends on the number of rules."""
@@ -85,7 +85,7 @@ class StringRule(Struct, frozen=True):
     rule: Rule
     text: str
     role: Role
-    literal: Expression[str]
+    literal: Expression
 
 
 class RuleTable(Struct, frozen=True):
@@ -115,7 +115,7 @@ class RuleTable(Struct, frozen=True):
     attributes: dict[str, Rule]
     strings: list[StringRule]
     texts: dict[str, Rule]
-    patterns: list[tuple[Expression[str], Rule]]
+    patterns: list[tuple[Expression, Rule]]
     calls: dict[str, list[Rule]]
     arguments: dict[str, list[Rule]]
     keywords: dict[str, list[Rule]]
@@ -134,7 +134,7 @@ class RuleTable(Struct, frozen=True):
     has_built: bool
     argument_names: frozenset[str | int]
     users_names: frozenset[str]
-    cuda_only_patterns: Mapping[str, tuple[Expression[str], ...]]
+    cuda_only_patterns: Mapping[str, tuple[Expression, ...]]
 
     def is_cuda_only(self, where: str, *texts: str | None) -> bool:
         """Return whether a rule says of one of some texts, at a place of a kind, that it is of what CUDA alone has."""
@@ -268,8 +268,8 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     )
 
 
-def _cuda_only_patterns(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression[str], ...]]:
-    found: dict[str, tuple[Expression[str], ...]] = {}
+def _cuda_only_patterns(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression, ...]]:
+    found: dict[str, tuple[Expression, ...]] = {}
     for rule in rules:
         for where, pattern in rule.match.cuda_only_patterns.items():
             found[where] = (*found.get(where, ()), rule.expression(pattern, ignores_case=True))
@@ -279,7 +279,7 @@ def _cuda_only_patterns(rules: Iterable[Rule]) -> Mapping[str, tuple[Expression[
 def _pattern_texts(pattern: str) -> frozenset[str]:
     """The texts in small letters of which every match of a pattern has one; the longest, if there are several sets."""
     required = max(required_texts(pattern.encode()), key=_shortest, default=frozenset({b""}))
-    return frozenset(text.decode().lower() for text in required)  # as bytes, only those of ASCII were
+    return frozenset(text.decode() for text in required)
 
 
 def _users_names(rules: Iterable[Rule]) -> frozenset[str]:
@@ -371,7 +371,7 @@ def trigger_of(evidence: Iterable[tuple[Rule, Evidence | None]]) -> Trigger:
     lone: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
-    patterns: list[BytePattern] = []
+    patterns: list[FilePattern] = []
     for rule, each in evidence:
         if each is None:
             continue
@@ -381,7 +381,7 @@ def trigger_of(evidence: Iterable[tuple[Rule, Evidence | None]]) -> Trigger:
         elif each.words.endswith("*"):
             beginnings.append(each.words[:-1].encode())
         elif not words_of_it:
-            patterns.append(BytePattern.of(re.escape(each.words.encode())))
+            patterns.append(FilePattern.of(re.escape(each.words)))
         elif len(words_of_it) == 1:
             lone.add(words_of_it[0])
         else:

@@ -102,7 +102,7 @@ class PatternMatch(Match, frozen=True):
         return {AnyText: lambda place: list(_marks(rules.table, place.text, place.start))}
 
 
-def _may_match(table: RuleTable, lowered: str) -> Iterator[tuple[Expression[str], Rule]]:
+def _may_match(table: RuleTable, lowered: str) -> Iterator[tuple[Expression, Rule]]:
     """Yield the patterns of which a text has a required text; it is given in small letters."""
     if table.may_be_for(lowered):
         for texts, each in zip(table.pattern_texts, table.patterns, strict=True):

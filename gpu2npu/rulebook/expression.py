@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, AnyStr, Generic, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -41,30 +41,30 @@ class ExpressionTimeError(Exception):
     """A search with a rule's regular expression takes longer than it may; the text says which rule's."""
 
 
-class Expression(Struct, Generic[AnyStr], frozen=True):
+class Expression(Struct, frozen=True):
     """A regular expression that compiles, of the rule `owner`. All searches raise ExpressionTimeError."""
 
-    text: AnyStr
+    text: str
     owner: str
     ignores_case: bool = False
 
-    def search(self, text: AnyStr) -> re.Match[AnyStr] | None:
+    def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in a text."""
-        found: re.Match[AnyStr] | None = self._limited(lambda compiled: compiled.search(text, timeout=SECONDS))
+        found: re.Match[str] | None = self._limited(lambda compiled: compiled.search(text, timeout=SECONDS))
         return found
 
-    def fullmatch(self, text: AnyStr) -> re.Match[AnyStr] | None:
+    def fullmatch(self, text: str) -> re.Match[str] | None:
         """Return the match that is the whole text."""
-        found: re.Match[AnyStr] | None = self._limited(lambda compiled: compiled.fullmatch(text, timeout=SECONDS))
+        found: re.Match[str] | None = self._limited(lambda compiled: compiled.fullmatch(text, timeout=SECONDS))
         return found
 
-    def all_in(self, text: AnyStr) -> list[re.Match[AnyStr]]:
+    def all_in(self, text: str) -> list[re.Match[str]]:
         """Return the matches in a text that do not overlap, in their order."""
         return self._limited(lambda compiled: list(compiled.finditer(text, timeout=SECONDS)))
 
-    def replaced(self, template: AnyStr, text: AnyStr) -> AnyStr:
+    def replaced(self, template: str, text: str) -> str:
         """Return a text with a template in the place of each match."""
-        new: AnyStr = self._limited(lambda compiled: compiled.sub(template, text, timeout=SECONDS))
+        new: str = self._limited(lambda compiled: compiled.sub(template, text, timeout=SECONDS))
         return new
 
     def _limited(self, searched: Callable[[Any], _Found]) -> _Found:
@@ -80,13 +80,11 @@ class Expression(Struct, Generic[AnyStr], frozen=True):
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: AnyStr, ignores_case: bool) -> Any:
+def _compiled(text: str, ignores_case: bool) -> Any:
     import regex
 
-    written = text if isinstance(text, str) else text.decode("latin-1")
-    same = _OTHERWISE.sub(_as_re_reads_it, written)
     flags = regex.VERSION0 | (regex.IGNORECASE if ignores_case else 0)
-    return regex.compile(same if isinstance(text, str) else same.encode("latin-1"), flags)
+    return regex.compile(_OTHERWISE.sub(_as_re_reads_it, text), flags)
 
 
 def _as_re_reads_it(match: re.Match[str]) -> str:
@@ -104,9 +102,7 @@ def compile_problem(pattern: str) -> str | None:
         re.compile(pattern)
         if (parts := _parts(pattern)) > _MOST_PARTS:
             return f"repeats {parts:,} parts, counts within counts multiplied; {_MOST_PARTS:,} are the most"
-        for text in (pattern, pattern.encode()):  # files are searched as bytes first: no \u there
-            re.compile(text)
-            _compiled(text, False)
+        _compiled(pattern, False)
     except (re.error, regex.error, ValueError, OverflowError, RecursionError) as error:
         return f"is not a regular expression ({str(error) or 'nested too deeply'})"
     return None

@@ -114,7 +114,7 @@ class Rule(Struct, frozen=True):
     file: str = ""
     source: str = ""
 
-    def expression(self, text: str, *, ignores_case: bool = False) -> Expression[str]:
+    def expression(self, text: str, *, ignores_case: bool = False) -> Expression:
         """A regular expression of this rule."""
         return Expression(text, self.named, ignores_case)
 

@@ -195,9 +195,15 @@ def test_a_text_with_a_role_is_no_regular_expression(migrate_with) -> None:
     assert result.failure is None and b'device = "NPU(0"' in result.content
 
 
-@pytest.mark.parametrize("image", ["Образ/train", "образ/train"])
-def test_a_pattern_with_letters_outside_ascii_matches_in_each_kind_of_file(migrate_with, tmp_path, image):
-    rule = {"id": "image", "match": {"pattern": rf"{image}:cu\d+"}, "then": {"rename": "cann"}}
+@pytest.mark.parametrize(
+    ("pattern", "image"),
+    [
+        *(("Образ/train", "Образ/train"), ("(?i)образ/train", "Образ/train"), ("镜像", "镜像"), ("镜*像?/", "/")),
+        *((r"(?:a\镜|镜)", "镜"), (r"\u955c\N{SPACE}", "镜 "), ("镜.像", "镜的像"), (r"a-\w+", "a-镜像")),
+    ],
+)
+def test_a_pattern_with_letters_outside_ascii_matches_in_any_file(migrate_with, tmp_path, pattern, image) -> None:
+    rule = {"id": "image", "match": {"pattern": rf"{pattern}:cu\d+"}, "then": {"rename": "cann"}}
     assert migrate_with([rule], f"x = '{image}:cu118'\n").content.decode() == "x = 'cann'\n"
     own = load_rulebook([tmp_path / "own.json"])
     assert migrate_file(f"x: {image}:cu118\n".encode(), "a.yaml", own, ProjectContext()).content == b"x: cann\n"

@@ -56,13 +56,12 @@ def test_built_in_patterns_find_what_re_finds(rule) -> None:
     assert any(matches)
 
 
-def test_built_in_patterns_find_in_bytes_what_re_finds() -> None:
+def test_built_in_patterns_find_in_files_what_re_finds() -> None:
     patterns = [*TABLE.trigger.patterns, *knowledge_for(RULEBOOK, VERSIONS[0]).trigger.patterns]
     assert len(patterns) > 20
     for pattern in (each.pattern for each in patterns):
-        for source in (line.encode() for line in LINES):
-            match, expected = pattern.search(source), re.search(pattern.text, source)
-            assert (match and match.span()) == (expected and expected.span())
+        for text in CORPUS:
+            assert [match.span() for match in pattern.all_in(text)] == [span for span, _ in found(pattern.text, text)]
 
 
 def test_strings_with_a_role_are_those_of_re() -> None:

@@ -23,6 +23,8 @@ from gpu2npu.engine.required_texts import required_texts
         (rb"ab?c{0,2}d{2}e{", [{b"a"}, {b"d"}, {b"e{"}]),
         (rb"(?#no)a(?!b\))c(?P<n>d)(?P=n)", [{b"a"}, {b"c"}, {b"d"}]),
         (rb"(?x) a b", []),
+        (rb"a\u0062c\U00000064\N{SPACE}e", [{b"a"}, {b"c"}, {b"e"}]),
+        ("像镜*Я\\镜b".encode(), [{"像".encode()}, {"镜b".encode()}]),
     ],
 )
 def test_texts_are_those_of_every_match(pattern, expected):
