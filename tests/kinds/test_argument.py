@@ -120,10 +120,45 @@ def test_the_current_cards_number_is_found_after_values_are_forgotten() -> None:
         ("'--gpu'", "x.to(args.gpu // 2)", 'x.to(f"npu:{args.gpu // 2}")'),
         ("'--gpu'", "i = args.gpu % args.other\nx.to(i)", 'x.to(f"npu:{i}")'),
         ("'--gpu'", "args.gpu = args.gpu % torch.cuda.device_count()\nx.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
+        ("'--gpu'", "args.gpu = max(args.gpu, 0)\nx.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
+        ("'--gpu'", "i = max(args.gpu, args.text)\nx.to(i)", "x.to(i)"),
         ("'--gpu'", "x.to(args.text)", "x.to(args.text)"),
+        ("'--gpu'", "y = ((x + 1) % 64).to('cuda')\ndef f(y): x.to(y.device)\nf(y[:, 1])", "x.to(y.device)"),
     ],
 )
 def test_an_option_that_is_a_whole_number_is_one_wherever_it_is_given(flags: str, code: str, written: str) -> None:
     parser = f"p = argparse.ArgumentParser()\np.add_argument({flags}, type=int)\np.add_argument('--text', type=str)\n"
     parser += "p.add_argument('--other', type=int)\nargs = p.parse_args()\nx = torch.zeros(2)\n"
     assert written in migrate_source(f"import argparse\nimport torch\n{parser}{code}\n", version="2.1.0").text
+
+
+PARSER_OF_SELF = """
+class Options:
+    def __init__(self):
+        self.parser = argparse.ArgumentParser()
+        self.parser.add_argument("--gpu", type=int)
+
+    def parse(self):
+        self.opt = self.parser.parse_args()
+        return self.opt
+
+
+opt = Options().parse()
+"""
+OWN_PARSER = """
+class Options(argparse.ArgumentParser):
+    def __init__(self):
+        super().__init__()
+        self.add_argument("--gpu", type=int)
+
+
+opt = Options().parse_args()
+"""
+
+
+@pytest.mark.parametrize("options", [PARSER_OF_SELF, OWN_PARSER])
+def test_so_is_one_of_a_parser_that_is_an_attribute_or_of_a_project_s_own_class(options: str) -> None:
+    text = migrate_source(
+        f"import argparse\nimport torch\n{options}x = torch.zeros(2).to(opt.gpu)\n", version="2.1.0"
+    ).text
+    assert 'to(f"npu:{opt.gpu}")' in text

@@ -195,9 +195,10 @@ class TypedArguments:
         given = self._place(value) or values.place(self.names, value) if is_likely else 0
         sources = values.sources(given, self.names.path) if given else ()
         known = {
-            each.text.removesuffix("[*]").removesuffix("()") in integers or type(values.kind(each.place)[1]) is int
+            each.text.removesuffix("[*]").removesuffix("()") in integers
+            or (each.kind == "number" and type(values.kind(each.place)[1]) is int)
             for each in sources
-            if not each.text.startswith(_PARSER)
+            if not (each.text.startswith(_PARSER) or values.is_effect(each.text.removesuffix("()"), "element"))
         }
         return True if known == {True} else None
 

@@ -21,8 +21,7 @@ from gpu2npu.python.facts.values import (
     Taken,
     ValueFacts,
 )
-from gpu2npu.python.flow import indirect_calls
-from gpu2npu.python.flow.holders import flag, join_holders, load_attribute, option, parser, read_into, set_attribute
+from gpu2npu.python.flow import holders, indirect_calls
 from gpu2npu.python.flow.value_files import CallEffect, ValueFile
 
 
@@ -181,7 +180,7 @@ def _attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The result is the attribute of the first argument that the second one names, or any, or the third one."""
     given, result = file.arguments(call), file.first + call.node
     if {"0", "1"} <= given.keys():
-        load_attribute(file, given["0"], file.values.get(given["1"]), result)
+        holders.load_attribute(file, given["0"], file.values.get(given["1"]), result)
     if "2" in given:
         file.add(given["2"], ASSIGN, result)
 
@@ -263,9 +262,12 @@ def _loaded(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is an element of the first argument; that of `max` too, but for a tensor's."""
+    """The result is an element of the first argument; that of `max` too, or one of several, but for a tensor's."""
     given = file.arguments(call)
-    if "0" in given and not (call.receiver and call.name in ("max", "min")):
+    if call.name in ("max", "min") and "1" in given and not call.receiver:
+        for value in (value for key, value in given.items() if key.isdigit()):
+            file.add(value, ASSIGN, file.first + call.node)
+    elif "0" in given and not (call.receiver and call.name in ("max", "min")):
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
 
 
@@ -308,14 +310,6 @@ def _fields(file: ValueFile, call: Called, effect: CallEffect) -> None:
             file.join(value, KEYS, holder, ".")
 
 
-def _parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The first element of the result holds what the object holds."""
-    if call.receiver:
-        parsed = file.new(call.line)
-        file.add(file.first + call.receiver, INHERIT, parsed)
-        file.add(parsed, STORE, file.first + call.node, "[0]")
-
-
 _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "added": _added,
     "attribute": _attribute,
@@ -350,22 +344,22 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "met": _found,
     "method": indirect_calls.method,
     "sent": indirect_calls.sent,
-    "flag": flag,
-    "option": option,
+    "flag": holders.flag,
+    "option": holders.option,
     "ordered": indirect_calls.ordered,
     "numbered": lambda file, call, _: _rows(file, call, 1),
-    "parsed": _parsed_with_rest,
+    "parsed": holders.parsed_with_rest,
     "partial": indirect_calls.partial,
     "parts": _parts,
-    "parser": parser,
+    "parser": holders.parser,
     "instances": indirect_calls.instances,
-    "read_into": read_into,
+    "read_into": holders.read_into,
     "record": _record,
     "reduced": indirect_calls.reduced,
     "replaced": _replaced,
     "same": _same,
     "set": _set,
-    "set attribute": set_attribute,
+    "set attribute": holders.set_attribute,
     "submitted": indirect_calls.submitted,
     "substituted": _substituted,
     "table": _table,
@@ -396,5 +390,5 @@ def read_values(path: str, first: int, facts: ValueFacts, effects: Mapping[str, 
         for call in (file.calls[first + each] for each in function.decorators if first + each in file.calls):
             if (effect := effects.get(call.name)) is not None and effect.kind in indirect_calls.DECORATIONS:
                 indirect_calls.DECORATIONS[effect.kind](file, call, function)
-    join_holders(file)
+    holders.join_holders(file)
     return file

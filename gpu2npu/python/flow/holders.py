@@ -66,16 +66,29 @@ def set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds what the call reads."""
-    parser(file, call, effect)
+    _add_parents(file, call)
     if call.receiver:
         file.join(file.first + call.node, INHERIT, file.first + call.receiver)
 
 
 def parser(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result holds what each of the `parents` holds."""
+    """The result is an object, which holds what each of the `parents` holds."""
+    file.kinds.setdefault(file.first + call.node, ("container", None))
+    _add_parents(file, call)
+
+
+def _add_parents(file: ValueFile, call: Called) -> None:
     if (parents := file.arguments(call).get("parents")) is not None:
         each = file.load(parents, "[each]", call.line)
         file.join(each, INHERIT, file.first + call.node)
+
+
+def parsed_with_rest(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The first element of the result holds what the object holds."""
+    if call.receiver:
+        parsed = file.new(call.line)
+        file.add(file.first + call.receiver, INHERIT, parsed)
+        file.add(parsed, STORE, file.first + call.node, "[0]")
 
 
 def option(file: ValueFile, call: Called, effect: CallEffect) -> None:

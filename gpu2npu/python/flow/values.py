@@ -150,11 +150,13 @@ class Values(ForwardValues):
         return found
 
     def _without_lacking(self, place: int, path: Path) -> dict[ValueOrigin, None]:
-        """The ends, but for a class without bases that lacks an attribute which something else gives to its objects."""
+        """The ends, but for a class without an attribute, as its bases are, that something else gives its objects."""
         ends = dict.fromkeys(self._ends(place, path))
         lacking = [one for one in ends if one.kind == "unknown" and self.kind(one.place)[0] == "class"]
         for one in lacking if len(lacking) < len(ends) else ():
-            if not self.at(one.place).into.get(one.place):
+            file = self.at(one.place)
+            bases = (source for source, _, _ in file.into.get(one.place, ()))
+            if all(self.is_given(file, one.place, (one.text[1:],), base) for base in bases):
                 del ends[one]
         return ends
 
