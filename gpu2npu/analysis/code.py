@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 
 from msgspec import Struct
 
@@ -92,19 +93,25 @@ def is_decorator(node: ast.expr, file: PythonFile) -> bool:
     return isinstance(parent, DEFINITIONS) and node in parent.decorator_list
 
 
-def is_type_only(node: ast.expr, file: PythonFile) -> bool:
-    """Return whether an expression is only a type: in an annotation, `isinstance` and the like, or a comparison."""
+def is_annotated(node: ast.expr, file: PythonFile) -> bool:
+    """Return whether an expression is, or is a part of, an annotation."""
+    return any(is_annotation(above, child) for above, child in file.steps(node))
+
+
+def is_type_tested(node: ast.expr, file: PythonFile) -> bool:
+    """Return whether an expression is the type in `isinstance` and the like, or what `type(x)` is compared with."""
     for above, child in file.steps(node):
-        if isinstance(above, ast.Call):
-            tests = isinstance(above.func, ast.Name) and above.func.id in _TESTS
-            if tests and (child is node or child is not above.args[0]):
-                return True
-        is_compared = isinstance(above, ast.Compare) and (child is node or isinstance(child, (ast.List, ast.Tuple)))
-        if is_compared or is_annotation(above, child):
+        if isinstance(above, ast.Compare) and child is not above.left and _calls(above.left, {"type"}):
+            return True
+        if isinstance(above, ast.Call) and _calls(above, _TESTS) and (child is node or child is not above.args[0]):
             return True
         if isinstance(above, ast.stmt):
             return False
     return False
+
+
+def _calls(node: ast.expr, functions: Set[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions
 
 
 Calls = dict[str, list[ast.Call]]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from gpu2npu.analysis.code import Code, is_decorator, is_type_only
+from gpu2npu.analysis.code import Code, is_annotated, is_decorator, is_type_tested
 from gpu2npu.analysis.torch_apis.dtypes import Tensors
 from gpu2npu.analysis.torch_apis.tensor_labels import FACTORIES
 from gpu2npu.engine.strings.value_effects import values_of
@@ -123,8 +123,9 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
             continue
         if not _is_reported(qualified, version, is_decorator(node, code.file)):
             continue
-        if not is_type_only(node, code.file):
-            yield node, qualified
+        if is_annotated(node, code.file) or (is_type_tested(node, code.file) and not verdict(qualified, version).later):
+            continue
+        yield node, qualified
 
 
 def _never_had(code: Code) -> Iterator[tuple[ast.alias, str]]:

@@ -11,6 +11,7 @@ KINDS = {
     "torch.nn.Module.slow": VerdictKind.FALLBACK,
     "torch.refused": VerdictKind.UNSUPPORTED,
     "torch.nn.Refused": VerdictKind.UNSUPPORTED,
+    "torch.nn.Later": VerdictKind.UNSUPPORTED,
     "torch.strange": VerdictKind.UNKNOWN,
     "torch.serialization.strange": VerdictKind.UNKNOWN,
     "torch.xpu.strange": VerdictKind.UNKNOWN,
@@ -31,7 +32,8 @@ def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
     caches = (torch_apis._is_reported, torch_apis._may_be_reported)
 
     def judge(api: str, version: str) -> ApiVerdict:
-        return ApiVerdict(api, KINDS.get(api, VerdictKind.NATIVE), f"aten::op of {api}", "do something else")
+        kind, later = KINDS.get(api, VerdictKind.NATIVE), "2.4.0" if api.endswith("Later") else ""
+        return ApiVerdict(api, kind, f"aten::op of {api}", "do something else", later=later)
 
     monkeypatch.setattr(torch_apis, "verdict", judge)
     monkeypatch.setattr(torch_apis, "judged_leaves", lambda: {api.rpartition(".")[2] for api in KINDS})
@@ -87,8 +89,11 @@ def found(code) -> list[tuple[int, str, str]]:
         ("from torch import nn\nclass N(nn.Refused): ...", [(2, "unsupported", "torch.nn.Refused")]),
         ("from torch import nn\nisinstance(m, nn.Refused)", []),
         ("from torch import nn\ntype(m) in (nn.Refused, nn.Linear) or type(m) is nn.Refused", []),
+        ("import torch\nx.dtype == torch.refused", [(2, "unsupported", "torch.refused")]),
         ("from torch import nn\nf(nn.Refused) == 1", [(2, "unsupported", "torch.nn.Refused")]),
-        ("from torch import nn\ndef f(m: nn.Refused): ...", []),
+        ("from torch import nn\ndef f(m: nn.Refused, n: nn.Later): ...", []),
+        ("from torch import nn\nisinstance(m, nn.Later)", [(2, "unsupported", "torch.nn.Later")]),
+        ("from torch import nn\ntype(m) is nn.Later", [(2, "unsupported", "torch.nn.Later")]),
         ("from torch import nn\nnn.Linear(1, 1).slow()", [(2, "fallback", "torch.nn.Module.slow")]),
         ("from torch import nn\nclass N(nn.Module):\n    def slow(self): ...\nN().slow()", []),
         ("import torch\ntorch.cuda.slow()", []),
