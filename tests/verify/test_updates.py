@@ -194,3 +194,15 @@ def test_gradients_whose_elements_are_clipped_otherwise_are_named(
 ) -> None:
     explanation = explain(compare(limited(*one), limited(*other), Tolerance({})))
     assert explanation is not None and explanation.cause is expected
+
+
+@pytest.mark.parametrize(("error", "diverges"), [(1e-3, False), (0.1, True)])
+def test_a_copy_of_a_weight_may_move_as_far_as_that_of_another(error: float, diverges: bool) -> None:
+    def copies(*errors: float) -> Recording:
+        numbered = enumerate(errors)
+        events = (event("weight", f"copy 1 of {at}", values(70 + at) + by * values(80 + at)) for at, by in numbered)
+        return Recording("2.13.0", tuple(events), (1.0,))
+
+    original = copies(0, 0)
+    compared = compare(original, copies(1e-6, error), measured(original, [copies(1e-3, 1e-6)]))
+    assert bool(compared.differences) is diverges

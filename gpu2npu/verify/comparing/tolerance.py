@@ -41,6 +41,7 @@ EPS = {
 }
 _USUAL = 0.9  # of the places of one kind
 _GRADIENTS = "gradient", "parameter gradient"
+_WEIGHTS = "parameter", "weight"
 _ANY_PARAMETER = "any parameter"
 _HUNDREDTH = 0.01  # smaller changes of a norm are left to the distance
 _NEXT = 2  # gradients after a place, on their way back through the program
@@ -243,7 +244,7 @@ def _shown_by(pairs: list[Pair], noise: Mapping[str, int]) -> dict[Key, float]:
         usual_distance = usual.get((event.step, _group(event, noise)), 0.0)
         if event.kind == "gradient":
             usual_distance = on_the_way[event.key]
-        if event.kind in ("parameter", "checkpoint"):
+        if event.kind in (*_WEIGHTS, "checkpoint"):
             usual_distance /= event.tensor.norm or 1.0
         if math.isfinite(share):
             earlier[place] = share
@@ -295,18 +296,19 @@ def _on_the_way(pairs: list[Pair]) -> dict[Key, float]:
 
 
 def _usual(pairs: list[Pair], noise: Mapping[str, int]) -> dict[tuple[int, str], float]:
-    """Return the usual distance in each step, by kind: a share of the norm; for parameters, a distance."""
+    """Return the usual distance in each step, by kind: a share of the norm; for weights, a distance."""
     found: dict[tuple[int, str], list[float]] = {}
     for event, other in pairs:
         share = relative_distance(event, other)
-        if event.kind == "parameter" and event.tensor is not None:
+        if event.kind in _WEIGHTS and event.tensor is not None:
             share *= event.tensor.norm or 1.0
+        if event.kind == "parameter":
             found.setdefault((event.step, _ANY_PARAMETER), []).append(share)
         counts = event.kind == "output" or not _is_noise(event, noise)
-        if counts and event.kind in ("output", "parameter gradient", "parameter", "state"):
+        if counts and event.kind in ("output", "parameter gradient", "state", *_WEIGHTS):
             found.setdefault((event.step, _group(event, noise)), []).append(share)
     return {
-        place: _usual_of(shares, 1.0 if place[1] in ("parameter", _ANY_PARAMETER) else _USUAL)
+        place: _usual_of(shares, 1.0 if place[1] in (*_WEIGHTS, _ANY_PARAMETER) else _USUAL)
         for place, shares in found.items()
     }
 
