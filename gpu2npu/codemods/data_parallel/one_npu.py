@@ -21,7 +21,7 @@ from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_class import model_class, takes_one
 from gpu2npu.codemods.program.model_uses import ModelUses
 from gpu2npu.codemods.spellings import RULE, spelling
-from gpu2npu.engine.other_devices.choices import is_move
+from gpu2npu.engine.other_devices.choices import is_move, may_be_move
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
 from gpu2npu.python.facts.values import Called
 from gpu2npu.python.flow.value_calls import ValueOrigin
@@ -316,7 +316,7 @@ def _is_moved_with(program: TrainingProgram, wrap: Wrap, file: ParsedFile, given
     names = [each for each in file.nodes(ast.Name) if isinstance(each.ctx, ast.Store) and each.id == file.code(given)]
     stored = [each for each in names if file.bounds(each)[1] <= file.bounds(given)[0]]
     last = file.statement(stored[-1]) if stored else None
-    if not isinstance(last, ast.Assign) or not any(is_move(file.names, node) is not False for node in walk(last.value)):
+    if not isinstance(last, ast.Assign) or not any(may_be_move(file.names, node) for node in walk(last.value)):
         return False
     known = {_tested(program, wrap.file, step) for step in wrap.file.steps(wrap.call)} - {None}
     above = set(file.above(given))
@@ -360,7 +360,7 @@ def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.expr) -> boo
 
 def _ends_of_moves(file: ParsedFile) -> frozenset[tuple[int | None, int | None]]:
     """The lines and columns where the calls of a file end that move something to a card."""
-    moves = (call for call in file.nodes(ast.Call) if is_move(file.names, call) is not False)
+    moves = (call for call in file.nodes(ast.Call) if may_be_move(file.names, call))
     return frozenset((call.end_lineno, call.end_col_offset) for call in moves)
 
 

@@ -120,7 +120,7 @@ def _assigns(file: ParsedFile, node: ast.AST, target: str) -> bool:
 
 def _moves(file: ParsedFile, node: ast.AST, target: str) -> bool:
     return (
-        bool(is_move(file.names, node))
+        is_move(file.names, node)
         and isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and file.code(node.func.value) == target

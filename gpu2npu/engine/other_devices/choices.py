@@ -56,10 +56,19 @@ def names_device(node: ast.AST, devices: Set[str] = _CUDA) -> bool:
     return (string_value(node) or "").partition(":")[0] in devices
 
 
-def is_move(names: Names, node: ast.AST) -> bool | None:
+def is_move(names: Names, node: ast.AST) -> bool:
     """Return whether a node moves something to a card: `x.cuda(...)`, or `x.to(...)` with a device: by where that
-    comes from, or else by its name; None where neither says so."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    comes from, or else by its name."""
+    return isinstance(node, ast.Call) and _moves(names, node) is True
+
+
+def may_be_move(names: Names, node: ast.AST) -> bool:
+    """The same, or neither is known."""
+    return isinstance(node, ast.Call) and _moves(names, node) is not False
+
+
+def _moves(names: Names, node: ast.Call) -> bool | None:
+    if not isinstance(node.func, ast.Attribute):
         return False
     if node.func.attr != "to":
         return node.func.attr in ("cuda", "npu")
@@ -84,7 +93,7 @@ def _is_card(names: Names, place: int) -> bool | None:
     called = {each.text.removesuffix("()") for each in sources}
     ways = [at for at, path in values.way_to(place) if not path]
     is_text = any(kind == TEXT for at in ways for _, kind, _ in values.at(at).into.get(at, ()))
-    is_number = any(each.kind == "number" and type(values.kind(each.place)[1]) is int for each in sources)
+    is_number = any(map(values.is_integer, sources))
     is_named = any(each in integers or each.endswith(".device") or each == "int" for each in called)
     if is_number or not texts.isdisjoint(_CARDS) or ((is_named or is_text) and _CPU not in texts):
         return True

@@ -9,7 +9,7 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from gpu2npu.engine.imports import leads_to
-from gpu2npu.engine.other_devices.choices import is_move
+from gpu2npu.engine.other_devices.choices import may_be_move
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule_at
 from gpu2npu.engine.strings.value_effects import values_of
 from gpu2npu.engine.table import RuleTable
@@ -99,7 +99,7 @@ class ForeignDevices:
     def _moves(self) -> list[tuple[Bounds, Rule]]:
         """The names of methods that move the objects of packages: what other methods of these give may be tensors, as
         in `reader.get_batch(indexes).cuda()`."""
-        calls = (node for node in self._nodes if isinstance(node, ast.Call) and is_move(self.names, node) is not False)
+        calls = (node for node in self._nodes if isinstance(node, ast.Call) and may_be_move(self.names, node))
         with self.values.near(self.names.path):
             rules = [(each.func, foreign_rule_at(self._nodes[each], self.names, self.table, 1)) for each in calls]
         return [

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gpu2npu.engine.other_devices.choices import chooses_cuda, is_move
+from gpu2npu.engine.other_devices.choices import chooses_cuda, may_be_move
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_value
@@ -99,7 +99,7 @@ def is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
     scope = names.file.scope_of(node)
     if (names.qualified(node.func, scope) or "").rpartition(".")[0] in QUESTIONED:
         return not tests_torch_cuda(node, names)
-    if is_move(names, node) is not False:
+    if may_be_move(names, node):
         return True
     made = names.definition(node.func, scope)
     if made is None or made.bound.node in seen:

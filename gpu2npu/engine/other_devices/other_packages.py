@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from gpu2npu.engine.imports import imported_modules, imported_packages
-from gpu2npu.engine.other_devices.choices import is_move
+from gpu2npu.engine.other_devices.choices import may_be_move
 from gpu2npu.engine.other_devices.foreign_calls import foreign_rule
 from gpu2npu.engine.strings.words import holds as is_named_so
 from gpu2npu.engine.strings.words import is_word
@@ -84,7 +84,7 @@ class OtherPackageCode:
         for call in walk(*region.body):
             if not isinstance(call, ast.Call) or call in decorators:
                 continue
-            if is_move(self.names, call) is not False:
+            if may_be_move(self.names, call):
                 return None
             qualified = self.names.qualified(call.func, self.names.file.scope_of(call)) or ""
             if not any(map(self._is_device, arguments(call))):

@@ -96,8 +96,9 @@ class Callees:
 # The name of a number of a card, where nothing else says what a value is.
 _CARD = re.compile(r"(?:^|_)(?:rank|gpu|gpu_id|device_id|device_index|device_num|card)$")
 _CURRENT = "current_device"  # the function that gives the number of the card in use
-# What gives whole numbers to code that does not say so, and where the options of a command line come from.
-_GIVING_NUMBERS, _PARSER = ("add_argument", "spawn", "start_processes"), "argparse."
+# What gives whole numbers to code that does not say so.
+_GIVING_NUMBERS = ("add_argument", "spawn", "start_processes")
+_PARSER = "argparse."  # what options come from
 # What takes the name of a device as well as its number: keywords, and the first argument of calls.
 _DEVICE_KEYWORDS = frozenset({"device", "map_location"})
 _DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
@@ -195,8 +196,7 @@ class TypedArguments:
         given = self._place(value) or values.place(self.names, value) if is_likely else 0
         sources = values.sources(given, self.names.path) if given else ()
         known = {
-            each.text.removesuffix("[*]").removesuffix("()") in integers
-            or (each.kind == "number" and type(values.kind(each.place)[1]) is int)
+            each.text.removesuffix("[*]").removesuffix("()") in integers or values.is_integer(each)
             for each in sources
             if not (each.text.startswith(_PARSER) or values.is_effect(each.text.removesuffix("()"), "element"))
         }

@@ -122,6 +122,10 @@ class Values(ForwardValues):
         self._asker = asker
         return list(self.origins(place, path))
 
+    def is_integer(self, source: ValueOrigin) -> bool:
+        """Return whether a source is a whole number that is written out."""
+        return source.kind == "number" and type(self.kind(source.place)[1]) is int
+
     def way(self, start: int, use: ValueUse) -> list[Way]:
         """The lines that a value comes through on the way to what is done with it, without repeats."""
         places = [*(place for place, _ in steps_to(use.state, self.reach(start))), use.place]
