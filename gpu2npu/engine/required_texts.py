@@ -90,7 +90,7 @@ class _Reader:
             self.at = found.end()
             return b"", []
         found = _ANY.match(self.pattern, self.at)
-        assert found is not None, "the pattern has not ended"
+        assert found is not None
         self.at = found.end()
         return b"" if first in (b".", b"^", b"$") else _exact(found[0]), []
 
@@ -163,7 +163,10 @@ def any_in(patterns: Iterable[FilePattern], source: bytes) -> bool:
     """Return whether one of the patterns matches somewhere."""
     lowered = source.lower()
     possible = [each.pattern for each in patterns if each.may_be_in(lowered)]
-    text = source.decode("utf-8", "replace") if possible else ""
+    try:
+        text = source.decode() if possible else ""
+    except UnicodeDecodeError:  # another encoding, which the file may name
+        return True
     return any(pattern.search(text) is not None for pattern in possible)
 
 

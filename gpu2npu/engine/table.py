@@ -363,7 +363,7 @@ def _any_of(words: Iterable[str]) -> str:
     for word in sorted(set(words), key=len):
         if not any(short in word for short in retained):
             retained.append(word)
-    return "|".join(map(re.escape, retained)) or r"(?!)"
+    return "|".join(map(re.escape, retained)) if retained else r"(?!)"
 
 
 def trigger_of(evidence: Iterable[tuple[Rule, Evidence | None]]) -> Trigger:

@@ -123,6 +123,7 @@ def test_the_current_cards_number_is_found_after_values_are_forgotten() -> None:
         ("'--gpu'", "args.gpu = max(args.gpu, 0)\nx.to(args.gpu)", 'x.to(f"npu:{args.gpu}")'),
         ("'--gpu'", "i = max(args.gpu, args.text)\nx.to(i)", "x.to(i)"),
         ("'--gpu'", "x.to(args.text)", "x.to(args.text)"),
+        ("'--gpu'", "def f(d): x.to(d)\nf(pool.next())\nf(args.gpu)", "x.to(d)"),
         ("'--gpu'", "y = ((x + 1) % 64).to('cuda')\ndef f(y): x.to(y.device)\nf(y[:, 1])", "x.to(y.device)"),
     ],
 )

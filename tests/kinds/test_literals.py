@@ -207,3 +207,18 @@ def test_a_pattern_with_letters_outside_ascii_matches_in_any_file(migrate_with, 
     assert migrate_with([rule], f"x = '{image}:cu118'\n").content.decode() == "x = 'cann'\n"
     own = load_rulebook([tmp_path / "own.json"])
     assert migrate_file(f"x: {image}:cu118\n".encode(), "a.yaml", own, ProjectContext()).content == b"x: cann\n"
+
+
+@pytest.mark.parametrize("pattern", ["образ", r"[o]br", "(?x) o b r"])
+def test_a_pattern_that_requires_no_text_leaves_the_other_rules(migrate_with, pattern: str) -> None:
+    rule = {"id": "image", "match": {"pattern": pattern}, "then": {"rename": "npu"}}
+    text = 'import torch\nx = torch.zeros(1, device="cuda")\ny = "образ", "obr"\n'
+    written = migrate_with([rule], text).content.decode()
+    assert 'device="npu"' in written and '"npu"' in written.splitlines()[-1]
+
+
+def test_a_pattern_is_looked_for_in_a_file_of_another_encoding(migrate_with, tmp_path) -> None:
+    rule = {"id": "image", "match": {"pattern": r"caf\xe9-gpu\d+"}, "then": {"rename": "cann"}}
+    assert migrate_with([rule], "x = 1\n").content is None
+    source, own = "# coding: latin-1\nx = 'café-gpu30'\n".encode("latin-1"), load_rulebook([tmp_path / "own.json"])
+    assert migrate_file(source, "a.py", own, ProjectContext()).content == b"# coding: latin-1\nx = 'cann'\n"

@@ -1,3 +1,4 @@
+import difflib
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,15 @@ def test_a_blank_line_between_two_changes_is_no_change() -> None:
     before = b"".join(b"a%d\n\n" % number for number in range(150))
     diff = unified_diff("a.py", before, before.replace(b"a71\n\na72\n", b"b71\n\nb72\n"))
     assert b"-a71\n+b71\n \n-a72\n+b72\n" in diff
+
+
+def test_lines_that_are_frequent_are_not_compared_with_each_other(monkeypatch) -> None:
+    chosen = []
+    matcher = difflib.SequenceMatcher
+    monkeypatch.setattr(difflib, "SequenceMatcher", lambda *given, **how: chosen.append(how) or matcher(*given, **how))
+    for lines in (b"a\n" * 1000, b"".join(b"%d\n" % number for number in range(1000))):
+        unified_diff("a.py", lines, lines + b"b\n")
+    assert chosen == [{"autojunk": True}, {"autojunk": False}]
 
 
 def test_a_missing_final_newline_is_reported() -> None:

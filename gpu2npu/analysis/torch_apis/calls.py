@@ -123,9 +123,17 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
             continue
         if not _is_reported(qualified, version, is_decorator(node, code.file)):
             continue
-        if is_annotated(node, code.file) or (is_type_tested(node, code.file) and not verdict(qualified, version).later):
+        if is_annotated(node, code.file) or (
+            is_type_tested(node, code.file) and not _is_missing(node, qualified, code, version)
+        ):
             continue
         yield node, qualified
+
+
+def _is_missing(node: ast.expr, api: str, code: Code, version: str) -> bool:
+    """Return whether a release has no such API yet, and nothing tests for it."""
+    later = verdict(api, version).later
+    return bool(later) and not guarded(code.file, node, api.rpartition(".")[2], later)
 
 
 def _never_had(code: Code) -> Iterator[tuple[ast.alias, str]]:

@@ -30,7 +30,6 @@ from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, followed, operand
-from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above, is_integer
 from gpu2npu.python.tree.syntax import (
     argument_keyword,
@@ -190,8 +189,10 @@ def _is_below(use: _Use, other: _Use) -> bool:
 
 def _depends(uses: Sequence[_Use]) -> bool:
     """Return whether code uses the wrapper's own name for the model, in itself or in the names of a state dict."""
-    unguarded = (use for use in uses if use.attribute != "module" or not _is_guarded(use.file, use.node))
-    return any(use.attribute in _DEPENDENT or _is_saved(use) for use in unguarded)
+    needing = (
+        use for use in uses if use.attribute != "module" or not _is_guarded(use.file, use.node, has_other_way=True)
+    )
+    return any(use.attribute in _DEPENDENT or _is_saved(use) for use in needing)
 
 
 def _is_saved(use: _Use) -> bool:
@@ -284,12 +285,14 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
 
 
-def _is_guarded(file: ParsedFile, node: ast.expr) -> bool:
-    """`model.module if hasattr(model, 'module') else model`, or `if is_parallel(model)`"""
-    tests = (part.test for part in file.above(node) if isinstance(part, (ast.If, ast.IfExp)))
-    code = re.escape(file.code(node))
-    guard = re.compile(rf"(?:isinstance|hasattr|type|parallel|ddp|wrapped)\(\s*{code}\s*[,)]", re.IGNORECASE)
-    return any(guard.search(file.code(test)) for test in tests)
+def _is_guarded(file: ParsedFile, node: ast.expr, *, has_other_way: bool = False) -> bool:
+    """`model.module if hasattr(model, 'module') else model`, or `if is_parallel(model)`; with another branch, if it
+    `has_other_way`."""
+    guard = re.compile(
+        rf"(?:\b(?:isinstance|hasattr|type)|parallel|ddp|wrapped)\(\s*{re.escape(file.code(node))}\s*[,)]"
+    )
+    tested = (part for part in file.above(node) if isinstance(part, (ast.If, ast.IfExp)))
+    return any(guard.search(file.code(part.test)) for part in tested if part.orelse or not has_other_way)
 
 
 def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:
@@ -316,12 +319,30 @@ def _is_moved_with(program: TrainingProgram, wrap: Wrap, file: ParsedFile, given
     names = [each for each in file.nodes(ast.Name) if isinstance(each.ctx, ast.Store) and each.id == file.code(given)]
     stored = [each for each in names if file.bounds(each)[1] <= file.bounds(given)[0]]
     last = file.statement(stored[-1]) if stored else None
-    if not isinstance(last, ast.Assign) or not any(may_be_move(file.names, node) for node in walk(last.value)):
+    if not isinstance(last, ast.Assign) or not _is_moved(file, _value_for(last, stored[-1])):
         return False
     known = {_tested(program, wrap.file, step) for step in wrap.file.steps(wrap.call)} - {None}
     above = set(file.above(given))
     inside = takewhile(lambda step: step[0] not in above, file.steps(last))
     return all(isinstance(step[0], ast.With) or _tested(program, file, step) in known for step in inside)
+
+
+def _value_for(assignment: ast.Assign, name: ast.Name) -> ast.expr:
+    """The value that an assignment gives a name, one of several or not."""
+    for target in assignment.targets:
+        names, given = elements(target), elements(assignment.value)
+        if name in names and len(names) == len(given):
+            return given[names.index(name)]
+    return assignment.value
+
+
+def _is_moved(file: ParsedFile, value: ast.expr) -> bool:
+    """`x.cuda()`, `x.cuda().float()`, `Variable(x.cuda())`"""
+    if not isinstance(value, ast.Call):
+        return False
+    receiver = value.func.value if isinstance(value.func, ast.Attribute) else None
+    inner = [receiver] if isinstance(receiver, ast.Call) else value.args[:1]
+    return may_be_move(file.names, value) or any(_is_moved(file, each) for each in inner)
 
 
 def _tested(program: TrainingProgram, file: ParsedFile, step: tuple[ast.AST, ast.AST]) -> frozenset[ValueOrigin] | None:

@@ -13,14 +13,15 @@ from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, last_name, string_value
 
 _MESSAGE = "The wrapped model has this in its module."
 # Members of DistributedDataParallel with the same meaning. State dicts are read from the module, so their keys are
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
-# Code that takes the wrapper off, if there is one: what it gives has no `.module`. Or it does so on a condition.
-_UNWRAPS = re.compile(r"getattr\([^()]*,\s*['\"]module['\"]")
+# Code that takes the wrapper off, if there is one: what it gives has no `.module`.
+_UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")
+# What `.module` is given by, and what it depends on.
 _GIVING, _CONDITIONS = (ast.Assign, ast.IfExp, ast.Return), (ast.If, ast.IfExp, ast.While)
 
 
@@ -63,8 +64,10 @@ class ModelUses:
 
 def _gives_module(function: AnyPlace) -> bool:
     """Return whether a function gives or assigns `.module` on a condition: `net.module if is_parallel(net) else net`"""
-    file, read = function.file, [each for each in walk(function.node) if isinstance(each, ast.Attribute)]
-    given = (each for each in read if each.attr == "module" and isinstance(file.parents[each], _GIVING))
+    file, taken = function.file, {each.arg for each in walk(function.node) if isinstance(each, ast.arg)}
+    read = [each for each in walk(function.node) if isinstance(each, ast.Attribute) and each.attr == "module"]
+    of_model = (each for each in read if dotted_name(each.value) in taken)
+    given = (each for each in of_model if isinstance(file.parents[each], _GIVING))
     return any(isinstance(above, _CONDITIONS) for each in given for above in file.within(each))
 
 

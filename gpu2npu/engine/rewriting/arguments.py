@@ -99,6 +99,7 @@ _CURRENT = "current_device"  # the function that gives the number of the card in
 # What gives whole numbers to code that does not say so.
 _GIVING_NUMBERS = ("add_argument", "spawn", "start_processes")
 _PARSER = "argparse."  # what options come from
+_ELEMENTS = ("max()", "min()", "next()")  # what gives one of its arguments, or of their elements: these are sources too
 # What takes the name of a device as well as its number: keywords, and the first argument of calls.
 _DEVICE_KEYWORDS = frozenset({"device", "map_location"})
 _DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
@@ -198,7 +199,7 @@ class TypedArguments:
         known = {
             each.text.removesuffix("[*]").removesuffix("()") in integers or values.is_integer(each)
             for each in sources
-            if not (each.text.startswith(_PARSER) or values.is_effect(each.text.removesuffix("()"), "element"))
+            if not (each.text.startswith(_PARSER) or each.text in _ELEMENTS)
         }
         return True if known == {True} else None
 

@@ -75,12 +75,12 @@ def is_option(place: StringPlace, role: Role) -> bool:
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     siblings = {_field(each) for each in role.siblings} | {field}
     tables = dict.fromkeys([*(table for table, _ in _lookups(place, values)), *(_looked_up(at, values) if at else ())])
-    return any(_has_options(each, siblings, values) for each in tables)
+    return any(_has_options(each, field, siblings, values) for each in tables)
 
 
-def _has_options(base: int, siblings: set[str], values: Values) -> bool:
+def _has_options(base: int, field: str, siblings: set[str], values: Values) -> bool:
     """Return whether a table has further keys than devices, and is read by what is written out alone; or has names of
-    parameters as keys: `show(**table)`."""
+    parameters as keys, of which one is a flag: `show(**table)`."""
     tables = [base, *(each.place for each in values.origins(base))]
     holders = {each for table in tables for each in (table, *_holders(table, values))}
     stores = [values.at(each).stores.get(each, {}) for each in holders]
@@ -88,7 +88,9 @@ def _has_options(base: int, siblings: set[str], values: Values) -> bool:
     keys = {key for fields in (*stores, *loads) for key in fields if key.startswith("['")}
     if keys <= siblings:
         return False
-    if any((kind, label) == (ARGUMENT, "**") for at in holders for _, kind, label in values.at(at).out.get(at, ())):
+    flags = {type(values.kind(each)[1]) for fields in stores for each in fields.get(field, ())}
+    edges = (edge for at in holders for edge in values.at(at).out.get(at, ()))
+    if flags == {bool} and any((kind, label) == (ARGUMENT, "**") for _, kind, label in edges):
         return True
     if any("[*]" in fields or "[each]" in fields for fields in loads):
         return False

@@ -372,7 +372,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
 # Effects whose result is a new object, which holds what is stored in it.
 _MAKING = frozenset(
     {"attributes", "copy", "counted", "default", "fields", "filtered", "items", "keyed", "keys", "mapped", "numbered",
-     "instances", "parts", "table", "values", "zipped"}
+     "instances", "parser", "parts", "table", "values", "zipped"}
 )  # fmt: skip
 
 

@@ -66,18 +66,13 @@ def set_attribute(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 def read_into(file: ValueFile, call: Called, effect: CallEffect) -> None:
     """The object holds what the call reads."""
-    _add_parents(file, call)
+    parser(file, call, effect)
     if call.receiver:
         file.join(file.first + call.node, INHERIT, file.first + call.receiver)
 
 
 def parser(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is an object, which holds what each of the `parents` holds."""
-    file.kinds.setdefault(file.first + call.node, ("container", None))
-    _add_parents(file, call)
-
-
-def _add_parents(file: ValueFile, call: Called) -> None:
+    """The result holds what each of the `parents` holds."""
     if (parents := file.arguments(call).get("parents")) is not None:
         each = file.load(parents, "[each]", call.line)
         file.join(each, INHERIT, file.first + call.node)

@@ -154,7 +154,7 @@ class Values(ForwardValues):
         return found
 
     def _without_lacking(self, place: int, path: Path) -> dict[ValueOrigin, None]:
-        """The ends, but for a class without an attribute, as its bases are, that something else gives its objects."""
+        """The ends, but for a class without an attribute, which its objects have from something else."""
         ends = dict.fromkeys(self._ends(place, path))
         lacking = [one for one in ends if one.kind == "unknown" and self.kind(one.place)[0] == "class"]
         for one in lacking if len(lacking) < len(ends) else ():

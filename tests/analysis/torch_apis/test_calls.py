@@ -93,6 +93,7 @@ def found(code) -> list[tuple[int, str, str]]:
         ("from torch import nn\nf(nn.Refused) == 1", [(2, "unsupported", "torch.nn.Refused")]),
         ("from torch import nn\ndef f(m: nn.Refused, n: nn.Later): ...", []),
         ("from torch import nn\nisinstance(m, nn.Later)", [(2, "unsupported", "torch.nn.Later")]),
+        ("from torch import nn\nif hasattr(nn, 'Later') and isinstance(m, nn.Later): ...", []),
         ("from torch import nn\ntype(m) is nn.Later", [(2, "unsupported", "torch.nn.Later")]),
         ("from torch import nn\nnn.Linear(1, 1).slow()", [(2, "fallback", "torch.nn.Module.slow")]),
         ("from torch import nn\nclass N(nn.Module):\n    def slow(self): ...\nN().slow()", []),

@@ -82,7 +82,16 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
             "net = nn.DataParallel(net)\nnet(x)\none = net.module if is_parallel(net) else net\n",
             "net = net.npu()\nnet(x)\none = net.module if is_parallel(net) else net\n",
         ),
+        (
+            "net = nn.DataParallel(net)\nif hasattr(net, 'module'):\n    net.module.load_state_dict(a)\nnet(x)\n",
+            f"net = {NAMED_MODULE.format('net.npu()')}\nif hasattr(net, 'module'):\n    net.module.load_state_dict(a)\n"
+            "net(x)\n",
+        ),
         # DataParallel moved its inputs.
+        (
+            "net = nn.DataParallel(net)\nfor a, y in loader:\n    a, y = a, y.cuda()\n    net(a)\n",
+            "net = net.npu()\nfor a, y in loader:\n    a, y = a, y.cuda()\n    net(a.npu())\n",
+        ),
         (
             "net = nn.DataParallel(net)\nfor images, y in loader:\n    net(images)\n",
             "net = net.npu()\nfor images, y in loader:\n    net(images.npu())\n",

@@ -137,6 +137,9 @@ PLAIN = [
     "return net.module if is_parallel(net) else net",
     "if is_parallel(net):\n        return net.module\n    return net",
     "if isinstance(net, (nn.DataParallel, DDP)):\n        net = net.module\n    return net",
+    "if hasattr(net, 'module'):\n        return plain(net.module)\n    return net",
+    "if not isinstance(net, DDP):\n        return net\n    return net.module",
+    "return hasattr(net, 'module') and net.module or net",
 ]
 
 

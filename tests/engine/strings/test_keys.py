@@ -20,9 +20,11 @@ def test_a_flag_that_is_read_by_its_name_stays_without_a_word(rulebook) -> None:
     assert (found.content, found.findings) == (None, ())
 
 
-@pytest.mark.parametrize(("last", "is_found"), [("show(**T)", False), ("show(T)", True)])
-def test_a_flag_in_a_table_that_is_unpacked_has_the_name_of_a_parameter(rulebook, last: str, is_found: bool) -> None:
-    text = f"T = {{'cuda': True, 'seed': 1}}\ndef f(name): return T[name] if name in T else 'none'\n{last}\n"
+@pytest.mark.parametrize(
+    ("flag", "last", "is_found"), [(True, "show(**T)", False), (True, "show(T)", True), ("Cuda", "show(**T)", True)]
+)
+def test_a_flag_in_a_table_that_is_unpacked_has_the_name_of_a_parameter(rulebook, flag, last, is_found) -> None:
+    text = f"T = {{'cuda': {flag}, 'seed': 1}}\ndef f(name): return T[name] if name in T else 'none'\n{last}\n"
     text += "def show(**given): print(given)\n"
     found = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
     assert (found.content, bool(found.findings)) == (None, is_found)
