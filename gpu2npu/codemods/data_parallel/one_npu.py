@@ -189,10 +189,8 @@ def _is_below(use: _Use, other: _Use) -> bool:
 
 def _depends(uses: Sequence[_Use]) -> bool:
     """Return whether code uses the wrapper's own name for the model, in itself or in the names of a state dict."""
-    needing = (
-        use for use in uses if use.attribute != "module" or not _is_guarded(use.file, use.node, has_other_way=True)
-    )
-    return any(use.attribute in _DEPENDENT or _is_saved(use) for use in needing)
+    needing = (use for use in uses if use.attribute in _DEPENDENT or _is_saved(use))
+    return any(not _is_guarded(use.file, use.node, has_other_way=True) for use in needing)
 
 
 def _is_saved(use: _Use) -> bool:
@@ -274,10 +272,12 @@ def _first_card(wrap: Wrap) -> str:
 
 
 def _unwrapped(use: _Use) -> Iterator[Step]:
-    """A use of the model as it is without a wrapper."""
+    """A use of the model as it is without a wrapper; a test for one takes the right way by itself."""
     file, attribute = use.file, use.parent
     call = file.call_of(attribute)
-    if use.attribute == "module" and not _is_guarded(use.file, use.node):
+    if use.attribute not in _DEPENDENT or _is_guarded(file, use.node):
+        return
+    if use.attribute == "module":
         yield span_removed(file, file.bounds(use.node)[1], file.bounds(attribute)[1], _UNWRAPPED)
     elif call is not None and use.attribute == "state_dict" and not arguments(call):
         yield inserted(file, file.bounds(call)[1] - 1, code("prefix='module.'"), _PREFIX)

@@ -87,6 +87,13 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
             f"net = {NAMED_MODULE.format('net.npu()')}\nif hasattr(net, 'module'):\n    net.module.load_state_dict(a)\n"
             "net(x)\n",
         ),
+        *(
+            (
+                f"net = nn.DataParallel(net)\nnet(x)\nsave(net.module.state_dict() if {test} else net.state_dict())\n",
+                f"net = net.npu()\nnet(x)\nsave(net.module.state_dict() if {test} else net.state_dict())\n",
+            )
+            for test in ("is_parallel(net)", "hasattr(net, 'module')", "isinstance(net, nn.DataParallel)")
+        ),
         # DataParallel moved its inputs.
         (
             "net = nn.DataParallel(net)\nfor a, y in loader:\n    a, y = a, y.cuda()\n    net(a)\n",
