@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 _CONTEXT = 3
-_PAIRS = 50_000
+_PAIRS = 50_000  # of equal lines that are compared, each time
 _NO_FINAL_NEWLINE = b"\\ No newline at end of file\n"
 # What git writes inside a quoted path.
 _ESCAPES = {each: f"\\{letter}" for each, letter in zip('\a\b\t\n\v\f\r"\\', 'abtnvfr"\\', strict=True)}
@@ -26,8 +26,8 @@ def unified_diff(path: str, before: bytes, after: bytes, sections: Sequence[tupl
     parts = [f"--- {_header_path('a/' + path)}\n+++ {_header_path('b/' + path)}\n".encode()]
     # Lines are compared as bytes: SequenceMatcher takes any hashable. Each time that it looks for the longest match it
     # goes over all pairs of equal lines, but for frequent ones where these are junk.
-    frequent = Counter(new)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=sum(map(frequent.__getitem__, old)) > _PAIRS)
+    counts = Counter(new)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=sum(counts[line] for line in old) > _PAIRS)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         first, last = group[0], group[-1]
         changed = next(start for tag, start, *_ in group if tag != "equal") + 1

@@ -31,6 +31,7 @@ from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, followed, operand
 from gpu2npu.python.tree.place import function_above, is_integer
+from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import (
     argument_keyword,
     argument_of,
@@ -316,23 +317,24 @@ def _moved_inputs(program: TrainingProgram, wrap: Wrap, file: ParsedFile, call: 
 
 def _is_moved_with(program: TrainingProgram, wrap: Wrap, file: ParsedFile, given: ast.expr) -> bool:
     """Return whether the assignment above moves a value wherever the model is wrapped: under no other test."""
-    names = [each for each in file.nodes(ast.Name) if isinstance(each.ctx, ast.Store) and each.id == file.code(given)]
-    stored = [each for each in names if file.bounds(each)[1] <= file.bounds(given)[0]]
-    last = file.statement(stored[-1]) if stored else None
-    if not isinstance(last, ast.Assign) or not _is_moved(file, _value_for(last, stored[-1])):
+    bound = [file.statement(each.statement) for each in file.scope_of(given).bound(given) if isinstance(each, Assigned)]
+    above = [file.bounds(each)[0] for each in bound if each is not file.statement(given)]
+    start = max((each for each in above if each < file.bounds(given)[0]), default=None)
+    last = next((each for each in bound if file.bounds(each)[0] == start), None)
+    if not isinstance(last, ast.Assign) or not _is_moved(file, _value_for(file, last, given)):
         return False
     known = {_tested(program, wrap.file, step) for step in wrap.file.steps(wrap.call)} - {None}
-    above = set(file.above(given))
-    inside = takewhile(lambda step: step[0] not in above, file.steps(last))
+    enclosing = set(file.above(given))
+    inside = takewhile(lambda step: step[0] not in enclosing, file.steps(last))
     return all(isinstance(step[0], ast.With) or _tested(program, file, step) in known for step in inside)
 
 
-def _value_for(assignment: ast.Assign, name: ast.Name) -> ast.expr:
+def _value_for(file: ParsedFile, assignment: ast.Assign, name: ast.expr) -> ast.expr:
     """The value that an assignment gives a name, one of several or not."""
     for target in assignment.targets:
-        names, given = elements(target), elements(assignment.value)
-        if name in names and len(names) == len(given):
-            return given[names.index(name)]
+        names, given = [file.code(each) for each in elements(target)], elements(assignment.value)
+        if file.code(name) in names and len(names) == len(given):
+            return given[names.index(file.code(name))]
     return assignment.value
 
 
@@ -350,7 +352,8 @@ def _tested(program: TrainingProgram, file: ParsedFile, step: tuple[ast.AST, ast
     owner, below = step
     values = values_of(program.project)
     place = values.place(file.names, owner.test) if isinstance(owner, ast.If) and below in owner.body else None
-    return frozenset(values.sources(place, file.path)) or None if place else None
+    sources = values.sources(place, file.path) if place else ()
+    return frozenset(sources) if sources else None
 
 
 def _is_on_cpu(program: TrainingProgram, file: ParsedFile, use: ast.expr) -> bool:

@@ -13,6 +13,7 @@ from gpu2npu.engine.code_matching import CodeMatcher, with_article
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.strings.value_effects import values_of
+from gpu2npu.python.flow.value_calls import ValueOrigin
 from gpu2npu.python.flow.values import Values, ValueUse
 from gpu2npu.python.meaning.instances import WHOLE
 from gpu2npu.python.text.templates import changed, pieces_of
@@ -99,7 +100,6 @@ _CURRENT = "current_device"  # the function that gives the number of the card in
 # What gives whole numbers to code that does not say so.
 _GIVING_NUMBERS = ("add_argument", "spawn", "start_processes")
 _PARSER = "argparse."  # what options come from
-_ELEMENTS = ("max()", "min()", "next()")  # what gives one of its arguments, or of their elements: these are sources too
 # What takes the name of a device as well as its number: keywords, and the first argument of calls.
 _DEVICE_KEYWORDS = frozenset({"device", "map_location"})
 _DEVICE_CALLS = frozenset({"cuda", "device", "set_device", "to"})
@@ -199,7 +199,7 @@ class TypedArguments:
         known = {
             each.text.removesuffix("[*]").removesuffix("()") in integers or values.is_integer(each)
             for each in sources
-            if not (each.text.startswith(_PARSER) or each.text in _ELEMENTS)
+            if not (each.text.startswith(_PARSER) or _gives_part(values, each))
         }
         return True if known == {True} else None
 
@@ -248,6 +248,12 @@ class TypedArguments:
                 uses = values.uses(at, self.names.path)
                 found[call] = [use._replace(kind="text") if values.is_in_text(at, use.state) else use for use in uses]
         return found
+
+
+def _gives_part(values: Values, source: ValueOrigin) -> bool:
+    """Return whether a source is a function of Python that gives what it is given, or an element: a source as well."""
+    function = source.text.removesuffix("()")
+    return "." not in function and values.is_effect(function, "element", "largest")
 
 
 def _current_cards(values: Values) -> frozenset[tuple[str, int]]:

@@ -262,13 +262,17 @@ def _loaded(file: ValueFile, call: Called, effect: CallEffect) -> None:
 
 
 def _element(file: ValueFile, call: Called, effect: CallEffect) -> None:
-    """The result is an element of the first argument; that of `max` too, or one of several, but for a tensor's."""
-    given = file.arguments(call)
-    if call.name in ("max", "min") and "1" in given and not call.receiver:
-        for value in (value for key, value in given.items() if key.isdigit()):
-            file.add(value, ASSIGN, file.first + call.node)
-    elif "0" in given and not (call.receiver and call.name in ("max", "min")):
+    """The result is an element of the first argument."""
+    if "0" in (given := file.arguments(call)):
         file.add(given["0"], LOAD, file.first + call.node, "[each]")
+
+
+def _largest(file: ValueFile, call: Called, effect: CallEffect) -> None:
+    """The result is one of the arguments, or an element of the only one; that of a tensor's `max` is neither."""
+    given = [value for key, value in file.arguments(call).items() if key.isdigit() and not call.receiver]
+    kind, label = (ASSIGN, "") if len(given) > 1 else (LOAD, "[each]")
+    for value in given:
+        file.add(value, kind, file.first + call.node, label)
 
 
 def _entered(file: ValueFile, call: Called, effect: CallEffect) -> None:
@@ -332,6 +336,7 @@ _EFFECTS: dict[str, Callable[[ValueFile, Called, CallEffect], None]] = {
     "holding": _copy,
     "item": _item,
     "items": _items,
+    "largest": _largest,
     "keyed": _keyed,
     "mapped": indirect_calls.mapped,
     "spawned": indirect_calls.started,

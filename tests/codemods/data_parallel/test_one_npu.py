@@ -96,6 +96,14 @@ NAMED_MODULE = "nn.Sequential(OrderedDict(module={}))"
         ),
         # DataParallel moved its inputs.
         (
+            "net = nn.DataParallel(net)\na = b.cuda()\nfor a, y in loader:\n    net(a)\n",
+            "net = net.npu()\na = b.cuda()\nfor a, y in loader:\n    net(a.npu())\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nfor a, y in loader:\n    def f(a): a = a.cuda()\n    net(a)\n",
+            "net = net.npu()\nfor a, y in loader:\n    def f(a): a = a.cuda()\n    net(a.npu())\n",
+        ),
+        (
             "net = nn.DataParallel(net)\nfor a, y in loader:\n    a, y = a, y.cuda()\n    net(a)\n",
             "net = net.npu()\nfor a, y in loader:\n    a, y = a, y.cuda()\n    net(a.npu())\n",
         ),
