@@ -97,6 +97,14 @@ def test_there_are_no_matrix_products():
         npu @ DENSE.npu()
 
 
+def test_what_the_npu_lacks_is_one_sentence_and_what_to_do():
+    with pytest.raises(NotImplementedError) as raised:
+        torch.sparse.mm(parts("sparse_csr")[0].npu(), DENSE.npu().t(), "sum")
+    first = str(raised.value).splitlines()[0]
+    assert first.startswith("Could not run 'aten::_sparse_mm_reduce_impl' with arguments from the 'SparseCsrnpu' back")
+    assert first.endswith("Call it with x.to_dense(), or on the CPU.")
+
+
 @pytest.mark.parametrize(("release", "there"), [("2.3.1.post6", False), ("2.4.0", True)])
 def test_releases_before_2_4_register_nothing(release, there, torch_python, tmp_path):
     source = (

@@ -61,6 +61,20 @@ def test_an_operator_refuses_what_it_refuses_on_the_cpu(op, borrowing):
         lambda x: x[0][1:].add_(x[0][:-1]),
         lambda x: x[:1].expand(4, 4).add_(1),
         lambda x: torch.empty(-1, device=x.device),
+        lambda x: x.long().softmax(1),
+        lambda x: x.bool().log_softmax(1),
+        lambda x: torch.nn.functional.gelu(x.int()),
+        lambda x: torch.nn.functional.silu(x.int()),
+        lambda x: torch.nn.functional.layer_norm(x.long(), x.shape[1:]),
+        lambda x: torch.nn.functional.batch_norm(x.long(), None, None, training=True),
+        lambda x: torch.nn.functional.mse_loss(x.int(), x.int()),
+        lambda x: torch.nn.functional.nll_loss(x.long(), x[:, 0].long()),
+        lambda x: torch.nn.functional.nll_loss(x[:0], x[:0, 0].long(), x[0, 1:]),
+        lambda x: torch.nn.functional.linear(x, x[0], x[0, 0]),
+        lambda x: torch.nn.functional.linear(x[0], x[0], x[0, :1]),
+        lambda x: torch._foreach_add_([x, x.clone()], [1.0, 2.0, 3.0]),
+        lambda x: torch._foreach_mul([x, x], [1.0]),
+        lambda x: torch._foreach_addcmul([x, x], [x, x], [x, x], [1.0]),
     ],
 )
 @pytest.mark.parametrize("size", [4, 256], ids=["small", "large"])
@@ -68,6 +82,12 @@ def test_what_the_cpu_refuses_is_refused(refused, size):
     for device in ("cpu", "npu"):
         with pytest.raises((RuntimeError, NotImplementedError)):
             refused(torch.ones(4 if size == 4 else size, size, device=device))
+
+
+def test_integers_are_taken_where_cann_takes_them_and_the_cpu_does_not():
+    x = torch.tensor([0, 1, 1, 3], device="npu")
+    assert x.frac().tolist() == [0, 0, 0, 0]
+    assert x.histc(4, 0, 4).tolist() == [1, 2, 0, 1]
 
 
 def test_what_the_cpu_takes_is_checked_once_and_not_again():

@@ -155,3 +155,15 @@ def test_gradients_of_a_linear_layer_that_are_wanted(
         assert (ours is not None) is wanted
         if ours is not None:
             np.testing.assert_allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3), (0, 3)], ids=str)
+def test_a_linear_layer_of_one_row(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(shape), torch.randn(3)
+    results = []
+    for device in ("cpu", "npu"):
+        given = [each.detach().to(device).requires_grad_() for each in (x, weight)]
+        y = torch.nn.functional.linear(*given)
+        results.append([each.cpu() for each in (y, *torch.autograd.grad(y.square().sum(), given))])
+    torch.testing.assert_close(results[1], results[0])

@@ -8,6 +8,8 @@ result's shape on the device "meta", which holds no data; what that refuses is p
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ import torch
 
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.tensor import host
+from gpu2npu.support.behaviour import rows_of
 
 Check = Callable[[Sequence[Any], dict[str, Any]], None]
 
@@ -35,6 +38,15 @@ _COMPLETE = frozenset(
         *("nll_loss_forward", "index", "index_put", "_index_put_impl_", "uniform_", "normal_", "arange", "argmax"),
     )
 )
+# Of these, what takes no integers: neither do CANN's documents of aclnnSoftmax, aclnnGelu and their kin.
+_OF_FLOATS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("_softmax", "_log_softmax", "native_dropout", "native_batch_norm", "native_layer_norm", "gelu"),
+        "nll_loss_forward",
+    )
+)
+_LACKS_INTEGERS = re.compile("not implemented for '(Bool|Byte|Char|Short|Int|Long)'")
 _OF_THE_NPU = frozenset({"aten::one_hot"})  # takes what PyTorch's refuses, and refuses by itself
 _ON_META = frozenset({"aten::linalg_ldl_solve"})  # PyTorch 2.13's CPU code ends the process where batches are broadcast
 _PLACES = frozenset({"generator", "device", "layout", "pin_memory", "memory_format", "non_blocking"})
@@ -52,7 +64,7 @@ def checker(signature: Signature) -> Check | None:
     if schema_name in _OF_THE_NPU:
         return None
     if not signature.outs and (schema_name in _COMPLETE or "_backward" in schema_name):
-        return None
+        return functools.partial(_refuse_integers, signature) if schema_name in _OF_FLOATS else None
     seen: set[tuple[Any, ...]] = set()
     tensors = signature.tensors
     arguments = signature.op._schema.arguments
@@ -92,6 +104,19 @@ def checker(signature: Signature) -> Check | None:
             seen.add(combination)
 
     return check
+
+
+def _refuse_integers(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    if not (args[0].is_floating_point() or args[0].is_complex()):
+        refused = refusal(signature, args, kwargs)
+        if refused is not None:
+            raise refused from None
+
+
+@functools.cache
+def _takes_integers(operator: str) -> bool:
+    """Return whether CANN's operator takes integers, which PyTorch's CPU code may lack: a row lists its dtypes."""
+    return any("DT_INT" in row.words for row in rows_of(operator))
 
 
 def _described(value: Any) -> Any:
@@ -194,6 +219,8 @@ def refusal(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -
     except Exception as error:
         words = str(error)  # from PyTorch 2.14 on, a bool that is negated or subtracted is a NotImplementedError too
         is_refused = "is not supported. If you are trying to invert a mask" in words
-        lacks_dtype = "not implemented for" in words or (isinstance(error, NotImplementedError) and not is_refused)
-        return error if not lacks_dtype or "not implemented for 'Complex" in words else None
+        if _LACKS_INTEGERS.search(words) and not _takes_integers(signature.op._schema.name):
+            is_refused = True
+        lacks_dtype = "not implemented for" in words or isinstance(error, NotImplementedError)
+        return error if is_refused or not lacks_dtype or "not implemented for 'Complex" in words else None
     return None

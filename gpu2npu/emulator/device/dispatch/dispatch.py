@@ -75,7 +75,8 @@ def install() -> None:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
     _every.fallback(untraced(_fallback), _KEY)
-    _every.fallback(untraced(_sparse_fallback), "SparsePrivateUse1")
+    for key, refuse in sparse.REFUSALS.items():
+        _every.fallback(untraced(functools.partial(_sparse_fallback, refuse)), key)
     _every.fallback(untraced(_nested_fallback), _NESTED_KEY)
     for name in _OF_NESTED:
         shared = functools.partial(signature.overload(f"aten::{name}")._op_dk, torch._C.DispatchKey.NestedTensorCPU)
@@ -215,9 +216,9 @@ def _fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return run(*args, **kwargs)
 
 
-def _sparse_fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+def _sparse_fallback(refuse: Callable[[OpOverload], NoReturn], op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     if _loaded:
-        sparse.refuse(op)
+        refuse(op)
     load_kernels()
     return op(*args, **kwargs)
 

@@ -60,9 +60,21 @@ def load(library: torch.library.Library) -> None:
         implement(library, name, _shared(name, torch._C.DispatchKey.CPU), "PrivateUse1")
 
 
-def refuse(op: OpOverload) -> NoReturn:
+def _refuse(op: OpOverload) -> NoReturn:
     """Raise torch_npu's error for an operator that it does not register (`npu_Sparse_fallback` in its library)."""
     raise RuntimeError(f"CAUTION: The operator '{op.name()}' is not currently supported on the NPU backend.")
+
+
+def _refuse_compressed(op: OpOverload) -> NoReturn:
+    """Raise what PyTorch does for CSR and its like, up to the list of the keys that have the operator."""
+    raise NotImplementedError(
+        f"Could not run '{op.name()}' with arguments from the 'SparseCsrnpu' backend: torch_npu has no such kernel for "
+        "tensors in CSR, CSC, BSR or BSC. Call it with x.to_dense(), or on the CPU."
+    )
+
+
+# What computes nothing, for each key: torch_npu has a fallback for COO alone, for the others PyTorch raises.
+REFUSALS: Mapping[str, Callable[[OpOverload], NoReturn]] = {_KEY: _refuse, _COMPRESSED_KEY: _refuse_compressed}
 
 
 def _sparse_mask(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

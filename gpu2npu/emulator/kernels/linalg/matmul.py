@@ -171,12 +171,18 @@ def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Numb
 
 @kernel("aten::linear")
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:  # noqa: A002
-    """(..., in) with weight (out, in) -> (..., out)."""
+    """(..., in) with weight (out, in) -> (..., out), with weight (in,) -> (...).
+
+    Raises:
+        ValueError: A vector as weight has a bias of one dimension, or any with a matrix as input.
+    """
+    if bias is not None and weight.ndim < 2 and (bias.ndim == 1 or input.ndim == 2):
+        raise ValueError("a weight of one dimension with a bias")
     # One product of two matrices: NumPy would multiply a batch matrix by matrix.
     y = _product(input.reshape(prod(input.shape[:-1]), input.shape[-1]), weight.T)
     if bias is not None:
         y += wide(bias)
-    return rounded(y, input.dtype).reshape(*input.shape[:-1], *weight.shape[:-1])
+    return rounded(y, input.dtype).reshape((*input.shape[:-1], *weight.shape[:-1]))
 
 
 @kernel("aten::linear_backward")
@@ -184,10 +190,10 @@ def linear_backward(
     self: Array, grad_output: Array, weight: Array, output_mask: Sequence[bool]
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    count = prod(self.shape[:-1])
-    flat, rows = wide(grad_output).reshape(count, len(weight)), wide(self).reshape(count, self.shape[-1])
-    grad_self = rounded(product(flat, wide(weight)), self.dtype).reshape(self.shape) if output_mask[0] else None
-    grad_weight = rounded(product(flat.T, rows), weight.dtype) if output_mask[1] else None
+    count, matrix = prod(self.shape[:-1]), np.atleast_2d(weight)
+    flat, rows = wide(grad_output).reshape(count, len(matrix)), wide(self).reshape(count, self.shape[-1])
+    grad_self = rounded(product(flat, wide(matrix)), self.dtype).reshape(self.shape) if output_mask[0] else None
+    grad_weight = rounded(product(flat.T, rows), weight.dtype).reshape(weight.shape) if output_mask[1] else None
     grad_bias = rounded(flat.sum(axis=0), weight.dtype) if output_mask[2] else None
     return grad_self, grad_weight, grad_bias
 

@@ -159,8 +159,11 @@ def nll_loss(
 
     Raises:
         IndexError: A target is not a class.
+        ValueError: There is not one weight for each class.
     """
     rows = _classes_last(wide(self))
+    if weight is not None and weight.shape != rows.shape[1:]:
+        raise ValueError(f"weights of shape {weight.shape} for {rows.shape[1]} classes")
     chosen, counted = _checked(target, rows.shape[1], ignore_index)
     weights = _class_weights(weight, chosen, counted, rows.dtype)
     loss = -rows[np.arange(chosen.size), chosen] * weights

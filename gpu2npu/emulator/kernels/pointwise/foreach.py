@@ -38,8 +38,12 @@ def _single(name: str) -> Kernel:
 
 
 def _each(compute: Callable[..., T], *columns: Iterable[Any]) -> list[T]:
-    """`compute` of every row of the columns, of which the first holds arrays; large lists on several threads."""
-    rows = list(zip(*columns, strict=False))
+    """`compute` of every row of the columns, of which the first holds arrays; large lists on several threads.
+
+    Raises:
+        ValueError: The columns differ in length.
+    """
+    rows = list(zip(*columns, strict=True))
     return parallel.run_each(compute, rows, sum([row[0].size for row in rows]))
 
 
@@ -77,16 +81,16 @@ for _name in _UNARY:
     _unary(_name)
 
 
-def _seconds(other: List | Operand | Sequence[Number]) -> Iterable[Operand]:
-    """The second operand for each tensor: one for each, or the same for all."""
-    return repeat(other) if isinstance(other, np.ndarray | bool | int | float | complex) else other
+def _seconds(other: List | Operand | Sequence[Number], count: int) -> Iterable[Operand]:
+    """The second operand for each of `count` tensors: one for each, or the same for all."""
+    return repeat(other, count) if isinstance(other, np.ndarray | bool | int | float | complex) else other
 
 
 def _binary(name: str, single: Kernel, overloads: Sequence[str]) -> None:
     ufunc = _UFUNCS.get(name)
 
     def functional(self: List, other: List | Operand, **scaled: Number) -> list[Array]:
-        return _each(partial(single, **scaled), self, _seconds(other))
+        return _each(partial(single, **scaled), self, _seconds(other, len(self)))
 
     def in_place(self: List, other: List | Operand, **scaled: Number) -> None:
         plain = ufunc is not None and scaled.get("alpha", 1) == 1
@@ -101,7 +105,7 @@ def _binary(name: str, single: Kernel, overloads: Sequence[str]) -> None:
                     return
             np.copyto(x, single(x, y, **scaled), casting="unsafe")
 
-        _each(update, self, _seconds(other))
+        _each(update, self, _seconds(other, len(self)))
 
     for overload in overloads:
         kernel(f"aten::_foreach_{name}.{overload}")(functional)
@@ -146,7 +150,7 @@ def _fused(name: str, single: Callable[..., Array], join: np.ufunc) -> None:
         self: List, tensor1: List, tensor2: List, value: Number | Sequence[Number] | Array = 1
     ) -> list[Array]:
         values = value.tolist() if isinstance(value, np.ndarray) else value
-        return _each(scaled, self, tensor1, tensor2, _seconds(values))
+        return _each(scaled, self, tensor1, tensor2, _seconds(values, len(self)))
 
     def in_place(self: List, tensor1: List, tensor2: List, value: Number | Sequence[Number] | Array = 1) -> None:
         def update(x: Array, a: Array, b: Array, scale: Number) -> None:
@@ -159,7 +163,7 @@ def _fused(name: str, single: Callable[..., Array], join: np.ufunc) -> None:
                 np.copyto(x, scaled(x, a, b, scale), casting="unsafe")
 
         values = value.tolist() if isinstance(value, np.ndarray) else value
-        _each(update, self, tensor1, tensor2, _seconds(values))
+        _each(update, self, tensor1, tensor2, _seconds(values, len(self)))
 
     for overload in ("Scalar", "ScalarList", "Tensor"):
         kernel(f"aten::_foreach_{name}.{overload}")(functional)
@@ -176,7 +180,7 @@ _LERP = _single("lerp.Scalar")
 @kernel("aten::_foreach_lerp.List", "aten::_foreach_lerp.Scalar", "aten::_foreach_lerp.ScalarList")
 def lerp(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -> list[Array]:
     """lerp of each pair, with one weight for all or one for each."""
-    return _each(_LERP, self, tensors1, _seconds(weight))
+    return _each(_LERP, self, tensors1, _seconds(weight, len(self)))
 
 
 @kernel("aten::_foreach_lerp_.List", "aten::_foreach_lerp_.Scalar", "aten::_foreach_lerp_.ScalarList")
@@ -192,7 +196,7 @@ def lerp_in_place(self: List, tensors1: List, weight: List | Number | Sequence[N
         else:
             np.copyto(x, _LERP(x, end, part), casting="unsafe")
 
-    _each(update, self, tensors1, _seconds(weight))
+    _each(update, self, tensors1, _seconds(weight, len(self)))
 
 
 @kernel("aten::_foreach_norm.Scalar")
