@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+import uuid
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -60,10 +63,15 @@ class _NPUDeviceProperties:
 class _PropertiesWithNames(_NPUDeviceProperties):
     """The same in releases that have None for what a GPU has (torch_npu/csrc/npu/Module.cpp)."""
 
-    uuid: str | None = None
+    uuid: uuid.UUID | None = None
     major: None = None
     minor: None = None
     warp_size: None = None
+    is_multi_gpu_board: None = None
+    is_integrated: None = None
+    max_threads_per_multi_processor: None = None
+    regs_per_multiprocessor: None = None
+    gcnArchName: None = None  # noqa: N815
 
 
 def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
@@ -72,7 +80,7 @@ def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
     index = index_of(device)
     soc = current_soc()
     has_id, has_names = (limits.row_for(_PROPERTIES, CallFacts({"name": name})) is None for name in ("uuid", "major"))
-    identifier = f"{soc.number:08x}-0000-0000-0000-{index:012x}" if has_id else None
+    identifier = uuid.UUID(f"{soc.number:08x}-0000-0000-0000-{index:012x}") if has_id else None
     made = functools.partial(_PropertiesWithNames, uuid=identifier) if has_names else _NPUDeviceProperties
     return made(
         name=soc.name,
@@ -85,24 +93,34 @@ def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int] | None:
-    """None, as on Ascend, or the pair that TORCH_NPU_DEVICE_CAPABILITY names as "major.minor".
+    """None, as on Ascend, or the pair that TORCH_NPU_DEVICE_CAPABILITY names as "major.minor"; `device` says nothing.
 
-    Raises:
-        ValueError: The variable is not of that form.
+    What is not of that form counts as None, with a warning (torch_npu/npu/__init__.py).
     """
-    index_of(device)
     chosen = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY")
-    if chosen is None:
+    if not chosen:
         return None
-    major, _, minor = chosen.partition(".")
-    if not (major.isdecimal() and minor.isdecimal()):
-        raise ValueError(f"TORCH_NPU_DEVICE_CAPABILITY is {chosen!r}: give it as major.minor, such as 9.0")
-    return int(major), int(minor)
+    named = re.fullmatch(r"(\d+)\.(\d+)", chosen)
+    if named is None:
+        warnings.warn(
+            f"TORCH_NPU_DEVICE_CAPABILITY is {chosen!r}: give it as major.minor, such as 9.0", UserWarning, stacklevel=2
+        )
+        return None
+    return int(named[1]), int(named[2])
 
 
 def can_device_access_peer(device_id: DeviceLike, peer_device_id: DeviceLike) -> bool:
-    """Return whether one NPU reads the other's memory: all of a server's do, and none its own as a peer."""
-    return index_of(device_id) != index_of(peer_device_id)
+    """Return whether one NPU reads the other's memory: all of a server's do, and none its own as a peer.
+
+    Raises:
+        AssertionError: One of them is not there.
+    """
+    found = []
+    for each, name in ((device_id, "device"), (peer_device_id, "peer device")):
+        if isinstance(each, int) and not 0 <= each < device_count():
+            raise AssertionError(f"Invalid {name} id")
+        found.append(index_of(each))
+    return found[0] != found[1]
 
 
 def ipc_collect() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.flex_attention import flex_attention as attend
+from torch._higher_order_ops.flex_attention import flex_attention_backward
 from torch.nn.attention import flex_attention
 
 from gpu2npu.emulator.device.dispatch import support_table
@@ -19,6 +21,7 @@ from gpu2npu.emulator.device.dispatch import support_table
 # The first torch_npu wheels with `_inductor`, `utils/_graph_tree.py`, `dynamo/npugraph_ex` and
 # `utils/patch_flexattention.py`.
 FIRST_RELEASE = {"inductor": (2, 6), "npugraphs": (2, 6), "npugraph_ex": (2, 7), "flex_attention": (2, 13)}
+_AUTOCAST = torch._C.DispatchKey.__members__["AutocastPrivateUse1"]
 
 
 def install() -> None:
@@ -27,6 +30,19 @@ def install() -> None:
     compiler.__call__ = _following_npus(compiler.__call__)  # type: ignore[method-assign]
     if _has("flex_attention"):
         flex_attention._validate_device = _check_devices  # type: ignore[assignment]
+        attend.py_impl(_AUTOCAST)(_attend)
+        flex_attention_backward.py_impl(_AUTOCAST)(functools.partial(_without_autocast, flex_attention_backward))
+
+
+def _attend(*args: Any, **kwargs: Any) -> Any:
+    """flex_attention under autocast: query, key and value, the first arguments, are cast."""
+    dtype = torch.get_autocast_dtype("npu")
+    return _without_autocast(attend, *(each.to(dtype) for each in args[:3]), *args[3:], **kwargs)
+
+
+def _without_autocast(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_AUTOCAST)):
+        return operator(*args, **kwargs)
 
 
 def run_graph(backend: str, graph: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:

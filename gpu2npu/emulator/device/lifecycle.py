@@ -32,7 +32,7 @@ def init() -> None:
             "start method"
         )
     with _owner:
-        if not visible_npus.device_count():
+        if not visible_npus.settle():
             raise RuntimeError("No NPU is visible: check GPU2NPU_NPUS and ASCEND_RT_VISIBLE_DEVICES")
         environment.check()
         _keep_freed_memory()

@@ -334,6 +334,8 @@ at::Tensor made(
     Sizes size, std::optional<ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
     std::optional<bool> pinned) {
   auto sizes = c10::asIntArrayRefSlowOpt(size);
+  const at::Context& context = at::globalContext();
+  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) return {};
   if (!npus || !sizes || sizes->size() > NPY_MAXDIMS || (layout && *layout != c10::kStrided) || (pinned && *pinned))
     return {};
   auto scalar = static_cast<int>(dtype.value_or(c10::get_default_dtype_as_scalartype()));

@@ -20,13 +20,23 @@ def current_blas_handle() -> None:
     """None, as on Ascend."""
 
 
+_SYNC_MODES = ("default", "warn", "error")
+_sync_mode = 0
+
+
 def get_sync_debug_mode() -> int:
-    """0: no warnings about synchronization, since nothing is asynchronous."""
-    return 0
+    """The mode set last, 0 at first; nothing warns about synchronization, since nothing is asynchronous."""
+    return _sync_mode
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Accepted; the emulated NPU never waits."""
+    """Remember the mode; the emulated NPU never waits. Raises RuntimeError where there is no such mode."""
+    global _sync_mode
+    known: tuple[int | str, ...] = _SYNC_MODES if isinstance(debug_mode, str) else (0, 1, 2)
+    if debug_mode not in known:
+        names = ", ".join(f"`{each}`" for each in known) if isinstance(debug_mode, str) else "0,1,2"
+        raise RuntimeError(f"invalid value of debug_mode, expected one of {names}")
+    _sync_mode = known.index(debug_mode)
 
 
 def is_current_stream_capturing() -> bool:

@@ -89,7 +89,7 @@ class Stream(torch.Stream):
         return hash((self.device_index, self.stream_id))
 
     def __repr__(self) -> str:
-        return f"<torch.npu.Stream device=npu:{self.device_index} npu_stream={self.stream_id:#x}>"
+        return f"<torch_npu.npu.Stream device=npu:{self.device_index} npu_stream={self.stream_id:#x}>"
 
 
 class _Streams(threading.local):
@@ -160,8 +160,14 @@ class Event(TimedEvent):
         """The kind of device that it is of, without a number, as torch_npu's tests have it."""
         return torch.device("npu")
 
+    def recorded_time(self) -> int:
+        """The microseconds of the clock at which it was recorded. Raises RuntimeError where it was not."""
+        if self._seconds is None:
+            raise RuntimeError("The event was not recorded.")
+        return int(self._seconds * 1e6)
+
     def __repr__(self) -> str:
-        return "<torch.npu.Event uninitialized>" if self._seconds is None else "<torch.npu.Event recorded>"
+        return f"<torch_npu.npu.Event {'uninitialized' if self._seconds is None else 'recorded'}>"
 
 
 class _AlsoOfNPUs(type(torch.Event)):  # type: ignore[misc]

@@ -11,6 +11,7 @@ dimensions (int32), then the dtype: its kind in one byte, its bits in the next.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -31,6 +32,7 @@ _to_dlpack = torch._C._to_dlpack
 _from_dlpack = torch._C._from_dlpack
 _numpy = torch.Tensor.numpy  # as they are now: tools that watch a program replace the methods of tensors
 _view = torch.Tensor.view
+_fill = torch.Tensor.fill_
 set_storage_of = torch.ops.aten.set_.source_Storage_storage_offset._op_dk
 _CPU_KEY = torch._C.DispatchKey.CPU
 _word_at = ctypes.c_int64.from_address
@@ -190,3 +192,15 @@ if native.account is not None:
         _blocks, pool_of, admit, large_freed, visible_npus.current_device, *plain, quiet_context(), NUMPY_DTYPES
     )
     host, array, on_npu = native.account.host, native.account.array, native.account.on_npu
+
+
+def initial(tensor: torch.Tensor) -> torch.Tensor:
+    """The new tensor, with NaN or the largest number in it where deterministic algorithms are to fill memory.
+
+    torch_npu does so from 2.7.1 and 2.9 on (TensorFactories.cpp, ResizeNpu.cpp).
+    """
+    if torch.are_deterministic_algorithms_enabled() and torch._C._get_deterministic_fill_uninitialized_memory():
+        kind = tensor.dtype
+        is_inexact = kind.is_floating_point or kind.is_complex
+        _fill(host(tensor), math.nan if is_inexact else kind is torch.bool or torch.iinfo(kind).max)
+    return tensor

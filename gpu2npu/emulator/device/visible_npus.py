@@ -15,10 +15,14 @@ _count: int | None = None
 
 
 def device_count() -> int:
-    """Count the visible NPUs: GPU2NPU_NPUS (8), limited by ASCEND_RT_VISIBLE_DEVICES."""
+    """Count the visible NPUs: GPU2NPU_NPUS (8), limited by ASCEND_RT_VISIBLE_DEVICES until the first use of one."""
+    return len(visible_npus()) if _count is None else _count
+
+
+def settle() -> int:
+    """Let the number of NPUs be what it is now, whatever the variables become."""
     global _count
-    if _count is None:
-        _count = len(visible_npus())
+    _count = device_count()
     return _count
 
 

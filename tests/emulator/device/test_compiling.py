@@ -91,6 +91,18 @@ def test_flex_attention_runs_without_compiling():
         flex_attention(x, q, q)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_flex_attention_is_cast_by_autocast():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q = torch.randn(1, 2, 8, 4, device="npu", requires_grad=True)
+    with torch.autocast("npu", torch.bfloat16):
+        y = flex_attention(q, q, q)
+    assert y.dtype is torch.bfloat16
+    y.sum().backward()
+    assert q.grad.dtype is torch.float32
+
+
 def test_operators_are_not_traced_between_two_graphs():
     def step(x: torch.Tensor) -> torch.Tensor:
         torch._dynamo.graph_break()

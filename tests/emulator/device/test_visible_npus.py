@@ -51,6 +51,16 @@ def test_the_current_device_belongs_to_the_thread():
     assert visible_npus.current_device() == 0
 
 
+def test_the_number_is_settled_by_the_first_use(monkeypatch):
+    monkeypatch.setattr(visible_npus, "_count", None)
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0,1")
+    assert visible_npus.device_count() == 2
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0")
+    assert visible_npus.device_count() == visible_npus.settle() == 1
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0,1")
+    assert visible_npus.device_count() == 1
+
+
 def test_a_block_that_changes_nothing_ends_without_devices(monkeypatch):
     monkeypatch.setattr(visible_npus, "_count", 0)
     with visible_npus.device(-1):

@@ -97,3 +97,43 @@ def test_the_loss_of_no_classes(shape: tuple[int, ...]) -> None:
 def test_weights_of_nothing_are_counted_in_int64() -> None:
     nothing = torch.zeros(0, dtype=torch.int64, device="npu")
     assert torch.bincount(nothing, weights=torch.zeros(0, device="npu")).dtype is torch.int64
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_convolution_without_channels(bias: bool) -> None:
+    for device in ("cpu", "npu"):
+        layer = torch.nn.Conv2d(0, 4, 3, bias=bias).to(device)
+        x = torch.ones(2, 0, 5, 5, device=device, requires_grad=True)
+        y = layer(x)
+        y.sum().backward()
+        sizes = [tuple(each.grad.shape) for each in (x, *layer.parameters()) if each.grad is not None]
+        assert (tuple(y.shape), *sizes) == ((2, 0, 3, 3), (2, 0, 5, 5), (4, 0, 3, 3), *([(4,)] if bias else []))
+
+
+def test_bags_whose_indices_and_offsets_have_unlike_dtypes() -> None:
+    results = []
+    for device in ("cpu", "npu"):
+        table = torch.arange(8.0, device=device).view(4, 2).requires_grad_()
+        indices = torch.tensor([1, 2, 1], device=device)
+        y = torch.nn.functional.embedding_bag(indices, table, torch.tensor([0, 2], dtype=torch.int32, device=device))
+        y.sum().backward()
+        results.append(table.grad.cpu())
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.complex64], ids=str)
+def test_deterministic_algorithms_fill_new_memory(dtype: torch.dtype) -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        made = {
+            device: (
+                torch.empty(3, dtype=dtype, device=device),
+                torch.empty_strided((2, 2), (1, 2), dtype=dtype, device=device),
+                torch.zeros(1, dtype=dtype, device=device).resize_(3),
+            )
+            for device in ("cpu", "npu")
+        }
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for expected, actual in zip(*made.values(), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)

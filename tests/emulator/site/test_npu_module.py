@@ -78,8 +78,54 @@ def test_a_compute_capability_for_code_that_wants_one(monkeypatch, value, expect
 
 def test_a_compute_capability_in_another_form(monkeypatch):
     monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "sm90")
-    with pytest.raises(ValueError, match=r"'sm90': give it as major\.minor"):
-        torch.npu.get_device_capability()
+    with pytest.warns(UserWarning, match=r"'sm90': give it as major\.minor"):
+        assert torch.npu.get_device_capability() is None
+
+
+def test_properties_that_gpus_have():
+    properties = torch.npu.get_device_properties(0)
+    assert len(str(properties.uuid)) == 36
+    assert len(properties.uuid.bytes) == 16
+    assert [getattr(properties, name) for name in ("is_integrated", "gcnArchName", "warp_size")] == [None] * 3
+
+
+def test_devices_that_are_not_there():
+    with pytest.raises(AssertionError, match="Invalid device id"):
+        torch.npu.can_device_access_peer(-1, 0)
+    with pytest.raises(AssertionError, match="Invalid peer device id"):
+        torch.npu.can_device_access_peer(0, 8)
+    for wrong in ("0", 0.0, None, True):
+        with pytest.raises(TypeError, match="device must be an int"):
+            torch.npu.get_device_limit(wrong)
+
+
+def test_the_number_of_a_device():
+    assert torch.npu._get_device_index("npu:3") == torch.npu._get_device_index(torch.npu.device("npu:3")) == 3
+    assert torch.npu._get_device_index("npu", optional=True) == torch.npu._get_device_index(None, optional=True) == 0
+    assert torch.npu._get_device_index("cpu", allow_cpu=True) == -1
+    for wrong, optional in (("npu", False), (None, False), ("cpu", True)):
+        with pytest.raises(ValueError, match="Expected a"):
+            torch.npu._get_device_index(wrong, optional=optional)
+
+
+def test_modes_of_synchronization():
+    torch.npu.set_sync_debug_mode("error")
+    assert torch.npu.get_sync_debug_mode() == 2
+    for wrong in (3, "loud"):
+        with pytest.raises(RuntimeError, match="invalid value of debug_mode, expected one of"):
+            torch.npu.set_sync_debug_mode(wrong)
+    torch.npu.set_sync_debug_mode(0)
+    assert torch.npu.get_sync_debug_mode() == 0
+
+
+def test_streams_and_events_describe_themselves():
+    event = torch.npu.Event()
+    assert repr(event) == "<torch_npu.npu.Event uninitialized>"
+    with pytest.raises(RuntimeError, match="not recorded"):
+        event.recorded_time()
+    event.record()
+    assert event.recorded_time() > 0
+    assert repr(torch.npu.current_stream()) == "<torch_npu.npu.Stream device=npu:0 npu_stream=0x0>"
 
 
 @pytest.fixture

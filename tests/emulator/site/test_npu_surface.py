@@ -179,8 +179,13 @@ def test_tests_of_other_projects_compare_tensors_on_both_sides():
     for wrong in (on_npu + 1e-2, on_npu[:3], on_npu.half()):
         with pytest.raises(AssertionError):
             case.assertRtolEqual(on_host, wrong)
+        with pytest.raises(AssertionError):
+            case.assertTensorsSlowEqual(on_host, wrong, prec=1e-3)
         if wrong.dtype == torch.float32:
             case.assertNotEqual(on_host, wrong)
+    case.assertTensorsSlowEqual(on_host, on_npu, prec=1e-3)
+    case.assertAlmostEqual(on_host > 0, on_npu > 0)
+    case.assertAlmostEqual(on_host, on_npu + 1e-3, places=2)
     with pytest.raises(unittest.SkipTest, match="Only run on"):
         SupportedDevices(["Ascend310P"])(lambda self: None)(case)
 

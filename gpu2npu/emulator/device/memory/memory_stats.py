@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
@@ -10,7 +12,7 @@ _SEGMENT = 2 * 1024 * 1024  # bytes
 Counter = tuple[int, int, int, int]  # current, peak, allocated and freed: numbers or bytes
 
 
-def memory_stats(device: visible_npus.DeviceLike = None) -> dict[str, int]:
+def memory_stats(device: visible_npus.DeviceLike = None) -> OrderedDict[str, int]:
     """Every counter that torch_npu has; sizes in bytes.
 
     Large blocks are counted apart, small ones are the rest; the peaks of the small pool are therefore upper bounds.
@@ -52,10 +54,21 @@ def memory_stats(device: visible_npus.DeviceLike = None) -> dict[str, int]:
         "num_device_alloc": made_segments[2],
         "num_device_free": made_segments[3],
     }
-    return dict(sorted(result.items()))
+    return OrderedDict(sorted(result.items()))
 
 
 _NAMES = ("all", "large_pool", "small_pool")
+_SHOWN = {
+    "allocated_bytes": "Allocated memory",
+    "active_bytes": "Active memory",
+    "requested_bytes": "Requested memory",
+    "reserved_bytes": "NPU reserved memory",
+    "inactive_split_bytes": "Non-releasable memory",
+    "allocation": "Allocations",
+    "active": "Active allocs",
+    "segment": "NPU reserved segments",
+    "inactive_split": "Non-releasable allocs",
+}
 _METRICS = ("current", "peak", "allocated", "freed")
 
 
@@ -80,14 +93,23 @@ def _segments(counter: Counter) -> Counter:
 
 
 def memory_summary(device: visible_npus.DeviceLike = None, abbreviated: bool = False) -> str:
-    """A few lines for people about the device's memory."""
+    """The table of PyTorch about the device's memory; `abbreviated` without the lines of each pool."""
     index = visible_npus.index_of(device)
-    pool = memory.pool_of(index)
+    stats = memory_stats(index)
+    titles = " | ".join(f"{title:^10}" for title in ("Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"))
     lines = [
-        f"PyTorch NPU memory summary, device ID {index}",
-        f"Allocated memory: {memory.readable(pool.allocated)} (peak {memory.readable(pool.peak)})",
-        f"Reserved memory: {memory.readable(pool.reserved)} (peak {memory.readable(pool.peak_reserved)})",
+        "=" * 75,
+        f"{'':18}PyTorch NPU memory summary, device ID {index:<18d} ",
+        "-" * 75,
+        f"{'':12}NPU OOMs: {stats['num_ooms']:<13d} | {'':7}npuMalloc retries: {stats['num_alloc_retries']:<9d}  ",
+        "=" * 75,
+        f"{'Metric':^23}| {titles} ",
     ]
-    if not abbreviated:
-        lines.append(f"Allocations: {pool.allocations - pool.freed} live, {pool.allocations} made, {pool.freed} freed")
-    return "\n".join(lines)
+    for metric, title in _SHOWN.items():
+        lines.append("-" * 75)
+        for part in _NAMES[:1] if abbreviated else _NAMES:
+            numbers = [stats[f"{metric}.{part}.{each}"] for each in _METRICS]
+            cells = [f"{memory.readable(each) if metric.endswith('bytes') else each:>10}" for each in numbers]
+            label = title if part == "all" else f"      from {part.replace('_', ' ')}"
+            lines.append(f" {label:<22}| {' | '.join(cells)} ")
+    return "".join(f"|{line}|\n" for line in (*lines, "=" * 75))

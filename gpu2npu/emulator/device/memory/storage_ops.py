@@ -24,6 +24,7 @@ from gpu2npu.emulator.device.tensor import (
     adopt,
     array,
     host,
+    initial,
     on_npu,
     set_storage_of,
     strides_of,
@@ -99,7 +100,7 @@ def empty(
     if memory_format is not None and memory_format in _CHANNELS_LAST.values():
         raise RuntimeError("Only c10::MemoryFormat::Contiguous is supported for creating a npu tensor")
     if dtype in NUMPY_DTYPES:
-        return on_npu(np.empty(size, NUMPY_DTYPES[dtype]), index)
+        return initial(on_npu(np.empty(size, NUMPY_DTYPES[dtype]), index))
     return adopt(torch.empty(size, dtype=dtype, device="cpu"), index)
 
 
@@ -121,7 +122,7 @@ def empty_strided(
         extent = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True)) if all(size) else 0
         memory.check_room(extent * kind.itemsize, index)
         strides = tuple(step * kind.itemsize for step in stride)
-        tensor = on_npu(np.ndarray(size, kind, np.empty(extent, kind), strides=strides), index)
+        tensor = initial(on_npu(np.ndarray(size, kind, np.empty(extent, kind), strides=strides), index))
         return tensor if extent else set_from_storage(tensor, tensor.untyped_storage(), 0, size, stride)
     memory.check_room(math.prod(size) * dtype.itemsize, index)
     return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), index)

@@ -285,6 +285,10 @@ def convolution_backward(
             raise RuntimeError(f"non-positive {name} is not supported")
     g, x, w = wide(grad_output), wide(input), wide(weight)
     grad_input = grad_weight = grad_bias = None
+    if not x.shape[1]:  # nor has the result channels
+        shapes = (x.shape, w.shape, (w.shape[1] * groups if transposed else len(w),))
+        made = [np.zeros(shape, weight.dtype) if output_mask[at] else None for at, shape in enumerate(shapes)]
+        return made[0], made[1], made[2]
     if output_mask[0]:
         if transposed:
             grad_input = _forward(g, w, stride, padding, dilation, groups)

@@ -63,7 +63,7 @@ def embedding_bag(
             out = rows_added(rows[counted], bag[counted], bags).astype(rows.dtype)
         if mode == MEAN:
             out = out / np.maximum(size, 1)[:, None].astype(out.dtype)
-    kinds = offsets.dtype
+    kinds = np.promote_types(indices.dtype, offsets.dtype)
     return rounded(out, weight.dtype), bag.astype(kinds), size.astype(kinds), largest.astype(kinds)
 
 

@@ -58,6 +58,10 @@ def __getattr__(name: str) -> object:
     return operator
 
 
+def erase_stream(tensor: object, stream: object) -> None:
+    """Forget that a stream uses a tensor: memory waits for no stream here."""
+
+
 # Nothing above needs torch.
 import os as _os  # noqa: E402
 
@@ -74,7 +78,7 @@ from .version import __version__  # noqa: E402
 
 _install_absent()
 
-__all__ = ["Format", "distributed", "get_npu_format", "npu", "profiler"]
+__all__ = ["Format", "distributed", "erase_stream", "get_npu_format", "npu", "profiler"]
 
 if _os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
     from .contrib import transfer_to_npu as _

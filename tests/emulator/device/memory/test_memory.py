@@ -89,7 +89,13 @@ def test_statistics_and_summary(npu):
     stats = torch.npu.memory_stats(device)
     assert stats["allocated_bytes.all.current"] == base + MIB
     assert stats["allocation.all.current"] == before["allocation.all.current"] + 1
-    assert "NPU memory summary, device ID 5" in torch.npu.memory_summary(device)
+    assert stats["reserved_bytes.all.current"] == torch.npu.memory_reserved(device)
+    lines = torch.npu.memory_summary(device).splitlines()
+    assert {len(each) for each in lines} == {77}
+    assert lines[1].split() == ["|", "PyTorch", "NPU", "memory", "summary,", "device", "ID", "5", "|"]
+    usage = [each.strip() for each in lines[7].split("|")][1:-1]
+    assert usage[:2] == ["Allocated memory", memory.readable(base + MIB)]
+    assert len(torch.npu.memory_summary(device, abbreviated=True).splitlines()) == len(lines) - 18
     assert torch.npu.memory_allocated("npu:5") == torch.npu.memory_allocated(5)
     del x
 

@@ -33,7 +33,6 @@ from gpu2npu.emulator.device.settings import (
 from gpu2npu.emulator.device.streams import current_stream, default_stream, set_stream, stream, synchronize
 from gpu2npu.emulator.device.visible_npus import NPUS as _NPUS
 from gpu2npu.emulator.device.visible_npus import current_device, device, device_count, device_of, set_device
-from gpu2npu.emulator.device.visible_npus import index_of as _get_device_index
 
 from .._absent import publish as _publish
 from . import aclnn, amp, autocast_utils, backends, deterministic, graphs, memory, npu_config, random, streams, utils
@@ -58,6 +57,7 @@ from .operator_dump import finalize_dump, init_dump, set_aoe, set_dump
 from .random import *
 from .streams import *
 from .utils import *
+from .utils import _get_device_index
 
 globals().update({**_LEGACY_TYPES, **_legacy_storages(_NPUS)})
 for _name in ("fft_plan_cache", "is_support_inf_nan", "npu_check_overflow"):  # of their modules only

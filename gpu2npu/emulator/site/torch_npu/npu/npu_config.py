@@ -8,7 +8,7 @@ from enum import IntEnum
 from gpu2npu.emulator.device.settings import set_compile_mode as _set_compile_mode
 from gpu2npu.emulator.device.settings import set_option
 from gpu2npu.emulator.device.streams import Stream
-from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
+from gpu2npu.emulator.device.visible_npus import index_of
 from gpu2npu.emulator.soc import current_soc
 
 from .._absent import of_npu
@@ -84,15 +84,21 @@ def _named(limits: tuple[int, int]) -> dict[str, int]:
     return {"cube_core_num": limits[0], "vector_core_num": limits[1]}
 
 
-def set_device_limit(device: DeviceLike, cube_num: int = -1, vector_num: int = -1) -> None:
-    """Remember how many cores a device may use; -1 leaves a number as it is."""
-    index = index_of(device)
+def _number(device: int) -> int:
+    if isinstance(device, bool) or not isinstance(device, int):
+        raise TypeError(f"device must be an int, but got {type(device).__name__}")
+    return index_of(device)
+
+
+def set_device_limit(device: int, cube_num: int = -1, vector_num: int = -1) -> None:
+    """Remember how many cores a device, which is given by its number, may use; -1 leaves a number as it is."""
+    index = _number(device)
     _device_limits[index] = _limits(cube_num, vector_num, _device_limits.get(index, _all_cores()))
 
 
-def get_device_limit(device: DeviceLike) -> dict[str, int]:
-    """The numbers of cube and vector cores of a device."""
-    return _named(_device_limits.get(index_of(device), _all_cores()))
+def get_device_limit(device: int) -> dict[str, int]:
+    """The numbers of cube and vector cores of a device, which is given by its number."""
+    return _named(_device_limits.get(_number(device), _all_cores()))
 
 
 def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -> None:

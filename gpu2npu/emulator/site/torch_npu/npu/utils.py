@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import Any
 
 import torch
 
 from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.chip import is_bf16_supported
 from gpu2npu.emulator.device.dispatch.limits import refuse
+from gpu2npu.emulator.device.visible_devices import DeviceContext
 from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
 from gpu2npu.support.conditions import CallFacts
@@ -75,6 +77,29 @@ def npu_check_overflow(grad: torch.Tensor | float) -> bool:
 def get_cann_version(module: str = "CANN") -> str:
     """ "", as where CANN is not installed."""
     return ""
+
+
+def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
+    """False, as where CANN is not installed."""
+    return False
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a device, of a context manager for one, or -1 of the CPU; the current one where that is `optional`.
+
+    Raises:
+        ValueError: The device has no number, or is of another type.
+    """
+    if isinstance(device, int):
+        return device
+    named = torch.device(device) if isinstance(device, str) else device
+    if isinstance(named, DeviceContext):
+        return named.idx
+    if allow_cpu and isinstance(named, torch.device) and named.type == "cpu":
+        return -1
+    if not optional and (named is None or (isinstance(named, torch.device) and named.index is None)):
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+    return index_of(named)
 
 
 def get_soc_version() -> int:

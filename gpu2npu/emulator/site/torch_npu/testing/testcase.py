@@ -164,6 +164,18 @@ class TestCase(unittest.TestCase):
         near = torch.isclose(x.to(wide), y.to(wide), rtol=0, atol=limit, equal_nan=True)
         self.assertTrue(bool(near.all()), message or f"{int((~near).sum())} of {near.numel()} elements differ")
 
+    def assertAlmostEqual(  # type: ignore[override]  # noqa: N802
+        self, x: Any, y: Any, places: int | None = None, msg: str = "", delta: float | None = None
+    ) -> None:
+        """Compare as `assertEqual` does, within `delta` or a number of decimal places."""
+        self.assertEqual(x, y, 10**-places if places else delta, msg)
+
+    def assertTensorsSlowEqual(  # noqa: N802
+        self, x: torch.Tensor, y: torch.Tensor, prec: float | None = None, message: str = ""
+    ) -> None:
+        """Compare tensors of one shape and dtype, which may be on several devices, within `prec`."""
+        self._compare_tensors(x, y, 0 if prec is None else prec, message, exact_dtype=True)
+
     def assertNotEqual(self, first: Any, second: Any, prec: float | str | None = None, message: str = "") -> None:  # noqa: N802
         """Fail where `assertEqual` would not."""
         try:
