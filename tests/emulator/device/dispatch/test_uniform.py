@@ -201,7 +201,7 @@ def test_memory_of_results_is_counted_and_limited():
     stats = torch.npu.memory_stats(device)
     assert stats["allocation.all.allocated"] == made + 2
     assert stats["allocation.all.current"] == before["allocation.all.current"]
-    torch.npu.set_per_process_memory_fraction(base * 1.5 / torch.npu.mem_get_info(device)[1], device)
+    torch.npu.set_per_process_memory_fraction((base + x.nbytes // 2) / torch.npu.mem_get_info(device)[1], device)
     try:
         with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 256\.00 KiB"):
             x * 2
