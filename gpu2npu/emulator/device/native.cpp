@@ -21,6 +21,7 @@
 #include <ATen/ops/unfold_ops.h>
 #include <ATen/ops/view_ops.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
@@ -78,6 +79,26 @@ at::Tensor unfold(const at::Tensor& tensor, int64_t dimension, int64_t size, int
       [&] { return at::_ops::unfold::redispatch(meta, tensor, dimension, size, step); },
       [&] { return at::_ops::unfold::redispatch(python, tensor, dimension, size, step); });
 }
+
+// ---- What PyTorch asks at each index and in each step of a backward pass: the answers of its own guard for Python back
+// ends, which asks Python for the type of the device each time.
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return npu; }
+  c10::Device getDevice() const override { return c10::Device(npu, 0); }
+  c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::Stream getStream(c10::Device) const noexcept override { return c10::Stream(c10::Stream::DEFAULT, getDevice()); }
+  c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return getStream(stream.device()); }
+  void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override {}
+};
 
 // ---- Memory: the numbers of an NPU's account that each block changes, and the blocks, as memory.py has them.
 
@@ -517,6 +538,8 @@ PyObject* views(PyObject*, PyObject*) {
   library().impl("view", view);
   library().impl("_reshape_alias", reshape_alias);
   library().impl("unfold", unfold);
+  static const Guard guard;
+  c10::impl::device_guard_impl_registry[static_cast<size_t>(npu)].store(&guard);
   Py_RETURN_NONE;
 }
 
