@@ -97,13 +97,32 @@ def lifted(name: str, given: CallFacts, version: str, chip: str = DEFAULT_CHIP) 
     """
     for each in rows_of(name):
         if (each.lacks or each.releases) and not each.is_for(version, chip) and each.applies_to(given):
-            last = known_version(version) or version
-            finished = (one for one in versions_of(release_of(last)) if "rc" not in one)
-            older = [one for one in finished if version_key(one) <= version_key(last)]
-            met = [one for one in older if each.is_for(f"{one}.post0" if one.count(".") == 2 else one, chip)]
-            after = [one for one in older if met and version_key(one) > version_key(met[-1])]
+            met = _older_with(each, version, chip)
+            after = [one for one in _older(version) if met and version_key(one) > version_key(met[-1])]
             return (each, after[0]) if after else None
     return None
+
+
+def _older(version: str) -> list[str]:
+    """The finished post releases of the same torch_npu up to a version, itself last."""
+    last = known_version(version) or version
+    finished = (one for one in versions_of(release_of(last)) if "rc" not in one)
+    return [one for one in finished if version_key(one) <= version_key(last)]
+
+
+def _older_with(row: Row, version: str, chip: str) -> list[str]:
+    """The same for which a row is."""
+    return [one for one in _older(version) if row.is_for(f"{one}.post0" if one.count(".") == 2 else one, chip)]
+
+
+@cache
+def rows_for(name: str, version: str, chips: tuple[str, ...]) -> list[Row]:
+    """The rows about an API or operator that hold on one of some chips, in a version or an older post release of it."""
+    return [
+        each
+        for each in rows_of(name)
+        if any(each.is_for(version, chip) or _older_with(each, version, chip) for chip in chips)
+    ]
 
 
 def rows_of(name: str) -> Sequence[Row]:

@@ -35,11 +35,11 @@ from gpu2npu.support.behaviour import (
     lifted,
     names,
     parameters,
-    rows,
+    rows_for,
     rows_of,
 )
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, necessary
+from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, condition, necessary
 from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
@@ -97,7 +97,7 @@ _WORDS = {
 def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
     """The findings of one module for families of chips (of CHIPS), in the order of their places."""
     found = []
-    for node, api, given in _limited(code):
+    for node, api, given in _limited(_File(code, version, tuple(chips))):
         for met, on in _met(api, given, version, chips):
             if (met.unless and is_mentioned_near(code, met.unless)) or _is_on_host(met, given, code):
                 continue
@@ -112,47 +112,57 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
+_Needed = Mapping[str, frozenset[str]]  # arguments, each with the attributes; "" is the value
+
+
 @cache
-def _words(api: str) -> Set[re.Pattern[str]]:
-    """The expressions of which a file has one where a call of an API may have a tensor that its rows name."""
-    conditions = [necessary(each.when) for each in rows_of(api) if each.when]
-    words: set[str] = set()
-    for each in conditions:
-        if many := _MANY_DIMENSIONS.fullmatch(each):
-            words.add(rf"(?:\d+, *){{{many[1]}}}\d")
-            continue
-        if re.search(r"\.(?:shape|rank|numel)", each):  # no word is needed for these
-            return {re.compile("")}
-        dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
-        if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
-            words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
-        elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
-            words.update(_WORDS[dtype] for dtype in dtypes)
-        else:
-            words.add(_OF_DTYPES)
-    return set(map(re.compile, words or {_OF_DTYPES}))
+def _words(when: str) -> Set[re.Pattern[str]]:
+    """The expressions of which a file has one where a call may have a tensor that the condition of a row names."""
+    needed = necessary(when) if when else ""
+    if many := _MANY_DIMENSIONS.fullmatch(needed):
+        return frozenset({re.compile(rf"(?:\d+, *){{{many[1]}}}\d")})
+    dtypes = {word for word in re.findall(r"\w+", needed) if word in _DTYPE_NAMES}
+    is_of_values = not dtypes and all(not attribute for _, attribute in condition(when).uses)
+    if re.search(r"\.(?:shape|rank|numel)", needed) or (is_of_values and "torch." not in needed):
+        return frozenset({re.compile("")})  # no word is needed for these
+    if _OF_NAMES.fullmatch(needed):  # of what has a name in torch, no tensor is asked
+        words = {name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", needed)}
+    elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", needed) and dtypes <= _WORDS.keys():
+        words = {_WORDS[dtype] for dtype in dtypes}
+    else:
+        words = {_OF_DTYPES}
+    return frozenset(map(re.compile, words))
 
 
 class _File:
     """A file, its tensors, and what its text has been searched for."""
 
-    def __init__(self, code: Code) -> None:
-        self.code = code
+    def __init__(self, code: Code, version: str, chips: tuple[str, ...]) -> None:
+        self.code, self._version, self._chips = code, version, chips
         self.tensors = Tensors(code.names)
         self.layers = [each for each in _called_layers() if each[0].rpartition(".")[2] in code.text]
-        self._searched: dict[re.Pattern[str], bool] = {}
-        self._may_meet: dict[str, bool] = {}
+        self._searched: set[re.Pattern[str]] = set()
+        self._present: set[re.Pattern[str]] = set()
+        self._limits: dict[str, tuple[list[Row], _Needed]] = {}
 
-    def may_meet(self, api: str) -> bool:
-        """Return whether the text, or for a collective what the file imports, has one of the words without which no
-        call of an API has such a tensor. For what is called more often imports would take too long."""
-        if api not in self._may_meet:
-            words = _words(api)
-            for each in words - self._searched.keys():
-                self._searched[each] = self._has(each)
-            has_one = any(map(self._searched.__getitem__, words))
-            self._may_meet[api] = has_one or (api.startswith("torch.distributed.") and self._imports(words))
-        return self._may_meet[api]
+    def limits(self, api: str) -> tuple[list[Row], _Needed]:
+        """The rows of an API whose tensors a call here may have, and what these depend on. The text, or for a
+        collective what the file imports, has one of their words: of what is called more often that would take long."""
+        if api not in self._limits:
+            found = []
+            for row in rows_for(api, self._version, self._chips):
+                words = _words(row.when)
+                for each in words - self._searched:
+                    self._searched.add(each)
+                    if _is_in(each, self.code.text):
+                        self._present.add(each)
+                imports_word = api.startswith("torch.distributed.") and self._imports(words)
+                if imports_word or not self._present.isdisjoint(words):
+                    found.append(row)
+            uses = [use for each in found for use in each.holds.uses]
+            needed = {name: frozenset([each for one, each in uses if one == name]) for name, _ in uses}
+            self._limits[api] = found, needed
+        return self._limits[api]
 
     def _imports(self, words: Set[re.Pattern[str]]) -> bool:
         """Return whether a file of the project that this one imports has one of some words."""
@@ -160,18 +170,18 @@ class _File:
         facts = (names.project.facts(each, names.path) for each in names.project.imported_by(names.path))
         return any(each.search(" ".join(one.names | one.texts)) for one in facts if one is not None for each in words)
 
-    def _has(self, expression: re.Pattern[str]) -> bool:
-        text, pattern = self.code.text, expression.pattern
-        if pattern == _FLOAT64:
-            return may_have_float64(text)
-        if pattern == _OF_DTYPES and "tensor(" in text:
-            return True
-        return expression.search(text if "," in pattern else vocabulary(text)) is not None
+
+def _is_in(expression: re.Pattern[str], text: str) -> bool:
+    pattern = expression.pattern
+    if pattern == _FLOAT64:
+        return may_have_float64(text)
+    is_made = pattern == _OF_DTYPES and "tensor(" in text
+    return is_made or expression.search(text if "," in pattern else vocabulary(text)) is not None
 
 
-def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
+def _limited(file: _File) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each call, operator and assigned attribute that is limited, with its API and what is known of its tensors."""
-    file = _File(code)
+    code = file.code
     for call, scope in code.calls:
         yield from ((call, api, given) for api, given in _apis(call, scope, file))
     yield from _of_operators(file)
@@ -185,8 +195,8 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
 def _of_operators(file: _File) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each arithmetic with tensors, and each tensor that is indexed with a tensor."""
     code, tensors = file.code, file.tensors
-    kinds = {kind: api for kind, api in _OPERATORS.items() if file.may_meet(api)}
-    picks = file.may_meet(_ELEMENTS)
+    kinds = {kind: api for kind, api in _OPERATORS.items() if file.limits(api)[0]}
+    picks = file.limits(_ELEMENTS)[0]
     for node in code.file.parents if kinds or picks else ():
         if isinstance(node, ast.BinOp) and (api := kinds.get(type(node.op))) is not None:
             facts = tuple(map(tensors.facts, tensors.operands(node)))
@@ -267,12 +277,6 @@ def _is_of(api: str, owner: ast.expr, scope: Scope, code: Code, given: CallFacts
 
 
 @cache
-def _without_float64() -> frozenset[str]:
-    """The functions that have a row about float64."""
-    return frozenset(api for each in rows() if "float64" in each.when for api in each.apis)
-
-
-@cache
 def _limited_methods() -> frozenset[str]:
     """The last names of limited methods of tensors and modules."""
     named = (api.rpartition(".") for api in names())
@@ -293,10 +297,10 @@ def _called_layers() -> tuple[tuple[str, str], ...]:
 
 def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
-    needed, code, tensors = _needed(api), file.code, file.tensors
+    (limits, needed), code, tensors = file.limits(api), file.code, file.tensors
     is_layer = api.startswith("torch.nn.") and api.rpartition(".")[2][0].isupper()  # which takes no tensors
     every = _EVERY in needed and not is_layer
-    place = tensors.call(call) if needed and file.may_meet(api) else 0
+    place = tensors.call(call) if limits else 0
     places = tensors.arguments(place) if place else {}
     named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
     named |= {key: (call, each) for key, each in places.items() if key not in named and key.isidentifier()}
@@ -322,13 +326,13 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
         {
             name: partial(_value, name, needed.get(name) == frozenset({""}), *value, scope, code, tensors)
             for name, value in named.items()
-            if every or name in needed or name == "dtype"
+            if every or name in needed or name == "self" or (name == "dtype" and _EVERY in needed)
         }
     )
     is_call = bool(known) and (known[0] in named or defaults[known[0]] is not ...)  # with what it requires
     if is_call and all(each.arg for each in call.keywords) and len(positional) == len(call.args) + is_method:
         given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
-    if api.endswith((".to", ".type")):
+    if api.endswith((".to", ".type")) and "dtype" in needed:
         otherwise = given.known.pop("dtype", None)
         shown = given.pending.get("dtype", lambda: otherwise)
         given.pending["dtype"] = lambda: tensors.stated(places) or shown()
@@ -337,7 +341,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     if api.endswith((".to", ".type")) and len(call.args) + len(call.keywords) == 1:
         given.known["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
-    if every and any(each.depends_on_device for each in rows_of(api)):
+    if every and any(each.depends_on_device for each in limits):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
         others_known += on  # a device that the text does not name is taken for the NPU
     if _EVERY in needed and api.startswith("torch.nn.") and (made := given.get("dtype")) is not None:
@@ -348,16 +352,10 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
 def _cast(ask: Callable[[], Any], call: ast.Call, tensors: Tensors) -> Any:
     """The facts of what is cast, which is written for what has another dtype."""
     facts = ask()
-    if facts is None and not _without_float64().isdisjoint(tensors.functions(tensors.call(call))):
+    given_to = tensors.functions(tensors.call(call)) if facts is None else ()
+    if any("float64" in row.when for api in given_to for row in rows_of(api)):
         return TensorFacts(_DEFAULT, device="npu")  # its device is not shown: on the host it would not be computed with
     return replace(facts, dtype=_DEFAULT) if isinstance(facts, TensorFacts) and facts.dtype is None else facts
-
-
-@cache
-def _needed(api: str) -> Mapping[str, frozenset[str]]:
-    """The arguments that the rows of an API depend on, each with the attributes; "" is the value."""
-    uses = [use for each in rows_of(api) for use in each.holds.uses]
-    return {name: frozenset(attribute for one, attribute in uses if one == name) for name, _ in uses}
 
 
 def _are_of_numpy(operands: list[tuple[ast.expr, int]], scope: Scope, code: Code, tensors: Tensors) -> bool:
@@ -385,6 +383,8 @@ def _value(
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
+    if needs_value and isinstance(value, ast.Attribute) and value.attr == "dtype" != name:
+        return None
     if needs_value and place and (numbers := tensors.numbers(place)):
         return numbers
     if needs_value and place and _is_constant(constant := tensors.label(place).name):
