@@ -24,7 +24,7 @@ from gpu2npu.python.flow.value_files import (
 )
 from gpu2npu.python.flow.value_project import REACH, UNKNOWN
 
-BUDGET, NEAR_BUDGET = 150, 40  # states that one question may visit, and one about what is near
+BUDGET, NEAR_BUDGET = 100, 40  # states that one question may visit, and one about what is near
 LONGEST, LONGEST_OF_USES = 5, 3  # fields in a path, back to sources and on to uses
 # Methods from whose results `for` and `with` take what they take from an object; 1: the whole result.
 GIVING: dict[Path, int] = {(".__iter__", "()"): 0, (".__enter__", "()"): 1}
