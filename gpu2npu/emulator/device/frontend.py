@@ -186,7 +186,7 @@ def _install_accelerator() -> None:
     for name in ("set_device_index", "set_device_idx"):
         setattr(accelerator, name, visible_npus.set_device)
     accelerator.current_stream = streams.current_stream
-    accelerator.set_stream = streams.set_stream
+    accelerator.set_stream = streams.set_stream_with_device
     accelerator.synchronize = streams.synchronize
     for name in _MEMORY:
         if hasattr(accelerator, name):  # newer releases of PyTorch have more of them

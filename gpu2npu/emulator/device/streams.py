@@ -123,6 +123,12 @@ def set_stream(stream: Stream | None) -> None:
         _streams.current[stream.device_index] = stream
 
 
+def set_stream_with_device(stream: Stream) -> None:
+    """Make a stream the thread's current one, and its device the current device, as `torch.accelerator` does."""
+    visible_npus.set_device(stream.device_index)
+    set_stream(stream)
+
+
 def stream(stream: Stream | None) -> StreamContext:
     """The context manager `torch.npu.stream(s)`."""
     return StreamContext(stream)
@@ -174,6 +180,10 @@ class _AlsoOfNPUs(type(torch.Event)):  # type: ignore[misc]
     def __instancecheck__(cls, instance: object) -> bool:
         """Return whether an object is an event of PyTorch or of an NPU."""
         return isinstance(instance, (torch._C.Event, Event))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        """Return whether a class is one of events of PyTorch or of an NPU."""
+        return issubclass(subclass, (torch._C.Event, Event))
 
 
 class AnyEvent(torch.Event, metaclass=_AlsoOfNPUs):

@@ -118,6 +118,17 @@ def test_modes_of_synchronization():
     assert torch.npu.get_sync_debug_mode() == 0
 
 
+def test_streams_of_any_accelerator_bring_their_device(device_restored):
+    before = torch.npu.current_stream(1), torch.npu.current_stream(0)
+    torch.accelerator.set_stream(torch.npu.Stream("npu:1"))
+    assert torch.accelerator.current_device_index() == 1
+    for each in before:
+        torch.accelerator.set_stream(each)
+    assert torch.accelerator.current_device_index() == 0
+    assert issubclass(torch.npu.Event, torch.Event)
+    assert not issubclass(torch.npu.Stream, torch.Event)
+
+
 def test_streams_and_events_describe_themselves():
     event = torch.npu.Event()
     assert repr(event) == "<torch_npu.npu.Event uninitialized>"
