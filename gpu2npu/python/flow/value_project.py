@@ -49,6 +49,7 @@ class ValueProject(Questions):
         self._kept: dict[int, ValueFile] = {}  # those that can be freed, by their first places
         self._places: dict[str, tuple[ast.AST, Mapping[ast.AST, int]]] = {}
         self._codes: dict[str, str] = {}  # of the texts that they were read from
+        self._importing_files: dict[str, tuple[list[tuple[str, FileFacts]], frozenset[str]]] = {}
         self._groups: dict[Question, tuple[dict[Any, Any], dict[Any, list[Any]]]] = {}
         self._asker = ""
         self._is_near = False
@@ -247,14 +248,8 @@ class ValueProject(Questions):
         project = self.project
         for each in (IMPORTS, named(name)):
             project.consult(self._asker, each)
-        importing = project.importing(path) - {path}
-        facts = {other: known for other in importing if (known := project.facts(other, other)) is not None}
-        starring = {
-            other
-            for other in project.starring & facts.keys()
-            if path in (project.module_path(star, other) for star in facts[other].stars)
-        }
-        files = starring | {other for other, known in facts.items() if known.has(name)}
+        importing, starring = self._importing(path)
+        files = starring.union([each for each, facts in importing if name in facts.names or name in facts.texts])
         if len(files) > MOST_FILES:
             self.cut()
             return {}
@@ -277,6 +272,16 @@ class ValueProject(Questions):
             if nodes:
                 found[other] = tuple(nodes)
         return found
+
+    def _importing(self, path: str) -> tuple[list[tuple[str, FileFacts]], frozenset[str]]:
+        """The other files that import one, with their facts, and those of them that do so with a star."""
+        if path not in self._importing_files:
+            project = self.project
+            others = project.importing(path) - {path}
+            found = [(other, facts) for other in others if (facts := project.facts(other, other)) is not None]
+            starring = (each for each, facts in found if path in (project.module_path(x, each) for x in facts.stars))
+            self._importing_files[path] = found, frozenset(starring)
+        return self._importing_files[path]
 
     def module_of(self, asker: str, module: str, name: str) -> str | None:
         """The file of the module that an import statement names; None where it names something in one."""
