@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpu2npu.engine.file_rules import FileRules
@@ -40,6 +41,20 @@ _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|co
 # What a type may be besides the qualified name of a class, and the classes that one of them is written for.
 TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "integer", "name", "pure")
 _SAME = {**{cls: kind for kind, cls in CLASSES.items()}, "torch.device": "device", "torch.dtype": "dtype"}
+
+
+def is_written_as(code: str, expressions: Iterable[str]) -> bool:
+    """Return whether an expression is one of some, whichever quotes and spaces each has."""
+    return _usual(code) in map(_usual, expressions)
+
+
+@lru_cache(maxsize=1_000)
+def _usual(code: str) -> str:
+    """An expression as `ast.unparse` writes it; what is none as it is."""
+    try:
+        return ast.unparse(ast.parse(code, mode="eval"))
+    except SyntaxError:
+        return code
 
 
 def type_problem(kind: str) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpu2npu.engine.code_matching import type_problem, with_article
+from gpu2npu.engine.code_matching import is_written_as, type_problem, with_article
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import option_marks
@@ -299,7 +299,7 @@ class Arguments(Callees):
         value = argument_value(argument)
         if match.value is not None and string_value(value) != match.value:
             return False
-        if match.unless and self.file.code(value) in match.unless:
+        if match.unless and is_written_as(self.file.code(value), match.unless):
             return False
         if match.unless_found is not None:
             unless = rule.expression(match.unless_found, ignores_case=True)
