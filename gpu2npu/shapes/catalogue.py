@@ -79,12 +79,7 @@ _WORDS = {kind.id: (tuple(map(bytes.decode, kind.words)), kind.also or ("",)) fo
 
 def available(kind: AffinityKind, table: SupportTable) -> bool:
     """Return whether a release has all operators that a kind needs."""
-    return all(_has(need, table) for need in kind.needs)
-
-
-def _has(need: str, table: SupportTable) -> bool:
-    operators: Iterable[str] = table.custom if need.startswith("npu::") else table.supported
-    return any(name == need or name.startswith(f"{need}.") for name in operators)
+    return all(map(table.has_operator, kind.needs))
 
 
 def found_shapes(names: Names, kinds: Iterable[AffinityKind]) -> Iterator[tuple[AffinityKind, ast.expr]]:

@@ -79,6 +79,11 @@ class SupportTable(Struct, frozen=True):
             return wheel
         return f"{wheel}, the oldest on PyPI (there is none for PyTorch {self.version})"
 
+    def has_operator(self, name: str) -> bool:
+        """Return whether the release has an operator, or an overload of it: "aten::add", "npu::npu_rms_norm"."""
+        operators = self.custom if name.startswith("npu::") else self.supported
+        return any(each == name or each.startswith(f"{name}.") for each in operators)
+
 
 def table_for(version: str) -> SupportTable:
     """The facts for a version, of PyTorch or of torch_npu, as `known_version` understands it.

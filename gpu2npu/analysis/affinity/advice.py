@@ -128,13 +128,11 @@ def knowledge_for(version: str) -> Affinities:
 def available(affinity: Affinity, replacement: str, table: SupportTable) -> bool:
     """Return whether the release has what replaces the code: the operator of that name, or the name in its Python."""
     needs = affinity.needs if affinity.needs is not None else (replacement,)
-    return all(_has(need, table) for need in needs)
+    return all(need in table.torch_npu_names or table.has_operator(_operator(need)) for need in needs)
 
 
-def _has(need: str, table: SupportTable) -> bool:
-    operator = need if "::" in need else f"npu::{need.removeprefix('torch_npu.')}"
-    custom = any(name == operator or name.startswith(f"{operator}.") for name in table.custom)
-    return custom or need in table.torch_npu_names
+def _operator(need: str) -> str:
+    return need if "::" in need else f"npu::{need.removeprefix('torch_npu.')}"
 
 
 def affinity_advice(code: Code, version: str) -> list[Advice]:

@@ -75,23 +75,35 @@ def is_option(place: StringPlace, role: Role) -> bool:
     at = values.place_of(place.names, place.node.lineno, place.node.col_offset)
     siblings = {_field(each) for each in role.siblings} | {field}
     tables = dict.fromkeys([*(table for table, _ in _lookups(place, values)), *(_looked_up(at, values) if at else ())])
-    return any(_has_options(each, field, siblings, values) for each in tables)
+    holders = (_all_holders(each, values) for each in tables)
+    return any(
+        _has_other_keys(each, siblings, values) and (_has_flag(each, field, values) or _has_written_keys(each, values))
+        for each in holders
+    )
 
 
-def _has_options(base: int, field: str, siblings: set[str], values: Values) -> bool:
-    """Return whether a table has further keys than devices, and is read by what is written out alone; or has names of
-    parameters as keys, of which one is a flag: `show(**table)`."""
-    tables = [base, *(each.place for each in values.origins(base))]
-    holders = {each for table in tables for each in (table, *_holders(table, values))}
-    stores = [values.at(each).stores.get(each, {}) for each in holders]
-    loads = [values.at(each).loads.get(each, {}) for each in holders]
-    keys = {key for fields in (*stores, *loads) for key in fields if key.startswith("['")}
-    if keys <= siblings:
-        return False
-    flags = {type(values.kind(each)[1]) for fields in stores for each in fields.get(field, ())}
+def _all_holders(table: int, values: Values) -> set[int]:
+    """The places of a table, and of what it comes from, wherever they are as a whole."""
+    tables = [table, *(each.place for each in values.origins(table))]
+    return {each for one in tables for each in (one, *_holders(one, values))}
+
+
+def _has_other_keys(holders: set[int], siblings: set[str], values: Values) -> bool:
+    tables = (table.get(each, {}) for each in holders for table in (values.at(each).stores, values.at(each).loads))
+    return not {key for fields in tables for key in fields if key.startswith("['")} <= siblings
+
+
+def _has_flag(holders: set[int], field: str, values: Values) -> bool:
+    """Return whether the keys of a table are names of parameters, and the value of one is a flag: `show(**table)`."""
+    stored = (each for at in holders for each in values.at(at).stores.get(at, {}).get(field, ()))
     edges = (edge for at in holders for edge in values.at(at).out.get(at, ()))
-    if flags == {bool} and any((kind, label) == (ARGUMENT, "**") for _, kind, label in edges):
-        return True
+    is_flag = {type(values.kind(each)[1]) for each in stored} == {bool}
+    return is_flag and any((kind, label) == (ARGUMENT, "**") for _, kind, label in edges)
+
+
+def _has_written_keys(holders: set[int], values: Values) -> bool:
+    """Return whether a table is read by keys that are written out alone, and what is in it is not gone through."""
+    loads = [values.at(each).loads.get(each, {}) for each in holders]
     if any("[*]" in fields or "[each]" in fields for fields in loads):
         return False
     read = [key for fields in loads for key in fields.get("[key]", ())]
