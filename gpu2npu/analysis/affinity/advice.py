@@ -11,18 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gpu2npu.analysis.affinity.shapes import (
-    Matcher,
-    expert_loop,
-    masked_select,
-    masked_store,
-    masked_update,
-    normed_silu,
-    normed_sum,
-    routed_softmax,
-    transposed_matmul,
-    window_roll,
-)
+from gpu2npu.analysis.affinity import shapes as matchers
 from gpu2npu.analysis.code import Code, DoneCalls
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, argument_of
 from gpu2npu.records import Advice, AdviceKind, Span
@@ -36,18 +25,18 @@ DATA = Path(__file__).parent / "operators.json"
 # How far below its head a function that attends computes the scores.
 _ATTENTION_LINES = 25
 
-MATCHERS: Mapping[str, Matcher] = {
+MATCHERS: Mapping[str, matchers.Matcher] = {
     matcher.__name__: matcher
     for matcher in (
-        expert_loop,
-        masked_select,
-        masked_store,
-        masked_update,
-        normed_silu,
-        normed_sum,
-        routed_softmax,
-        transposed_matmul,
-        window_roll,
+        matchers.expert_loop,
+        matchers.masked_select,
+        matchers.masked_store,
+        matchers.masked_update,
+        matchers.normed_silu,
+        matchers.normed_sum,
+        matchers.routed_softmax,
+        matchers.transposed_matmul,
+        matchers.window_roll,
     )
 }
 
