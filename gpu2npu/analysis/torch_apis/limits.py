@@ -39,7 +39,7 @@ from gpu2npu.support.behaviour import (
     rows_of,
 )
 from gpu2npu.support.chips import DEFAULT_CHIP
-from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, condition, necessary
+from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, necessary
 from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
@@ -122,8 +122,7 @@ def _words(when: str) -> Set[re.Pattern[str]]:
     if many := _MANY_DIMENSIONS.fullmatch(needed):
         return frozenset({re.compile(rf"(?:\d+, *){{{many[1]}}}\d")})
     dtypes = {word for word in re.findall(r"\w+", needed) if word in _DTYPE_NAMES}
-    is_of_values = not dtypes and all(not attribute for _, attribute in condition(when).uses)
-    if re.search(r"\.(?:shape|rank|numel)", needed) or (is_of_values and "torch." not in needed):
+    if re.search(r"\.(?:shape|rank|numel)", needed) or not (dtypes or "torch." in needed):
         return frozenset({re.compile("")})  # no word is needed for these
     if _OF_NAMES.fullmatch(needed):  # of what has a name in torch, no tensor is asked
         words = {name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", needed)}
