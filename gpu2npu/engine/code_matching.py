@@ -43,18 +43,18 @@ TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "integer", "
 _SAME = {**{cls: kind for kind, cls in CLASSES.items()}, "torch.device": "device", "torch.dtype": "dtype"}
 
 
-def is_written_as(code: str, expressions: Iterable[str]) -> bool:
-    """Return whether an expression is one of some, whichever quotes and spaces each has."""
-    return _usual(code) in map(_usual, expressions)
+def is_written_as(value: ast.expr, expressions: Iterable[str]) -> bool:
+    """Return whether an expression is one of some that are written out, whichever quotes and spaces each has."""
+    return ast.unparse(value) in map(_usual, expressions)
 
 
 @lru_cache(maxsize=1_000)
-def _usual(code: str) -> str:
+def _usual(expression: str) -> str:
     """An expression as `ast.unparse` writes it; what is none as it is."""
     try:
-        return ast.unparse(ast.parse(code, mode="eval"))
+        return ast.unparse(ast.parse(expression, mode="eval"))
     except SyntaxError:
-        return code
+        return expression
 
 
 def type_problem(kind: str) -> str | None:

@@ -53,8 +53,8 @@ _LINE_ENDS = re.compile(r"[ \t\f,\\]*[\r\n][\s,\\]*")
 
 class ArgumentMatch(Match, frozen=True):
     """An argument, by keyword or by position from 0; with `"value": "cuda"` only that string; `"unless": ["None"]`
-    excludes values that are written so; `"of": "*"` is any call, a key of a configuration and an option of a
-    command."""
+    excludes values that are written so, in any quotes; `"of": "*"` is any call, a key of a configuration and an option
+    of a command."""
 
     argument: str | int
     of: str
@@ -72,7 +72,7 @@ class ArgumentMatch(Match, frozen=True):
         "of": {"description": "The function that is called.", "$ref": "#/$defs/callee"},
         "value": {"description": "The argument is this string.", "type": "string", "minLength": 1},
         "unless": {
-            "description": "Arguments, as they are written, that the rule leaves alone.",
+            "description": "Arguments, as they are written, in any quotes, that the rule leaves alone.",
             "$ref": "#/$defs/words",
         },
         "type": {
@@ -299,7 +299,7 @@ class Arguments(Callees):
         value = argument_value(argument)
         if match.value is not None and string_value(value) != match.value:
             return False
-        if match.unless and is_written_as(self.file.code(value), match.unless):
+        if match.unless and is_written_as(value, match.unless):
             return False
         if match.unless_found is not None:
             unless = rule.expression(match.unless_found, ignores_case=True)

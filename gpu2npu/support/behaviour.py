@@ -111,18 +111,18 @@ def _older(version: str) -> list[str]:
 
 
 def _older_with(row: Row, version: str, chip: str) -> list[str]:
-    """The same for which a row is."""
+    """The releases among these that a row is for."""
     return [one for one in _older(version) if row.is_for(f"{one}.post0" if one.count(".") == 2 else one, chip)]
 
 
 @cache
-def rows_for(name: str, version: str, chips: tuple[str, ...]) -> list[Row]:
+def rows_for(name: str, version: str, chips: tuple[str, ...]) -> tuple[Row, ...]:
     """The rows about an API or operator that hold on one of some chips, in a version or an older post release of it."""
-    return [
+    return tuple(
         each
         for each in rows_of(name)
         if any(each.is_for(version, chip) or _older_with(each, version, chip) for chip in chips)
-    ]
+    )
 
 
 def rows_of(name: str) -> Sequence[Row]:

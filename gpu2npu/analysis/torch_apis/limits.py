@@ -43,6 +43,7 @@ from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, neces
 from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
+_Needed = Mapping[str, frozenset[str]]  # arguments that rows depend on, each with the attributes; "" is the value
 # A device that the text does not name is taken for the NPU.
 _TAKEN_AS_WRITTEN = frozenset({"device_type"})
 # Nothing follows from it: PyTorch allows the result.
@@ -112,21 +113,18 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
-_Needed = Mapping[str, frozenset[str]]  # arguments, each with the attributes; "" is the value
-
-
 @cache
 def _words(when: str) -> Set[re.Pattern[str]]:
     """The expressions of which a file has one where a call may have a tensor that the condition of a row names."""
-    needed = necessary(when) if when else ""
-    if many := _MANY_DIMENSIONS.fullmatch(needed):
+    first = necessary(when) if when else ""
+    if many := _MANY_DIMENSIONS.fullmatch(first):
         return frozenset({re.compile(rf"(?:\d+, *){{{many[1]}}}\d")})
-    dtypes = {word for word in re.findall(r"\w+", needed) if word in _DTYPE_NAMES}
-    if re.search(r"\.(?:shape|rank|numel)", needed) or not (dtypes or "torch." in needed):
+    dtypes = {word for word in re.findall(r"\w+", first) if word in _DTYPE_NAMES}
+    if re.search(r"\.(?:shape|rank|numel)", first) or not (dtypes or "torch." in first):
         return frozenset({re.compile("")})  # no word is needed for these
-    if _OF_NAMES.fullmatch(needed):  # of what has a name in torch, no tensor is asked
-        words = {name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", needed)}
-    elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", needed) and dtypes <= _WORDS.keys():
+    if _OF_NAMES.fullmatch(first):  # of what has a name in torch, no tensor is asked
+        words = {name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", first)}
+    elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", first) and dtypes <= _WORDS.keys():
         words = {_WORDS[dtype] for dtype in dtypes}
     else:
         words = {_OF_DTYPES}
@@ -321,11 +319,13 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
             named.setdefault(known[position], value)
         else:
             others.append(value)
+    # Beside what rows depend on: whether it is a tensor's method, and the dtype of a layer's parameters.
+    also = {"self", "dtype"} if _EVERY in needed else {"self"}
     given = ShownArguments(
         {
             name: partial(_value, name, needed.get(name) == frozenset({""}), *value, scope, code, tensors)
             for name, value in named.items()
-            if every or name in needed or name == "self" or (name == "dtype" and _EVERY in needed)
+            if every or name in needed or name in also
         }
     )
     is_call = bool(known) and (known[0] in named or defaults[known[0]] is not ...)  # with what it requires
@@ -382,8 +382,6 @@ def _value(
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
-    if needs_value and isinstance(value, ast.Attribute) and value.attr == "dtype" != name:
-        return None
     if needs_value and place and (numbers := tensors.numbers(place)):
         return numbers
     if needs_value and place and _is_constant(constant := tensors.label(place).name):

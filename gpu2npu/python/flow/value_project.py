@@ -249,7 +249,7 @@ class ValueProject(Questions):
         for each in (IMPORTS, named(name)):
             project.consult(self._asker, each)
         importing, starring = self._importing(path)
-        files = starring.union([each for each, facts in importing if name in facts.names or name in facts.texts])
+        files = starring.union([each for each, facts in importing if facts.has(name)])
         if len(files) > MOST_FILES:
             self.cut()
             return {}
