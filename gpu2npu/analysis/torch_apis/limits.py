@@ -43,7 +43,6 @@ from gpu2npu.support.conditions import ALL_DTYPES, CallFacts, TensorFacts, neces
 from gpu2npu.support.conditions import DTYPES as DTYPE_GROUPS
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
-_Needed = Mapping[str, frozenset[str]]  # arguments that rows depend on, each with the attributes; "" is the value
 # A device that the text does not name is taken for the NPU.
 _TAKEN_AS_WRITTEN = frozenset({"device_type"})
 # Nothing follows from it: PyTorch allows the result.
@@ -114,52 +113,46 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
 
 
 @cache
-def _words(when: str) -> Set[re.Pattern[str]]:
-    """The expressions of which a file has one where a call may have a tensor that the condition of a row names."""
-    first = necessary(when) if when else ""
-    if many := _MANY_DIMENSIONS.fullmatch(first):
-        return frozenset({re.compile(rf"(?:\d+, *){{{many[1]}}}\d")})
-    dtypes = {word for word in re.findall(r"\w+", first) if word in _DTYPE_NAMES}
-    if re.search(r"\.(?:shape|rank|numel)", first) or not (dtypes or "torch." in first):
-        return frozenset({re.compile("")})  # no word is needed for these
-    if _OF_NAMES.fullmatch(first):  # of what has a name in torch, no tensor is asked
-        words = {name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", first)}
-    elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", first) and dtypes <= _WORDS.keys():
-        words = {_WORDS[dtype] for dtype in dtypes}
-    else:
-        words = {_OF_DTYPES}
-    return frozenset(map(re.compile, words))
+def _words(api: str) -> Set[re.Pattern[str]]:
+    """The expressions of which a file has one where a call of an API may have a tensor that its rows name."""
+    conditions = [necessary(each.when) for each in rows_of(api) if each.when]
+    words: set[str] = set()
+    for each in conditions:
+        if many := _MANY_DIMENSIONS.fullmatch(each):
+            words.add(rf"(?:\d+, *){{{many[1]}}}\d")
+            continue
+        if re.search(r"\.(?:shape|rank|numel)", each):  # no word is needed for these
+            return {re.compile("")}
+        dtypes = {word for word in re.findall(r"\w+", each) if word in _DTYPE_NAMES}
+        if _OF_NAMES.fullmatch(each):  # of what has a name in torch, no tensor is asked
+            words.update(name.rpartition(".")[2] for name in re.findall(r"torch[\w.]+", each))
+        elif re.fullmatch(r"(?:\w+\.)?dtype (?:==|in) [\w(), ]+", each) and dtypes <= _WORDS.keys():
+            words.update(_WORDS[dtype] for dtype in dtypes)
+        else:
+            words.add(_OF_DTYPES)
+    return set(map(re.compile, words or {_OF_DTYPES}))
 
 
 class _File:
     """A file, its tensors, and what its text has been searched for."""
 
     def __init__(self, code: Code, version: str, chips: tuple[str, ...]) -> None:
-        self.code, self._version, self._chips = code, version, chips
+        self.code, self.target = code, (version, chips)
         self.tensors = Tensors(code.names)
         self.layers = [each for each in _called_layers() if each[0].rpartition(".")[2] in code.text]
-        self._searched: set[re.Pattern[str]] = set()
-        self._present: set[re.Pattern[str]] = set()
-        self._limits: dict[str, tuple[list[Row], _Needed]] = {}
+        self._searched: dict[re.Pattern[str], bool] = {}
+        self._may_meet: dict[str, bool] = {}
 
-    def limits(self, api: str) -> tuple[list[Row], _Needed]:
-        """The rows of an API whose tensors a call here may have, and what these depend on. The text, or for a
-        collective what the file imports, has one of their words: of what is called more often that would take long."""
-        if api not in self._limits:
-            found = []
-            for row in rows_for(api, self._version, self._chips):
-                words = _words(row.when)
-                for each in words - self._searched:
-                    self._searched.add(each)
-                    if _is_in(each, self.code.text):
-                        self._present.add(each)
-                imports_word = api.startswith("torch.distributed.") and self._imports(words)
-                if imports_word or not self._present.isdisjoint(words):
-                    found.append(row)
-            uses = [use for each in found for use in each.holds.uses]
-            needed = {name: frozenset([each for one, each in uses if one == name]) for name, _ in uses}
-            self._limits[api] = found, needed
-        return self._limits[api]
+    def may_meet(self, api: str) -> bool:
+        """Return whether the text, or for a collective what the file imports, has one of the words without which no
+        call of an API has such a tensor. For what is called more often imports would take too long."""
+        if api not in self._may_meet:
+            words = _words(api)
+            for each in words - self._searched.keys():
+                self._searched[each] = self._has(each)
+            has_one = any(map(self._searched.__getitem__, words))
+            self._may_meet[api] = has_one or (api.startswith("torch.distributed.") and self._imports(words))
+        return self._may_meet[api]
 
     def _imports(self, words: Set[re.Pattern[str]]) -> bool:
         """Return whether a file of the project that this one imports has one of some words."""
@@ -167,13 +160,13 @@ class _File:
         facts = (names.project.facts(each, names.path) for each in names.project.imported_by(names.path))
         return any(each.search(" ".join(one.names | one.texts)) for one in facts if one is not None for each in words)
 
-
-def _is_in(expression: re.Pattern[str], text: str) -> bool:
-    pattern = expression.pattern
-    if pattern == _FLOAT64:
-        return may_have_float64(text)
-    is_made = pattern == _OF_DTYPES and "tensor(" in text
-    return is_made or expression.search(text if "," in pattern else vocabulary(text)) is not None
+    def _has(self, expression: re.Pattern[str]) -> bool:
+        text, pattern = self.code.text, expression.pattern
+        if pattern == _FLOAT64:
+            return may_have_float64(text)
+        if pattern == _OF_DTYPES and "tensor(" in text:
+            return True
+        return expression.search(text if "," in pattern else vocabulary(text)) is not None
 
 
 def _limited(file: _File) -> Iterator[tuple[ast.expr, str, CallFacts]]:
@@ -192,8 +185,8 @@ def _limited(file: _File) -> Iterator[tuple[ast.expr, str, CallFacts]]:
 def _of_operators(file: _File) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each arithmetic with tensors, and each tensor that is indexed with a tensor."""
     code, tensors = file.code, file.tensors
-    kinds = {kind: api for kind, api in _OPERATORS.items() if file.limits(api)[0]}
-    picks = file.limits(_ELEMENTS)[0]
+    kinds = {kind: api for kind, api in _OPERATORS.items() if file.may_meet(api)}
+    picks = file.may_meet(_ELEMENTS)
     for node in code.file.parents if kinds or picks else ():
         if isinstance(node, ast.BinOp) and (api := kinds.get(type(node.op))) is not None:
             facts = tuple(map(tensors.facts, tensors.operands(node)))
@@ -252,7 +245,7 @@ def _apis(call: ast.Call, scope: Scope, file: _File) -> Iterator[tuple[str, Call
             if api not in names():
                 continue
             given = _given(api, call, scope, file)
-            if any(each.applies_to(given) for each in rows_of(api)) and (
+            if any(each.applies_to(given) for each in rows_for(api, *file.target)) and (
                 _is_of(api, owner, scope, code, given)
                 or (api in _CASTS and tensors.is_computed_with(tensors.call(call)))
             ):
@@ -294,10 +287,10 @@ def _called_layers() -> tuple[tuple[str, str], ...]:
 
 def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     """The facts of a call: each argument's that the text shows, those of positions by the names that the rows have."""
-    (limits, needed), code, tensors = file.limits(api), file.code, file.tensors
+    needed, code, tensors = _needed(api, *file.target), file.code, file.tensors
     is_layer = api.startswith("torch.nn.") and api.rpartition(".")[2][0].isupper()  # which takes no tensors
     every = _EVERY in needed and not is_layer
-    place = tensors.call(call) if limits else 0
+    place = tensors.call(call) if needed and file.may_meet(api) else 0
     places = tensors.arguments(place) if place else {}
     named = {each.arg: (each.value, places.get(each.arg, 0)) for each in call.keywords if each.arg is not None}
     named |= {key: (call, each) for key, each in places.items() if key not in named and key.isidentifier()}
@@ -319,8 +312,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
             named.setdefault(known[position], value)
         else:
             others.append(value)
-    # Beside what rows depend on: whether it is a tensor's method, and the dtype of a layer's parameters.
-    also = {"self", "dtype"} if _EVERY in needed else {"self"}
+    also = {"self", "dtype"}  # which show that it is a tensor's method, and the dtype of a layer's parameters
     given = ShownArguments(
         {
             name: partial(_value, name, needed.get(name) == frozenset({""}), *value, scope, code, tensors)
@@ -331,7 +323,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     is_call = bool(known) and (known[0] in named or defaults[known[0]] is not ...)  # with what it requires
     if is_call and all(each.arg for each in call.keywords) and len(positional) == len(call.args) + is_method:
         given.known |= {name: value for name, value in defaults.items() if value is not ... and name not in named}
-    if api.endswith((".to", ".type")) and "dtype" in needed:
+    if api.endswith((".to", ".type")):
         otherwise = given.known.pop("dtype", None)
         shown = given.pending.get("dtype", lambda: otherwise)
         given.pending["dtype"] = lambda: tensors.stated(places) or shown()
@@ -340,7 +332,7 @@ def _given(api: str, call: ast.Call, scope: Scope, file: _File) -> CallFacts:
     if api.endswith((".to", ".type")) and len(call.args) + len(call.keywords) == 1:
         given.known["device"] = None
     others_known = [tensors.facts(each) for _, each in others] if every else []
-    if every and any(each.depends_on_device for each in limits):
+    if every and any(each.depends_on_device for each in rows_of(api)):
         on = [] if _are_of_numpy(positional, scope, code, tensors) else [TensorFacts(device="npu")]
         others_known += on  # a device that the text does not name is taken for the NPU
     if _EVERY in needed and api.startswith("torch.nn.") and (made := given.get("dtype")) is not None:
@@ -355,6 +347,13 @@ def _cast(ask: Callable[[], Any], call: ast.Call, tensors: Tensors) -> Any:
     if any("float64" in row.when for api in given_to for row in rows_of(api)):
         return TensorFacts(_DEFAULT, device="npu")  # its device is not shown: on the host it would not be computed with
     return replace(facts, dtype=_DEFAULT) if isinstance(facts, TensorFacts) and facts.dtype is None else facts
+
+
+@cache
+def _needed(api: str, version: str, chips: tuple[str, ...]) -> Mapping[str, frozenset[str]]:
+    """The arguments that the rows of an API depend on there, each with the attributes; "" is the value."""
+    uses = [use for each in rows_for(api, version, chips) for use in each.holds.uses]
+    return {name: frozenset(attribute for one, attribute in uses if one == name) for name, _ in uses}
 
 
 def _are_of_numpy(operands: list[tuple[ast.expr, int]], scope: Scope, code: Code, tensors: Tensors) -> bool:
