@@ -10,12 +10,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import _tensor_str
 from torch.jit import _builtins
+from torch.optim import _functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
@@ -24,6 +25,8 @@ from gpu2npu.emulator.device.dispatch import limits
 from gpu2npu.emulator.device.legacy_types import LegacyTensorType, legacy_types
 from gpu2npu.emulator.device.memory import memory, memory_stats
 from gpu2npu.support.conditions import CallFacts
+from gpu2npu.support.facts import fact_for
+from gpu2npu.support.releases import RELEASES
 
 
 def install() -> None:
@@ -51,6 +54,7 @@ def install() -> None:
     for name in _ACROSS_CARDS:
         if not hasattr(torch._C, name):
             setattr(torch._C, name, _only_with_cuda(name))
+    _functional.sparse_adam = _explaining(_functional.sparse_adam)
     _install_accelerator()
 
 
@@ -66,6 +70,26 @@ def _only_with_cuda(name: str) -> Callable[..., Any]:
         )
 
     return call
+
+
+def _explaining(function: Callable[..., None]) -> Callable[..., None]:
+    """SparseAdam's step, which raises the known fact about it where the moments, masked, have lost their zeros."""
+
+    @functools.wraps(function)
+    def step(params: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> None:
+        try:
+            function(params, *args, **kwargs)
+        except RuntimeError as error:
+            fact = fact_for(_SPARSE_ADAM, RELEASES[-1])
+            if fact is None or not str(error).startswith("The size of tensor") or params[0].device.type != "npu":
+                raise
+            advice = f"{fact.advice[:1].upper()}{fact.advice[1:]}"
+            raise limits.LimitError(f"{_SPARSE_ADAM}: {fact.evidence}. {advice}.") from None
+
+    return step
+
+
+_SPARSE_ADAM = "torch.optim.SparseAdam"
 
 
 def _refuse_numbers() -> None:

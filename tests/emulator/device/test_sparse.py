@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gpu2npu.emulator.device.dispatch import limits
+from gpu2npu.emulator.device.dispatch.limits import LimitError
 from gpu2npu.emulator.device.sparse.dispatch import SHARED
 from gpu2npu.emulator.soc import soc_named
 
@@ -261,8 +262,23 @@ def test_gradients_of_a_sparse_embedding_accumulate():
 
 def test_sparse_adam_fails_as_torch_npu_multiplies():
     """Its first step masks moments of zeros, and torch_npu's product keeps no zeros."""
-    with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(0\)"):
+    with pytest.raises(LimitError, match=r"^torch.optim.SparseAdam: .*without the zeros that it needs. Use dense"):
         trained("npu", torch.optim.SparseAdam)
+
+
+def test_sparse_adam_goes_on_from_moments_without_zeros():
+    """Its sentence is of the zeros alone: moments that were trained elsewhere have none."""
+    weights = {}
+    for device in ("cpu", "npu"):
+        weight, moments = torch.ones(4, 2, device=device), [torch.full((4, 2), 0.5, device=device) for _ in range(2)]
+        rows = torch.tensor([[1, 3]], device=device)
+        grad = torch.sparse_coo_tensor(rows, torch.full((2, 2), 2.0, device=device), (4, 2))
+        torch.optim._functional.sparse_adam([weight], [grad], *([each] for each in moments), [3], **ADAM)
+        weights[device] = weight.cpu()
+    torch.testing.assert_close(weights["npu"], weights["cpu"])
+
+
+ADAM = {"eps": 1e-8, "beta1": 0.9, "beta2": 0.999, "lr": 0.1, "maximize": False}
 
 
 @pytest.mark.parametrize(
