@@ -42,7 +42,7 @@ using Sizes = c10::SymIntArrayRef;
 const c10::DispatchKeySet cpu(DispatchKey::CPU), meta(DispatchKey::Meta), python(DispatchKey::PrivateUse3);
 constexpr auto npu = c10::DeviceType::PrivateUse1;
 constexpr int kScalarTypes = static_cast<int>(ScalarType::NumOptions), kTypes = 512, kNpus = 128, kMostDimensions = 7;
-constexpr int64_t kGranule = 512, kSmall = 1024 * 1024;  // as memory.py has them
+constexpr int64_t kGranule = 512, kPadding = 32, kSmall = 1024 * 1024;  // as memory.py has them
 
 // ---- Views: PyTorch's own kernels, which compute sizes and strides alone. Python names the operator in what they refuse.
 
@@ -215,7 +215,7 @@ at::Tensor wrap(PyArrayObject* values, long long index) {
   if (scalar < 0 || !PyArray_ISBEHAVED(values)) return {};
   Counters* pool = account(index);
   if (!pool) return {};
-  int64_t size = (PyArray_NBYTES(values) + kGranule - 1) & -kGranule;
+  int64_t size = PyArray_NBYTES(values) ? (PyArray_NBYTES(values) + kPadding + kGranule - 1) & -kGranule : 0;
   int64_t item = PyArray_ITEMSIZE(values);
   if (pool->allocated + size > pool->checked || pool->allocated + size > pool->reserved || size > kSmall) {
     Owned done(PyObject_CallFunction(admit, "OL", pool, static_cast<long long>(size)));

@@ -12,8 +12,7 @@ from __future__ import annotations
 import bisect
 from dataclasses import dataclass
 
-_MIN_BLOCK = 512
-_PADDING = 32
+MIN_BLOCK, PADDING = 512, 32
 _SMALL = 1 << 20
 _SMALL_SEGMENT = 2 << 20
 _LARGE_SEGMENT = 20 << 20
@@ -35,7 +34,7 @@ class _Part:
 
 def rounded(size: int) -> int:
     """The size of a block for a request."""
-    return -(-(size + _PADDING) // _MIN_BLOCK) * _MIN_BLOCK
+    return -(-(size + PADDING) // MIN_BLOCK) * MIN_BLOCK
 
 
 class CachingAllocator:
@@ -56,7 +55,7 @@ class CachingAllocator:
         at = bisect.bisect_left(pool, (size, -1))
         part = pool.pop(at)[2] if at < len(pool) else self._segment(size, is_small)
         left = part.size - size
-        if left >= _MIN_BLOCK if is_small else left > _SMALL:
+        if left >= MIN_BLOCK if is_small else left > _SMALL:
             rest = _Part(part.address + size, left, is_small, True, part, part.after)
             if part.after is not None:
                 part.after.before = rest
@@ -97,7 +96,7 @@ class CachingAllocator:
         self.reserved += whole
         self.peak_reserved = max(self.peak_reserved, self.reserved)
         part = _Part(self._next, whole, is_small)
-        self._next += whole + _MIN_BLOCK  # never beside another
+        self._next += whole + MIN_BLOCK  # never beside another
         return part
 
     def _put(self, part: _Part) -> None:

@@ -66,7 +66,7 @@ def test_a_script_with_set_e_runs_to_its_end(tmp_path):
     (tmp_path / "train.py").write_text(TRAINING)
     result = run(tmp_path, "bash", "train.sh")
     assert result.returncode == 0, result.stderr
-    assert "Process memory(MB):256" in result.stdout
+    assert "Process memory(MB):258" in result.stdout
     assert "No running processes found in NPU 1" in result.stdout
     assert not list((tmp_path / "run").iterdir())
 

@@ -14,13 +14,14 @@ import torch
 
 from gpu2npu.emulator.device import environment, native, visible_npus
 from gpu2npu.emulator.device.dispatch.support_table import release
+from gpu2npu.emulator.shapes.caching import MIN_BLOCK, PADDING, rounded
 from gpu2npu.emulator.shapes.figures import capacity
 from gpu2npu.emulator.soc import current_soc
 
-_GRANULE = 512  # bytes; torch_npu's caching allocator rounds every block up to it
 _FIRST_WITH_CLASS = (2, 10)  # before it, libtorch_npu.so knows no OutOfMemoryError: its wheels from 2.1.0 to 2.9.0
 _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segments
 SMALL = 1024 * 1024  # bytes; larger blocks are of its large pool
+_TO_ROUND = PADDING + MIN_BLOCK - 1
 
 
 class _Count:
@@ -213,7 +214,7 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     Raises:
         torch.OutOfMemoryError: The NPU has no room for them.
     """
-    size = (values.nbytes + _GRANULE - 1) & -_GRANULE
+    size = (values.nbytes + _TO_ROUND) & -MIN_BLOCK if values.nbytes else 0  # `rounded`, without a call
     pool = _pools.get(index) or pool_of(index)
     allocated = pool.allocated + size
     is_common = allocated <= pool.checked and allocated <= pool.reserved and size <= SMALL
@@ -241,7 +242,7 @@ def resize(address: int, size: int, index: int) -> None:
     if block is None:
         return
     pool, before = block.pool, block.size
-    counted = -(-size // _GRANULE) * _GRANULE
+    counted = rounded(size) if size else 0
     allocated = pool.allocated - before + counted
     if allocated > pool.limit:
         raise out_of_memory(size, index)
