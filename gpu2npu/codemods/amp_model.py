@@ -95,7 +95,7 @@ def _backward_calls(file: ParsedFile) -> list[ast.Call]:
 
 def model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
     """The calls of the model, wherever the program has it: `model(x)`."""
-    uses = ModelUses(program, entry)
+    uses = ModelUses(program, entry.files)
     for file in entry.files.values():
         assigns: list[ast.Assign | ast.AnnAssign] = [*file.nodes(ast.Assign), *file.nodes(ast.AnnAssign)]
         for assign in sorted(assigns, key=file.bounds):

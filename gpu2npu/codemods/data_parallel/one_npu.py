@@ -19,7 +19,7 @@ from gpu2npu.codemods.program.entries import Entries, Entry
 from gpu2npu.codemods.program.files import ParsedFile, TrainingProgram
 from gpu2npu.codemods.program.group_condition import group_place
 from gpu2npu.codemods.program.model_class import model_class, takes_one
-from gpu2npu.codemods.program.model_uses import ModelUses
+from gpu2npu.codemods.program.model_uses import ModelUses, tested_classes
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.engine.other_devices.choices import is_move, may_be_move
 from gpu2npu.engine.strings.value_effects import EFFECTS, values_of
@@ -30,7 +30,7 @@ from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.text.blocks import lines_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.text.templates import code, followed, operand
-from gpu2npu.python.tree.place import function_above, is_integer
+from gpu2npu.python.tree.place import Place, function_above, is_integer
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import (
     argument_keyword,
@@ -40,7 +40,6 @@ from gpu2npu.python.tree.syntax import (
     elements,
     is_self,
     is_unpacked,
-    last_name,
 )
 from gpu2npu.records import Edit, FindingKind, Text
 
@@ -57,10 +56,11 @@ _DEPENDENT = frozenset({"load_state_dict", "module", "state_dict"})
 
 
 class _Use(Struct, frozen=True, eq=False):
-    """One use of a model that was wrapped."""
+    """One use of a model that was wrapped, in a program with other uses."""
 
     file: ParsedFile
     node: ast.expr
+    program: ModelUses
 
     @property
     def parent(self) -> ast.AST:
@@ -75,6 +75,13 @@ class _Use(Struct, frozen=True, eq=False):
     def call(self) -> ast.Call | None:
         """`model(x)`"""
         return self.file.call_of(self.node)
+
+    def is_guarded(self, *, has_other_way: bool = False) -> bool:
+        """Return whether a test for the wrapper is here, `model.module if hasattr(model, "module") else model`; with
+        another branch, if it `has_other_way`."""
+        above = (each for each in self.file.above(self.node) if isinstance(each, (ast.If, ast.IfExp)))
+        tests = (Place(self.file, each.test) for each in above if each.orelse or not has_other_way)
+        return any(self.program.tests_for_wrapper(test, self.file.code(self.node)) for test in tests)
 
 
 def on_one_npu(
@@ -134,25 +141,28 @@ def reader_of_module(program: TrainingProgram, wrap: Wrap, programs: Sequence[En
     if is_part(wrap) or _keeps_name(program, wrap, uses):
         return None
     for use in uses:
-        if use.attribute == "module" and not _is_guarded(use.file, use.node):
-            return _place(use.file, use.node)
+        if use.attribute == "module" and not use.is_guarded():
+            return _place(use)
     if not is_stored(wrap):
         return None
     paths = sorted(ImportGraph.of(program).that_load([wrap.file.path]), key=lambda path: path != wrap.file.path)
-    for file in program.parsed([path for path in paths if b".module" in program.sources[path]]):
-        for node in program.of_file(_module_reads, file):
-            return _place(file, node)
+    files = list(program.parsed([path for path in paths if b".module" in program.sources[path]]))
+    model_uses = ModelUses(program, {file.path: file for file in files})
+    for file in files:
+        reads = (_Use(file, each, model_uses) for each in program.of_file(_module_reads, file))
+        place = next((_place(each) for each in reads if not each.is_guarded()), None)
+        if place is not None:
+            return place
     return None
 
 
 def _module_reads(file: ParsedFile) -> list[ast.expr]:
     """The expressions of which code reads `.module`, whether they have it or not."""
-    owners = [node.value for node in file.nodes(ast.Attribute) if node.attr == "module" and not is_self(node.value)]
-    return [owner for owner in owners if not _is_guarded(file, owner)]
+    return [node.value for node in file.nodes(ast.Attribute) if node.attr == "module" and not is_self(node.value)]
 
 
-def _place(file: ParsedFile, node: ast.AST) -> str:
-    return f"{file.path}:{file.span(node).start_line}"
+def _place(use: _Use) -> str:
+    return f"{use.file.path}:{use.file.span(use.node).start_line}"
 
 
 def _uses(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Iterator[_Use]:
@@ -163,10 +173,9 @@ def _uses(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> It
     file, code = wrap.file, wrap.file.code(target)
     found: dict[ast.expr, _Use] = {}
     for entry in programs:
-        for other, node in ModelUses(program, entry).of(
-            file, file.statement(wrap.whole), code, file.bounds(wrap.whole)[1]
-        ):
-            found.setdefault(node, _Use(other, node))
+        uses = ModelUses(program, entry.files)
+        for other, node in uses.of(file, file.statement(wrap.whole), code, file.bounds(wrap.whole)[1]):
+            found.setdefault(node, _Use(other, node, uses))
     ends = [use for use in found.values() if _takes_out(use)]
     for use in found.values():
         if not any(_is_below(use, end) for end in ends):
@@ -191,7 +200,7 @@ def _is_below(use: _Use, other: _Use) -> bool:
 def _depends(uses: Sequence[_Use]) -> bool:
     """Return whether code uses the wrapper's own name for the model, in itself or in the names of a state dict."""
     needing = (use for use in uses if use.attribute in _DEPENDENT or _is_saved(use))
-    return any(not _is_guarded(use.file, use.node, has_other_way=True) for use in needing)
+    return any(not use.is_guarded(has_other_way=True) for use in needing)
 
 
 def _is_saved(use: _Use) -> bool:
@@ -201,14 +210,8 @@ def _is_saved(use: _Use) -> bool:
 def _is_wrapper_test(use: _Use) -> bool:
     """Return whether a use is `isinstance(model, nn.DataParallel)` or `type(model) in (nn.DataParallel,)`, whose other
     branch is right without a wrapper."""
-    call = use.parent
-    above = use.file.parents[call]
-    classes: list[ast.expr] = []
-    if isinstance(call, ast.Call) and last_name(call.func) == "isinstance":
-        classes = call.args[1:]
-    elif isinstance(call, ast.Call) and last_name(call.func) == "type" and isinstance(above, ast.Compare):
-        classes = [above.left, *above.comparators]
-    return any(is_data_parallel(use.file, each) for listed in classes for each in (listed, *elements(listed)))
+    classes = tested_classes(Place(use.file, use.parent)) if isinstance(use.parent, ast.Call) else []
+    return any(is_data_parallel(use.file, each) for each in classes)
 
 
 def _takes_one(program: TrainingProgram, wrap: Wrap, uses: Sequence[_Use]) -> bool:
@@ -276,7 +279,7 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
     """A use of the model as it is without a wrapper; a test for one takes the right way by itself."""
     file, attribute = use.file, use.parent
     call = file.call_of(attribute)
-    if use.attribute not in _DEPENDENT or _is_guarded(file, use.node):
+    if use.attribute not in _DEPENDENT or use.is_guarded():
         return
     if use.attribute == "module":
         yield span_removed(file, file.bounds(use.node)[1], file.bounds(attribute)[1], _UNWRAPPED)
@@ -284,16 +287,6 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
         yield inserted(file, file.bounds(call)[1] - 1, code("prefix='module.'"), _PREFIX)
     elif call is not None and use.attribute == "load_state_dict" and arguments(call):
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
-
-
-def _is_guarded(file: ParsedFile, node: ast.expr, *, has_other_way: bool = False) -> bool:
-    """`model.module if hasattr(model, 'module') else model`, or `if is_parallel(model)`; with another branch, if it
-    `has_other_way`."""
-    guard = re.compile(
-        rf"(?:\b(?:isinstance|hasattr|type)|parallel|ddp|wrapped)\(\s*{re.escape(file.code(node))}\s*[,)]"
-    )
-    tested = (part for part in file.above(node) if isinstance(part, (ast.If, ast.IfExp)))
-    return any(guard.search(file.code(part.test)) for part in tested if part.orelse or not has_other_way)
 
 
 def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:

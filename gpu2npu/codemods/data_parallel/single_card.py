@@ -56,7 +56,7 @@ def wrap_below(
     template = "{model} = {ddp}({moved}, device_ids=[{torch}.npu.current_device()])"
     line = code(template, model=target, ddp=name, moved=moved, torch=torch.name)
     yield file, GroupEdit((offset, offset), lines_at(file, offset, indent, [line]), RULE, _MESSAGE, needs=NPU)
-    yield from ModelUses(program, entry).through_module(file, placed, target)
+    yield from ModelUses(program, entry.files).through_module(file, placed, target)
 
 
 def _place(file: ParsedFile, target: str) -> ast.stmt:

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpu2npu.codemods.places import Step, inserted
-from gpu2npu.codemods.program.entries import RETURNING_SELF, Entry, dataflow_in
+from gpu2npu.codemods.program.entries import RETURNING_SELF, dataflow_in
 from gpu2npu.codemods.program.files import MEMBERS, ParsedFile, TrainingProgram
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.templates import code
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above
-from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, last_name, string_value
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, argument, function_above, returned
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    argument_value,
+    arguments,
+    dotted_name,
+    elements,
+    last_name,
+    parameters,
+    string_value,
+)
 
 _MESSAGE = "The wrapped model has this in its module."
 # Members of DistributedDataParallel with the same meaning. State dicts are read from the module, so their keys are
 # those of the script for one card, and checkpoints load in both.
 DISTRIBUTED_HAS = frozenset(MEMBERS["distributed_has"])
-# Code that takes the wrapper off, if there is one: what it gives has no `.module`.
-_UNWRAPS = re.compile(r"(?:has|get)attr\([^()]*,\s*['\"]module['\"]|isinstance\([^()]*(?:DataParallel|DDP)")
-# What `.module` is given by, and what it depends on.
-_GIVING, _CONDITIONS = (ast.Assign, ast.IfExp, ast.Return), (ast.If, ast.IfExp, ast.While)
+# Names of a wrapper's class, and of functions of libraries that test for one: `DDP`, `timm.utils.is_parallel`.
+_WRAPPER = re.compile("parallel|ddp|wrap", re.IGNORECASE)
+# What gives a value, and what it depends on there.
+_GIVING, _CONDITIONS = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return), (ast.If, ast.IfExp, ast.While, ast.Try)
 
 
 class ModelUses:
-    """Finds the uses of a model in one program."""
+    """Finds the uses of a model in the files of one program."""
 
-    def __init__(self, program: TrainingProgram, entry: Entry) -> None:
-        self.flow = program.once((Dataflow, *entry.files), lambda: dataflow_in(program, entry.files))
+    def __init__(self, program: TrainingProgram, files: Mapping[str, ParsedFile]) -> None:
+        self.flow = program.once((Dataflow, *files), lambda: dataflow_in(program, files))
         self.seen: set[ast.AST] = set()
 
     def through_module(self, file: ParsedFile, wrap: ast.AST, target: str) -> Iterator[Step]:
@@ -56,19 +65,95 @@ class ModelUses:
                     yield use.file, node
                     pending += _passed_on(use)
 
+    def tests_for_wrapper(self, tested: AnyPlace, model: str) -> bool:
+        """Return whether code tests whether a model has a wrapper, itself or by a function of the program:
+        `hasattr(model, "module")`, `type(model) is DDP`, `is_parallel(model)`."""
+        return self._has_test(tested, model, frozenset())
+
+    def _has_test(self, tested: AnyPlace, model: str, above: frozenset[ast.AST]) -> bool:
+        calls = (tested.at(each) for each in walk(tested.node) if isinstance(each, ast.Call))
+        return any(self._is_test(call, model, above) for call in calls)
+
+    def _is_test(self, call: CallPlace, model: str, above: frozenset[ast.AST]) -> bool:
+        """Return whether a call tests for the wrapper of a model; `above` are the functions that it is in."""
+        file, name = call.file, last_name(call.node.func) or ""
+        if model not in [file.code(argument_value(each)) for each in arguments(call.node)]:
+            return False
+        if name in ("hasattr", "getattr"):
+            return "module" in map(string_value, call.node.args)
+        classes = tested_classes(call)
+        functions = [each.at(each.node) for each in self.flow.targets(call) if isinstance(each.node, FUNCTIONS)]
+        if classes or not functions:
+            names = [file.qualified(each) or file.code(each) for each in classes] or [name]
+            return any(map(_WRAPPER.search, names))
+        for function in (each for each in functions if each.node not in above):
+            given = {each.arg: argument(call, function, each.arg) for each in parameters(function.node)}
+            names = [each for each, place in given.items() if place is not None and place.code == model]
+            within = above | {function.node}
+            if any(self._has_test(each, name, within) for each in _results(function) for name in names):
+                return True
+        return False
+
     def _unwraps(self, call: CallPlace) -> bool:
         """Return whether a call may give the model without its wrapper."""
-        functions = (each for each in self.flow.targets(call) if isinstance(each.node, FUNCTIONS))
-        return any(_UNWRAPS.search(each.code) or (".module" in each.code and _gives_module(each)) for each in functions)
+        functions = (each.at(each.node) for each in self.flow.targets(call) if isinstance(each.node, FUNCTIONS))
+        return any(self._gives_module(each) for each in functions)
+
+    def _gives_module(self, function: FunctionPlace) -> bool:
+        """Return whether a function may give the `.module` of a model: `net.module if is_parallel(net) else net`,
+        `getattr(net, "module", net)`."""
+        own = {each.arg for each in parameters(function.node)}
+        own |= {
+            each.id for each in walk(function.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        for read in walk(function.node):
+            model = _model_of(read)
+            if model.partition(".")[0] in own and _is_given(function, read):
+                depends = (each for each in function.file.within(read) if isinstance(each, _CONDITIONS))
+                if isinstance(read, ast.Call) or any(depends) or self.tests_for_wrapper(function, model):
+                    return True
+        return False
 
 
-def _gives_module(function: AnyPlace) -> bool:
-    """Return whether a function gives or assigns `.module` on a condition: `net.module if is_parallel(net) else net`"""
-    file, taken = function.file, {each.arg for each in walk(function.node) if isinstance(each, ast.arg)}
-    read = [each for each in walk(function.node) if isinstance(each, ast.Attribute) and each.attr == "module"]
-    of_model = (each for each in read if dotted_name(each.value) in taken)
-    given = (each for each in of_model if isinstance(file.parents[each], _GIVING))
-    return any(isinstance(above, _CONDITIONS) for each in given for above in file.within(each))
+def tested_classes(call: CallPlace) -> list[ast.expr]:
+    """The classes that `isinstance(model, classes)` or `type(model) in classes` names, one by one."""
+    name, above = last_name(call.node.func), call.file.parents[call.node]
+    listed = call.node.args[1:] if name == "isinstance" else []
+    while name == "type" and isinstance(above, ast.Attribute):  # `type(model).__name__`
+        above = call.file.parents[above]
+    if name == "type" and isinstance(above, ast.Compare):
+        listed = [each for each in (above.left, *above.comparators) if call.node not in walk(each)]
+    return [part for each in listed for part in elements(each) or [each]]
+
+
+def _results(function: FunctionPlace) -> Iterator[AnyPlace]:
+    """The values that a function returns, and the tests above `return True`."""
+    for result in returned(function):
+        yield result
+        if isinstance(result.node, ast.Constant):
+            above = function.file.within(result.node)
+            yield from (function.at(each.test) for each in above if isinstance(each, (ast.If, ast.IfExp)))
+
+
+def _model_of(node: ast.AST) -> str:
+    """`net` of `net.module`, `getattr(net, "module", net)` and `net._modules["module"]`; "" of other nodes."""
+    owner: ast.AST = node
+    if isinstance(node, ast.Attribute) and node.attr == "module" and isinstance(node.ctx, ast.Load):
+        owner = node.value
+    elif isinstance(node, ast.Subscript) and string_value(node.slice) == "module":
+        owner = node.value.value if isinstance(node.value, ast.Attribute) and node.value.attr == "_modules" else node
+    elif isinstance(node, ast.Call) and last_name(node.func) == "getattr" and len(node.args) > 1:
+        owner = node.args[0] if string_value(node.args[1]) == "module" else node
+    return (dotted_name(owner) or "") if owner is not node else ""
+
+
+def _is_given(function: FunctionPlace, read: ast.AST) -> bool:
+    """Return whether an expression is what a function assigns or returns, perhaps by `cast` or by itself."""
+    for above in function.file.above(read):
+        is_same = isinstance(above, ast.Call) and last_name(above.func) in ("cast", function.node.name)
+        if not is_same and not isinstance(above, (ast.IfExp, ast.BoolOp)):
+            return isinstance(above, _GIVING)
+    return False
 
 
 def _models(file: ParsedFile, made: ast.AST, target: str) -> Iterator[ast.AST]:
